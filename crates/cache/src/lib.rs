@@ -1,0 +1,1 @@
+//! HTTP caching as pure functions.
