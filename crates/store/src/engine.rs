@@ -178,10 +178,10 @@ impl Engine {
     pub fn put(&mut self, key: &Key, record: &Record<'_>, now: Millis) -> Result<(), Refused> {
         match self.append(key.index_hash(), record, now) {
             Ok(place) => {
-                let slot = Slot { place, units: (record.len() / UNIT) as u16, count: 1 };
+                let slot = Slot { place, units: (record.size() / UNIT) as u16, count: 1 };
                 self.state.index.insert(key.index_hash(), slot);
                 self.counters.puts += 1;
-                self.counters.put_bytes += record.len() as u64;
+                self.counters.put_bytes += record.size() as u64;
                 Ok(())
             }
             Err(refused) => {
@@ -322,7 +322,7 @@ impl Engine {
         if self.is_broken() {
             return Err(Refused::Broken);
         }
-        if record.len() > self.state.layout.segment as usize / 2 {
+        if record.size() > self.state.layout.segment as usize / 2 {
             return Err(Refused::TooLarge);
         }
         self.settle_removals(now);
@@ -593,7 +593,7 @@ impl Engine {
         let layout = self.state.layout;
         while let Some(pending) = self.checkpointer.take_record(&index, &layout) {
             let placed =
-                pending.record(&layout).map(|r| (self.append(pending.key.index_hash(), &r, now), r.len()));
+                pending.record(&layout).map(|r| (self.append(pending.key.index_hash(), &r, now), r.size()));
             match placed {
                 Some((Ok(place), length)) => {
                     self.checkpointer.placed(&pending, place, length, self.state.seq)

@@ -226,7 +226,7 @@ impl Shard {
     /// Where this fingerprint would stand if nobody else were there. Rises with the fingerprint, which is what
     /// keeps the table ordered.
     fn home(&self, print: u32) -> usize {
-        (u64::from(print) * self.room() as u64 >> 32) as usize
+        ((u64::from(print) * self.room() as u64) >> 32) as usize
     }
 
     /// Homes; the table is longer by the tail into which the last entries may be pushed.

@@ -85,11 +85,11 @@ impl<'a> Record<'a> {
     }
 
     /// Bytes on disk, a multiple of the unit.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         align_up(HEADER + self.parts.iter().map(|p| p.len()).sum::<usize>(), UNIT)
     }
 
-    /// `to` is exactly `len()` bytes.
+    /// `to` is exactly `size()` bytes.
     pub fn copy_to(&self, to: &mut [u8]) {
         let mut at = 0;
         for part in [&self.header[..], self.parts[0], self.parts[1], self.parts[2]] {
@@ -110,7 +110,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         align_up(self.body.end, UNIT)
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_found() {
         let record = Record::new(7, ABOUT, b"key", b"meta", b"body").unwrap();
-        let mut bytes = vec![0xaa; record.len()];
+        let mut bytes = vec![0xaa; record.size()];
         record.copy_to(&mut bytes);
         assert_eq!(bytes.len(), 128);
         let found = parse(7, &bytes).unwrap();
@@ -170,7 +170,7 @@ mod tests {
             (&bytes[found.key.clone()], &bytes[found.meta.clone()], &bytes[found.body.clone()]),
             (&b"key"[..], &b"meta"[..], &b"body"[..])
         );
-        assert_eq!(found.len(), bytes.len());
+        assert_eq!(found.size(), bytes.len());
         assert_eq!(parse(8, &bytes), None, "another cache's record");
         for bit in 0..found.body.end * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
