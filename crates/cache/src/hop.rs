@@ -2,8 +2,7 @@
 
 use crate::list::members_of;
 use http::HeaderMap;
-use http::header::{CONNECTION, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
-use http::header::{PROXY_AUTHENTICATE, PROXY_AUTHORIZATION};
+use http::header::{CONNECTION, HeaderName};
 
 /// Removes the fixed list and what Connection names. Who wants to keep an upgrade or `TE: trailers` puts it back.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
@@ -13,26 +12,20 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     for name in nominated(headers) {
         headers.remove(name);
     }
-    for name in &HOP_BY_HOP {
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
 }
 
 /// True for the fields that are hop-by-hop in every message.
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
-    HOP_BY_HOP.contains(name)
+    HOP_BY_HOP.contains(&name.as_str())
 }
 
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("keep-alive"),
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    HeaderName::from_static("proxy-authentication-info"),
+#[rustfmt::skip]
+const HOP_BY_HOP: [&str; 9] = [
+    "connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade",
+    "proxy-authenticate", "proxy-authorization", "proxy-authentication-info",
 ];
 
 /// Fields that are meant for all recipients: RFC 9110 section 7.6.1 forbids to nominate them, and dropping one would

@@ -27,7 +27,7 @@ pub use judge::{Stale, Verdict, judge, may_serve_stale};
 pub use request::{Asked, Pass, Plan};
 pub use status::{Miss, Outcome, Report};
 pub use stored::{Head, NotStored, Stored};
-pub use validate::{freshen, make_conditional};
+pub use validate::{freshen, make_conditional, make_unconditional};
 pub use vary::{Vary, VaryStar};
 
 /// Whole seconds since the Unix epoch.

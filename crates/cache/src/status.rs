@@ -163,6 +163,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_for_operators_names_every_word() {
+        let page = include_str!("../../../docs/caching.md");
+        for word in all().into_iter().map(Outcome::word).chain(NotStored::ALL.map(NotStored::word)) {
+            assert!(page.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+
+    #[test]
     fn rfc9211_2_hit_and_fwd_exclude_each_other() {
         for outcome in all() {
             let value = outcome.value();

@@ -64,6 +64,15 @@ pub enum NotStored {
 }
 
 impl NotStored {
+    #[rustfmt::skip]
+    pub const ALL: [NotStored; 13] = {
+        use NotStored::*;
+        [
+            Request, Method, Interim, Partial, NotModified, NotUnderstood, NoStore, Private, Authorization,
+            SetCookie, VaryStar, VaryChanged, NoFreshness,
+        ]
+    };
+
     pub fn word(self) -> &'static str {
         match self {
             NotStored::Request => "request",
@@ -368,7 +377,7 @@ const NEVER_STORED: [(StatusCode, NotStored); 2] =
     [(StatusCode::PARTIAL_CONTENT, NotStored::Partial), (StatusCode::NOT_MODIFIED, NotStored::NotModified)];
 
 /// Fields that belong to the stored content, whatever a 304 says (3.2).
-const NEVER_UPDATED: [HeaderName; 3] =
+static NEVER_UPDATED: [HeaderName; 3] =
     [http::header::CONTENT_ENCODING, http::header::CONTENT_TYPE, http::header::CONTENT_RANGE];
 
 /// Seconds of a heuristic lifetime at most: a day.

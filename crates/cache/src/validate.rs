@@ -12,9 +12,7 @@ use http::{HeaderMap, response};
 /// 4.3.1: replaces the client's preconditions by the stored validators, and drops Range: the stored response is a
 /// whole one. `false`: there is no validator, so the request is a plain fetch.
 pub fn make_conditional(request: &mut HeaderMap, head: &Head) -> bool {
-    for name in CLIENTS_OWN {
-        request.remove(name);
-    }
+    make_unconditional(request);
     if let Some(etag) = head.etag() {
         request.insert(IF_NONE_MATCH, etag.clone());
     }
@@ -24,6 +22,14 @@ pub fn make_conditional(request: &mut HeaderMap, head: &Head) -> bool {
         request.insert(IF_MODIFIED_SINCE, date.clone());
     }
     head.has_validator()
+}
+
+/// A fetch that is to be stored asks for the whole representation: the client's own preconditions and Range come back
+/// in when [`answer`](crate::answer()) answers it from what was fetched.
+pub fn make_unconditional(request: &mut HeaderMap) {
+    for name in &CLIENTS_OWN {
+        request.remove(name);
+    }
 }
 
 /// 4.3.4: the stored response with the fields of the 304 it was validated by; `None` when the 304 is about another
@@ -40,7 +46,7 @@ pub fn freshen(
     selects(head, fields).then(|| head.updated(fields, request_time, response_time))
 }
 
-const CLIENTS_OWN: [HeaderName; 6] =
+static CLIENTS_OWN: [HeaderName; 6] =
     [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_MATCH, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE];
 
 /// A 304 without validators answers the only question that was asked, about this stored response.

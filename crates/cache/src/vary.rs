@@ -64,8 +64,8 @@ enum Syntax {
 }
 
 fn syntax(name: &HeaderName) -> Syntax {
-    const TEXT: [HeaderName; 4] = [USER_AGENT, COOKIE, REFERER, AUTHORIZATION];
-    const RANGES: [HeaderName; 3] = [ACCEPT_ENCODING, ACCEPT_LANGUAGE, ACCEPT_CHARSET];
+    static TEXT: [HeaderName; 4] = [USER_AGENT, COOKIE, REFERER, AUTHORIZATION];
+    static RANGES: [HeaderName; 3] = [ACCEPT_ENCODING, ACCEPT_LANGUAGE, ACCEPT_CHARSET];
     if TEXT.contains(name) {
         Syntax::Text
     } else if RANGES.contains(name) {

@@ -39,6 +39,14 @@ fn s4_3_1_conditional_request() {
 }
 
 #[test]
+fn a_fetch_to_store_asks_for_everything() {
+    let mut request =
+        fields(&[("if-none-match", "*"), ("range", "bytes=0-1"), ("if-match", "*"), ("accept", "*/*")]);
+    cache::make_unconditional(&mut request);
+    assert_eq!(request, fields(&[("accept", "*/*")]));
+}
+
+#[test]
 fn s4_3_4_which_304_updates_which_response() {
     let table: &[(Fields, Fields, bool)] = &[
         (&[("etag", "\"a\"")], &[("etag", "\"a\"")], true),
