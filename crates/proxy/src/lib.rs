@@ -1,1 +1,145 @@
-//! Sockets.
+//! Sockets: a forward and reverse HTTP proxy whose responses come from memory, from the store, or from the origin.
+//!
+//! A request travels downward through the files: `connection` reads it and refuses what is ambiguous (`framing`),
+//! `serve` answers what the memory tier holds, `exchange` and `lookup` do the rest with the help of `origin`, `fill`
+//! and `pump`. One worker is one thread; what workers share is in `worker::Shared`.
+
+mod body;
+mod connection;
+mod dns;
+mod exchange;
+mod fill;
+mod framing;
+mod guard;
+mod headers;
+mod lookup;
+mod memory;
+mod origin;
+mod pump;
+mod reply;
+mod respond;
+mod serve;
+mod settings;
+mod span;
+mod target;
+mod tunnel;
+mod worker;
+
+pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
+
+use crate::worker::Shared;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use store::Store;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Semaphore, watch};
+
+/// Connections that the kernel holds for a listener that is busy.
+const BACKLOG: i32 = 4096;
+
+/// A proxy that listens.
+pub struct Running {
+    addresses: Vec<SocketAddr>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only.
+pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
+    let workers = settings.workers.max(1);
+    let (addresses, mut listeners) = listen(&settings.listen, workers)?;
+    let shared = Arc::new(shared(settings, store)?);
+    let (stop, stopped) = watch::channel(false);
+    let mut threads = Vec::with_capacity(workers);
+    for n in 0..workers {
+        let (shared, stopped, listeners) =
+            (shared.clone(), stopped.clone(), listeners.pop().unwrap_or_default());
+        let thread = std::thread::Builder::new().name(format!("worker-{n}"));
+        threads.push(thread.spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+            runtime.block_on(worker::run(shared, listeners, stopped))
+        })?);
+    }
+    Ok(Running { addresses, stop, threads })
+}
+
+impl Running {
+    /// Where it listens, in the order of the settings.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Stops accepting; running requests may end within the drain time. Returns at once.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until every worker has ended: after `stop`, or because one failed.
+    pub fn wait(self) -> io::Result<()> {
+        let mut result = Ok(());
+        for thread in self.threads {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
+    let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let reverse = match &settings.origin {
+        None => None,
+        Some(Origin { authority, .. }) => {
+            let parsed =
+                authority.parse().map_err(|_| wrong(format!("`{authority}` is not host or host:port")))?;
+            Some(parsed)
+        }
+    };
+    let bounds = &settings.bounds;
+    Ok(Shared {
+        names: guard::Names::new(&settings.pseudonym),
+        memory: memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
+        fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
+        connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
+        reverse,
+        store,
+        settings: Arc::new(settings),
+    })
+}
+
+/// One listener per worker and address; the kernel spreads connections over them.
+fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAddr>, Vec<Vec<TcpListener>>)> {
+    let mut bound = Vec::with_capacity(addresses.len());
+    let mut listeners: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+    for &address in addresses {
+        let at =
+            |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+        // Sharing the port among workers would also share it with another process: see first whether it is free.
+        if address.port() != 0 {
+            drop(bind(address, false).map_err(at)?);
+        }
+        let mut real = address;
+        for each in &mut listeners {
+            let listener = bind(real, true).map_err(at)?;
+            real = listener.local_addr().map_err(at)?;
+            each.push(listener);
+        }
+        bound.push(real);
+    }
+    Ok((bound, listeners))
+}
+
+fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    if shared {
+        socket.listen(BACKLOG)?;
+    }
+    Ok(socket.into())
+}

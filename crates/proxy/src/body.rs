@@ -1,0 +1,243 @@
+//! Bodies in both directions: what a client is sent, and what an origin is sent.
+//!
+//! Nothing is gathered here: each piece is asked for when the other side took the one before it.
+
+use crate::connection::Flight;
+use crate::origin::Line;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A response's body.
+pub struct ReplyBody {
+    source: Source,
+    /// Counts the request out when the body has gone.
+    _flight: Option<Flight>,
+}
+
+enum Source {
+    Whole(Bytes),
+    Stream(Box<dyn Stream>),
+}
+
+/// A body that arrives in pieces.
+pub trait Stream: 'static {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>>;
+    /// Bytes still to come, when known.
+    fn left(&self) -> Option<u64>;
+    fn is_over(&self) -> bool;
+}
+
+impl ReplyBody {
+    pub fn empty() -> ReplyBody {
+        ReplyBody::whole(Bytes::new())
+    }
+
+    pub fn whole(bytes: Bytes) -> ReplyBody {
+        ReplyBody { source: Source::Whole(bytes), _flight: None }
+    }
+
+    pub fn stream(stream: impl Stream) -> ReplyBody {
+        ReplyBody { source: Source::Stream(Box::new(stream)), _flight: None }
+    }
+
+    pub fn carrying(mut self, flight: Flight) -> ReplyBody {
+        self._flight = Some(flight);
+        self
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut self.source {
+            Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Source::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Source::Stream(stream) => stream.poll_piece(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Stream(stream) => stream.is_over(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Stream(stream) => stream.left().map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+/// A body as it comes from an origin. Its connection goes back to the pool at its end.
+pub struct OriginBody {
+    incoming: Incoming,
+    line: Option<Line>,
+    patience: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    moved: bool,
+}
+
+impl OriginBody {
+    pub fn new(incoming: Incoming, line: Line, patience: Duration) -> OriginBody {
+        let mut body = OriginBody { incoming, line: Some(line), patience, timer: None, moved: true };
+        body.release_at_end();
+        body
+    }
+
+    fn release_at_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.release();
+        }
+    }
+
+    fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let patience = self.patience;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if std::mem::take(&mut self.moved) {
+            timer.as_mut().reset(Instant::now() + patience);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+impl Stream for OriginBody {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.moved = true;
+                self.release_at_end();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.line = None;
+                Poll::Ready(Some(Err(io::Error::other(error))))
+            }
+            Poll::Ready(None) => {
+                self.release();
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                ready!(self.poll_stall(cx));
+                self.line = None;
+                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the origin stalled"))))
+            }
+        }
+    }
+
+    fn left(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+
+    fn is_over(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+}
+
+/// A request's body on its way to an origin.
+pub struct Upload {
+    content: Option<Incoming>,
+    gate: Rc<Gate>,
+}
+
+/// What the sender of a request knows of its body.
+pub struct Gate {
+    open: Cell<bool>,
+    done: Cell<bool>,
+    moved: Cell<u64>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Upload {
+    /// With `expects`, the content is not read before the gate is opened.
+    pub fn new(content: Option<Incoming>, expects: bool) -> (Upload, Rc<Gate>) {
+        let done = content.as_ref().is_none_or(Body::is_end_stream);
+        let gate = Rc::new(Gate {
+            open: Cell::new(!expects || done),
+            done: Cell::new(done),
+            moved: Cell::new(0),
+            waker: RefCell::new(None),
+        });
+        (Upload { content, gate: gate.clone() }, gate)
+    }
+
+    pub fn into_content(self) -> Option<Incoming> {
+        self.content
+    }
+}
+
+impl Gate {
+    pub fn open(&self) {
+        self.open.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.get()
+    }
+
+    /// The body was handed over to its end.
+    pub fn is_done(&self) -> bool {
+        self.done.get()
+    }
+
+    /// Changes when the body moves.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        if !this.gate.open.get() {
+            this.gate.waker.replace(Some(cx.waker().clone()));
+            return Poll::Pending;
+        }
+        let Some(content) = &mut this.content else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
+        this.gate.moved.set(this.gate.moved.get() + 1);
+        if frame.is_none() || content.is_end_stream() {
+            this.gate.done.set(true);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.content.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.content.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}

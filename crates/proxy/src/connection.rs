@@ -1,0 +1,338 @@
+//! One client connection: the library that speaks HTTP, over a socket that is watched.
+//!
+//! The watched socket does three jobs without a timer or a clock read per request: it walks the framing of what it
+//! reads (`framing`), it notes what the connection waits for so that one sweep per worker finds the overdue ones,
+//! and it lets interim responses out between a request and its final response.
+
+use crate::framing::{Ambiguous, Place, Walker};
+use crate::serve::Door;
+use crate::settings::{Bounds, Timeouts};
+use crate::tunnel::{self, Far};
+use crate::worker::Worker;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Bytes of interim responses that wait to go out; more are dropped, which RFC 9110 15.2 allows.
+const INTERIM_MAX: usize = 16 << 10;
+/// What a refused client may still send before it is cut off, so that it gets to read why.
+const LINGER: (Duration, usize) = (Duration::from_secs(2), 1 << 20);
+
+/// What the socket, the service and the sweep know of one connection.
+pub struct Link {
+    /// Whether this client is of a network that is served.
+    pub served: bool,
+    walker: RefCell<Walker>,
+    /// The body broke its framing: nothing more is read.
+    poisoned: Cell<bool>,
+    requests: Cell<u64>,
+    answered: Cell<u64>,
+    reads: Cell<u64>,
+    read_blocked: Cell<bool>,
+    writes: Cell<u64>,
+    write_blocked: Cell<bool>,
+    interim: RefCell<Interim>,
+    tunnel: RefCell<Option<Far>>,
+    waker: OnceCell<Waker>,
+    seen: Cell<Option<(Wait, Instant)>>,
+    overdue: Cell<Option<Wait>>,
+}
+
+#[derive(Default)]
+struct Interim {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+/// What a connection waits for its client to do; the number changes when the client did something of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Nothing,
+    Request(u64),
+    Head(u64),
+    Body(u64),
+    Taking(u64),
+}
+
+impl Link {
+    pub fn new(served: bool, bounds: &Bounds) -> Link {
+        Link {
+            served,
+            walker: RefCell::new(Walker::new(bounds.head_bytes)),
+            poisoned: Cell::new(false),
+            requests: Cell::new(0),
+            answered: Cell::new(0),
+            reads: Cell::new(0),
+            read_blocked: Cell::new(false),
+            writes: Cell::new(0),
+            write_blocked: Cell::new(false),
+            interim: RefCell::default(),
+            tunnel: RefCell::new(None),
+            waker: OnceCell::new(),
+            seen: Cell::new(None),
+            overdue: Cell::new(None),
+        }
+    }
+
+    /// Counts a request in; the returned guard counts it out when its response has gone.
+    pub fn begin(self: &Rc<Link>) -> Flight {
+        self.requests.set(self.requests.get() + 1);
+        Flight(self.clone())
+    }
+
+    /// Why the request that was counted in last must be refused, if it must.
+    pub fn refused(&self) -> Option<Ambiguous> {
+        let (ordinal, why) = self.walker.borrow().refused()?;
+        (ordinal <= self.requests.get()).then_some(why)
+    }
+
+    /// After the current response this connection is a tunnel to `far`.
+    pub fn tunnel_to(&self, far: Far) {
+        self.walker.borrow_mut().stop();
+        *self.tunnel.borrow_mut() = Some(far);
+    }
+
+    /// Lets an interim response out when the request's service next waits.
+    pub fn send_interim(&self, head: &[u8]) {
+        let mut interim = self.interim.borrow_mut();
+        if interim.bytes.len() + head.len() <= INTERIM_MAX {
+            interim.bytes.extend_from_slice(head);
+        }
+    }
+
+    pub fn interim_waits(&self) -> bool {
+        !self.interim.borrow().bytes.is_empty()
+    }
+
+    /// The final response follows: an interim response that has not begun to go out is dropped.
+    pub fn end_interim(&self) {
+        let mut interim = self.interim.borrow_mut();
+        if interim.sent == 0 {
+            interim.bytes.clear();
+        }
+    }
+
+    pub fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Looks whether this connection waits for too long; called every now and then by the worker's sweep.
+    pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
+        let wait = self.wait();
+        let limit = match wait {
+            Wait::Nothing => return self.seen.set(None),
+            Wait::Request(_) => timeouts.client_idle,
+            Wait::Head(_) => timeouts.client_header,
+            Wait::Body(_) | Wait::Taking(_) => timeouts.client_stall,
+        };
+        match self.seen.get() {
+            Some((before, since)) if before == wait => {
+                if now.duration_since(since) >= limit {
+                    self.overdue.set(Some(wait));
+                    self.wake();
+                }
+            }
+            _ => self.seen.set(Some((wait, now))),
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        if self.write_blocked.get() {
+            return Wait::Taking(self.writes.get());
+        }
+        let walker = self.walker.borrow();
+        let answering = self.requests.get() > self.answered.get();
+        match walker.place() {
+            Place::Body if self.read_blocked.get() => Wait::Body(self.reads.get()),
+            _ if answering => Wait::Nothing,
+            Place::Body => Wait::Body(self.reads.get()),
+            Place::Head => Wait::Head(walker.heads()),
+            Place::Start => Wait::Request(self.answered.get()),
+        }
+    }
+
+    /// Whether the client may still be sending something that nobody will read.
+    fn is_mid_message(&self) -> bool {
+        let walker = self.walker.borrow();
+        walker.refused().is_some() || walker.place() != Place::Start || self.poisoned.get()
+    }
+}
+
+/// A request between its head and the last byte of its response.
+pub struct Flight(Rc<Link>);
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.answered.set(self.0.answered.get() + 1);
+    }
+}
+
+/// Serves one connection until it ends.
+pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
+    let io = TokioIo::new(Watched { stream, link: link.clone() });
+    let door = Door::new(worker.clone(), link.clone());
+    let mut connection = builder(&worker.settings.bounds).serve_connection(io, door);
+    let mut told = false;
+    let end = poll_fn(|cx| {
+        link.waker.get_or_init(|| cx.waker().clone());
+        if let Some(wait) = link.overdue.get() {
+            return Poll::Ready(Err(wait));
+        }
+        if worker.stopping.get() && !told {
+            told = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        connection.poll_without_shutdown(cx).map(Ok)
+    })
+    .await;
+    let parts = connection.into_parts();
+    let mut stream = parts.io.into_inner().stream;
+    match (end, link.tunnel.borrow_mut().take()) {
+        (Ok(Ok(())), Some(far)) => tunnel::run(stream, parts.read_buf, far, &worker.settings.timeouts).await,
+        (Ok(_), _) => close(stream, &link).await,
+        (Err(Wait::Head(_)), _) => {
+            const LATE: &[u8] =
+                b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            let _ = stream.try_write(LATE);
+            let _ = stream.shutdown().await;
+        }
+        (Err(_), _) => {}
+    }
+}
+
+fn builder(bounds: &Bounds) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.max_header_size(bounds.head_bytes).max_buf_size(bounds.head_bytes.max(8 << 10));
+    // The library keeps up to 100 fields on its stack, and that is its default.
+    if bounds.head_fields != 100 {
+        builder.max_headers(bounds.head_fields);
+    }
+    builder
+}
+
+/// Ends the sending side; a client in the middle of a message gets a moment to read the answer before the rest of
+/// what it sends is met with a reset.
+async fn close(mut stream: TcpStream, link: &Link) {
+    if stream.shutdown().await.is_err() || !link.is_mid_message() {
+        return;
+    }
+    let drain = async {
+        let mut left = LINGER.1;
+        let mut buffer = [0; 4096];
+        while let Ok(n) = stream.read(&mut buffer).await {
+            if n == 0 || n > left {
+                break;
+            }
+            left -= n;
+        }
+    };
+    let _ = tokio::time::timeout(LINGER.0, drain).await;
+}
+
+/// The client's socket, watched on behalf of its `Link`.
+struct Watched {
+    stream: TcpStream,
+    link: Rc<Link>,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let link = &*this.link;
+        if link.poisoned.get() {
+            return Poll::Ready(Err(broken_framing()));
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+        link.read_blocked.set(read.is_pending());
+        ready!(read)?;
+        link.reads.set(link.reads.get() + 1);
+        if let Err(clean) = link.walker.borrow_mut().feed(&buf.filled()[before..]) {
+            link.poisoned.set(true);
+            buf.set_filled(before + clean);
+            if clean == 0 {
+                return Poll::Ready(Err(broken_framing()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn broken_framing() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the body is not framed cleanly")
+}
+
+impl Watched {
+    fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.link.write_blocked.set(result.is_pending());
+        if result.is_ready() {
+            self.link.writes.set(self.link.writes.get() + 1);
+        }
+        result
+    }
+
+    /// Writes the interim responses that wait; `begun` only those that have begun to go out.
+    fn poll_interim(&mut self, cx: &mut Context<'_>, begun: bool) -> Poll<io::Result<()>> {
+        let link = self.link.clone();
+        let mut interim = link.interim.borrow_mut();
+        while !interim.bytes.is_empty() && (!begun || interim.sent > 0) {
+            let write = Pin::new(&mut self.stream).poll_write(cx, &interim.bytes[interim.sent..]);
+            interim.sent += ready!(self.wrote(write))?;
+            if interim.sent == interim.bytes.len() {
+                *interim = Interim::default();
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx, true))?;
+        let write = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.wrote(write)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx, true))?;
+        let write = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.wrote(write)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// The library flushes when it has nothing of its own to write: the place for interim responses.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_interim(cx, false)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The client's address as its network is judged by.
+pub fn is_served(networks: &[crate::settings::Network], client: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(client))
+}

@@ -1,0 +1,207 @@
+//! One request that has to wait for something: the store, another's fetch, or the origin.
+//!
+//! `run` decides what the request is; what can be answered from the cache goes to `lookup`; `forward` passes the rest
+//! straight to the origin and back.
+
+use crate::body::{OriginBody, ReplyBody};
+use crate::connection::Link;
+use crate::guard::{self, Hops};
+use crate::headers::{self, CACHE_STATUS};
+use crate::origin::{Line, Outgoing};
+use crate::respond::{self, Refusal};
+use crate::target::{SCHEME, Target};
+use crate::tunnel::Far;
+use crate::worker::Worker;
+use cache::{Asked, Outcome, Plan, Report, Time};
+use http::header::{ALLOW, CONTENT_TYPE, MAX_FORWARDS};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
+use http_body::Body;
+use hyper::body::Incoming;
+use std::rc::Rc;
+use store::Key;
+
+/// A request and all that is known about it.
+pub struct Exchange {
+    pub worker: Rc<Worker>,
+    pub link: Rc<Link>,
+    pub parts: Parts,
+    pub content: Option<Incoming>,
+    pub target: Target,
+    pub asked: Asked,
+    pub now: Time,
+}
+
+/// The head of an origin's response, and its body with the connection it comes on.
+pub struct Fetched {
+    pub parts: response::Parts,
+    pub incoming: Incoming,
+    pub line: Line,
+}
+
+impl Exchange {
+    pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
+        if guard::lower_max_forwards(&self.parts.method, &mut self.parts.headers) == Hops::Here {
+            return self.final_recipient();
+        }
+        if self.parts.uri.path() == "*" && self.worker.shared.reverse.is_none() {
+            return self.final_recipient();
+        }
+        match self.asked.plan() {
+            Plan::Pass(reason) => self.forward(Outcome::Pass(reason)).await,
+            Plan::Lookup => self.lookup().await,
+        }
+    }
+
+    /// Passes the request to the origin and the response back; nothing is stored.
+    pub async fn forward(self, outcome: Outcome) -> Response<ReplyBody> {
+        match self.forward_content().await {
+            Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
+            Err(refusal) => error(refusal),
+        }
+    }
+
+    async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
+        let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
+        let expects = headers::expects_continue(&self.parts);
+        let Exchange { worker, link, parts, content, target, asked, now } = self;
+        let content = content.filter(|content| !content.is_end_stream());
+        let outgoing = Outgoing { head, content, expects };
+        let fetched = send(&worker, &link, &parts, &target, outgoing).await?;
+        // The content is on its way; what remains of the exchange needs none.
+        Ok((Exchange { worker, link, parts, content: None, target, asked, now }, fetched))
+    }
+
+    /// Sends the request without content, with a head of the caller's making.
+    pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
+        let outgoing = Outgoing { head, content: None, expects: false };
+        send(&self.worker, &self.link, &self.parts, &self.target, outgoing).await
+    }
+
+    /// Streams a response through.
+    pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
+        self.invalidate(&fetched.parts);
+        let Fetched { mut parts, incoming, line } = fetched;
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+            return self.upgraded(parts, line);
+        }
+        headers::for_client(&mut parts.headers, &self.worker.shared.names);
+        parts.headers.append(CACHE_STATUS, report.value());
+        parts.version = Version::HTTP_11;
+        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
+        Response::from_parts(parts, ReplyBody::stream(body))
+    }
+
+    fn upgraded(&self, mut parts: response::Parts, line: Line) -> Response<ReplyBody> {
+        if headers::upgrade(&self.parts).is_none() {
+            return error(Refusal::new(
+                StatusCode::BAD_GATEWAY,
+                "the origin changed protocols without being asked",
+            ));
+        }
+        let protocol = parts.headers.get(http::header::UPGRADE).cloned();
+        headers::for_client(&mut parts.headers, &self.worker.shared.names);
+        parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
+        if let Some(protocol) = protocol {
+            parts.headers.insert(http::header::UPGRADE, protocol);
+        }
+        self.link.tunnel_to(Far::Upgraded(Box::new(line)));
+        Response::from_parts(parts, ReplyBody::empty())
+    }
+
+    /// Forgets what an unsafe request has changed (RFC 9111 section 4.4).
+    fn invalidate(&self, response: &response::Parts) {
+        let (authority, path) = (self.target.host(), self.target.path.as_str());
+        for key in cache::invalidated(&self.parts.method, SCHEME, authority, path, response) {
+            let key = Key::new(key);
+            let shared = &self.worker.shared;
+            shared.fills.disown(&key);
+            shared.memory.remove(&key);
+            if let Some(store) = &shared.store {
+                store.remove(&key);
+            }
+        }
+    }
+
+    /// This proxy is meant: `OPTIONS *`, or Max-Forwards has run out.
+    fn final_recipient(&self) -> Response<ReplyBody> {
+        if self.parts.method == Method::TRACE {
+            return self.trace();
+        }
+        let mut response = respond::empty(StatusCode::NO_CONTENT);
+        let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT";
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+        response
+    }
+
+    /// What came here, without what only its owner should see (RFC 9110 section 9.3.8).
+    fn trace(&self) -> Response<ReplyBody> {
+        let mut text = format!("TRACE {} HTTP/1.1\r\n", self.parts.uri);
+        for (name, value) in &self.parts.headers {
+            let secret = ["authorization", "cookie", "proxy-authorization"].contains(&name.as_str());
+            if !secret && let Ok(value) = value.to_str() {
+                text.push_str(&format!("{name}: {value}\r\n"));
+            }
+        }
+        let mut response = Response::new(ReplyBody::whole(text.into()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("message/http"));
+        response.headers_mut().remove(MAX_FORWARDS);
+        response
+    }
+}
+
+async fn send(
+    worker: &Worker,
+    link: &Rc<Link>,
+    client: &Parts,
+    target: &Target,
+    outgoing: Outgoing,
+) -> Result<Fetched, Refusal> {
+    let relays = client.version >= Version::HTTP_11;
+    let (response, line) = worker
+        .origins
+        .send(target, outgoing, |interim| {
+            if relays {
+                link.send_interim(&headers::interim(interim.status, &interim.headers));
+                link.wake();
+            }
+        })
+        .await?;
+    let (parts, incoming) = response.into_parts();
+    Ok(Fetched { parts, incoming, line })
+}
+
+/// An error answer of the proxy's own.
+pub fn error(refusal: Refusal) -> Response<ReplyBody> {
+    let mut response = refusal.response();
+    response.headers_mut().insert(CACHE_STATUS, Outcome::Error.value());
+    response
+}
+
+/// `CONNECT`: a tunnel to any allowed port.
+pub async fn connect(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    request: &Request<Incoming>,
+) -> Response<ReplyBody> {
+    let opened = async {
+        if worker.shared.reverse.is_some() {
+            return Err(Refusal::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this is a reverse proxy: it opens no tunnels",
+            ));
+        }
+        let Some(authority) = request.uri().authority() else {
+            return Err(Refusal::bad_request("CONNECT needs host:port"));
+        };
+        let port = guard::connect_port(authority, &worker.settings)?;
+        worker.origins.dial(authority, port).await
+    };
+    match opened.await {
+        Ok(stream) => {
+            link.tunnel_to(Far::Stream(stream));
+            Response::new(ReplyBody::empty())
+        }
+        Err(refusal) => refusal.response(),
+    }
+}

@@ -1,0 +1,328 @@
+//! A request that a stored response may answer: found, judged, validated, or fetched and stored.
+
+use crate::body::{OriginBody, ReplyBody};
+use crate::exchange::{Exchange, Fetched, error};
+use crate::fill::{Joined, Lead, News, Opened, Seat};
+use crate::headers;
+use crate::memory::{Entry, Held, Resident, Variants};
+use crate::pump;
+use crate::reply;
+use crate::respond::Refusal;
+use crate::serve::{self, count_use, primary, variant};
+use cache::{Head, Miss, NotStored, Outcome, Report, Stale, Stored, Verdict};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderValue, Response, StatusCode};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::rc::Rc;
+use std::sync::Arc;
+use store::Key;
+
+/// How often a request looks again after it waited for another's fetch; then it fetches alone.
+const LOOKS: u8 = 2;
+
+/// What a look into the cache found.
+struct Look {
+    primary: Key,
+    /// What the primary key's responses vary by, if they do.
+    variants: Option<Variants>,
+    /// The key of this request's object.
+    key: Key,
+    found: Option<Arc<Held>>,
+}
+
+/// What a fetch is for.
+#[derive(Clone)]
+struct Want {
+    look: Rc<Look>,
+    why: Miss,
+    /// The stored response to validate.
+    stale: Option<Arc<Held>>,
+    collapsed: bool,
+}
+
+/// What waiting for another's fetch came to.
+enum Followed {
+    Answered(Response<ReplyBody>),
+    LookAgain,
+    Alone,
+}
+
+impl Exchange {
+    pub async fn lookup(self) -> Response<ReplyBody> {
+        for looks in 0.. {
+            let look = self.look().await;
+            let (why, stale) = match &look.found {
+                None if look.variants.is_some() => (Miss::Vary, None),
+                None => (Miss::Uri, None),
+                Some(held) => match self.verdict(held) {
+                    Ok(outcome) => return self.hit(held, outcome.into()),
+                    Err(stale) => (Miss::Stale(stale), Some(held.clone())),
+                },
+            };
+            if self.asked.only_if_cached() {
+                return self.only_if_cached();
+            }
+            if self.asked.is_head() || (stale.is_none() && self.asked.has_range()) {
+                return self.forward(Outcome::Miss(why)).await;
+            }
+            let want = Want { look: Rc::new(look), why, stale, collapsed: looks > 0 };
+            let fills = &self.worker.shared.fills;
+            let shares = looks < LOOKS && (want.stale.is_some() || !self.asked.is_conditional());
+            let joined = if shares { fills.join(&want.look.key) } else { Joined::Alone };
+            match joined {
+                Joined::Leader(lead) => return self.lead(lead, &want).await,
+                Joined::Alone => return self.lead(fills.lone(&want.look.key), &want).await,
+                Joined::Follower(seat) => match self.follow(seat, &want).await {
+                    Followed::Answered(response) => return response,
+                    Followed::Alone => return self.lead(fills.lone(&want.look.key), &want).await,
+                    Followed::LookAgain => {}
+                },
+            }
+        }
+        self.only_if_cached()
+    }
+
+    /// Looks into memory, then into the store.
+    async fn look(&self) -> Look {
+        let primary = primary(&self.target);
+        match self.find(&primary).await {
+            None => Look { key: primary.clone(), primary, variants: None, found: None },
+            Some(held) => match &held.entry {
+                Entry::Response(_) => {
+                    Look { key: primary.clone(), primary, variants: None, found: Some(held) }
+                }
+                Entry::Varies(variants) => {
+                    let key = variant(&primary, variants, &self.parts.headers);
+                    let found = self.find(&key).await.filter(|held| matches!(held.entry, Entry::Response(_)));
+                    Look { key, primary, variants: Some(variants.clone()), found }
+                }
+            },
+        }
+    }
+
+    async fn find(&self, key: &Key) -> Option<Arc<Held>> {
+        let shared = &self.worker.shared;
+        if let Some(held) = shared.memory.get(key) {
+            return Some(held);
+        }
+        let (store, reader) = (shared.store.as_ref()?, self.worker.reader.as_ref()?);
+        if !store.contains(key) {
+            return None;
+        }
+        let object = reader.get(key).await?;
+        let held = Arc::new(Held::decode(key.clone(), object, &shared.names)?);
+        shared.memory.insert(&held);
+        Some(held)
+    }
+
+    fn verdict(&self, held: &Held) -> Result<Outcome, Stale> {
+        match cache::judge(&self.asked, &resident(held).head, self.now) {
+            Verdict::Fresh => Ok(Outcome::Hit),
+            Verdict::ServeStale => Ok(Outcome::HitStale),
+            Verdict::Stale(why) => Err(why),
+        }
+    }
+
+    fn hit(&self, held: &Held, report: Report) -> Response<ReplyBody> {
+        count_use(&self.worker, held);
+        reply::stored(&self.worker, &self.asked, &self.parts.headers, resident(held), report, serve::now())
+    }
+
+    fn only_if_cached(&self) -> Response<ReplyBody> {
+        let text = "nothing stored can answer, and the request says only-if-cached";
+        let mut response = Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).response();
+        response.headers_mut().insert(headers::CACHE_STATUS, Outcome::OnlyIfCached.value());
+        response
+    }
+
+    /// Waits for another request's fetch, and reads along if it is for this request too.
+    async fn follow(&self, seat: Seat, want: &Want) -> Followed {
+        match seat.news().await {
+            News::Open(opened) if self.is_ours(&opened, want) => {
+                Followed::Answered(self.read_along(seat, &opened, want))
+            }
+            News::Open(_) | News::Again => Followed::LookAgain,
+            News::Alone => Followed::Alone,
+            News::Failed(refusal) => Followed::Answered(self.failed(refusal, want)),
+        }
+    }
+
+    /// Whether what is being fetched may answer this request: its variant is ours, and it is fresh enough for us.
+    fn is_ours(&self, opened: &Opened, want: &Want) -> bool {
+        let head = &resident(&opened.held).head;
+        let same = opened.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
+        let fresh = cache::judge(&self.asked, head, serve::now()) == Verdict::Fresh;
+        let just_fetched = !matches!(want.why, Miss::Stale(Stale::RequestNoCache));
+        same && fresh && just_fetched
+    }
+
+    fn read_along(&self, seat: Seat, opened: &Opened, want: &Want) -> Response<ReplyBody> {
+        let report = Report { collapsed: true, ..Outcome::Miss(want.why).into() };
+        let resident = resident(&opened.held);
+        let mut fields = resident.fields(resident.head.age(serve::now()), report.value());
+        if let Some(length) = opened.length {
+            fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        reply::response(resident.status(), fields, pump::follow(&self.worker, seat, opened))
+    }
+
+    /// Fetches on behalf of everybody who joined.
+    async fn lead(&self, lead: Lead, want: &Want) -> Response<ReplyBody> {
+        let mut validating = want.stale.as_deref();
+        loop {
+            let sent = serve::now();
+            let fetched = match self.request(validating).await {
+                Ok(fetched) => fetched,
+                Err(refusal) => {
+                    lead.failed(refusal.clone());
+                    return self.failed(refusal, want);
+                }
+            };
+            let came = serve::now();
+            if let Some(stale) = validating
+                && fetched.parts.status == StatusCode::NOT_MODIFIED
+            {
+                match cache::freshen(&resident(stale).head, &fetched.parts, sent, came) {
+                    Some(head) => {
+                        drop(OriginBody::new(fetched.incoming, fetched.line, Default::default()));
+                        return self.validated(lead, stale, head, want);
+                    }
+                    // The 304 is about another response: ask again, without conditions.
+                    None => validating = None,
+                }
+                continue;
+            }
+            if is_outage(fetched.parts.status) && self.may_serve_stale(want) {
+                let text = format!("the origin answered {}", fetched.parts.status);
+                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
+                lead.failed(refusal.clone());
+                return self.failed(refusal, want);
+            }
+            return match Head::storable(&self.asked, &fetched.parts, sent, came) {
+                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, want),
+                Ok(_) => self.pass_alone(lead, fetched, None, want),
+                Err(why) => self.pass_alone(lead, fetched, Some(why), want),
+            };
+        }
+    }
+
+    async fn request(&self, validating: Option<&Held>) -> Result<Fetched, Refusal> {
+        let mut head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
+        if let Some(stale) = validating {
+            cache::make_conditional(head.headers_mut(), &resident(stale).head);
+        }
+        self.fetch(head).await
+    }
+
+    /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
+    fn keeps(&self, fetched: &Fetched) -> bool {
+        let length = http_body::Body::size_hint(&fetched.incoming).exact();
+        let framed = length.is_some() || fetched.parts.headers.contains_key(TRANSFER_ENCODING);
+        let max = match self.worker.shared.store {
+            Some(_) => self.worker.settings.bounds.object_bytes,
+            None => self.worker.shared.memory.object_max(),
+        };
+        framed && length.unwrap_or(0) <= max && max > 0
+    }
+
+    fn fill(&self, lead: Lead, fetched: Fetched, head: Head, want: &Want) -> Response<ReplyBody> {
+        let Fetched { mut parts, incoming, line } = fetched;
+        lead.worth_waiting(&self.worker.shared.fills);
+        let key = self.object_key(&head, &want.look);
+        let report = Report { stored: true, collapsed: want.collapsed, ..Outcome::Miss(want.why).into() };
+        headers::for_client(&mut parts.headers, &self.worker.shared.names);
+        parts.headers.remove(http::header::TRAILER);
+        parts.headers.append(headers::CACHE_STATUS, report.value());
+        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
+        let body = pump::start(&self.worker, lead, body, key, head);
+        reply::response(parts.status, parts.headers, body)
+    }
+
+    /// The key under which a response is to be stored; a marker says by what the primary key's responses vary.
+    fn object_key(&self, head: &Head, look: &Look) -> Key {
+        let Some(vary) = head.vary() else { return look.primary.clone() };
+        let variants = match &look.variants {
+            Some(variants) if variants.vary == *vary => variants.clone(),
+            _ => self.mark(vary.clone(), &look.primary),
+        };
+        variant(&look.primary, &variants, &self.parts.headers)
+    }
+
+    fn mark(&self, vary: cache::Vary, primary: &Key) -> Variants {
+        let nonce = RandomState::new().build_hasher().finish().to_le_bytes();
+        let variants = Variants { vary: vary.clone(), nonce };
+        let shared = &self.worker.shared;
+        if let Some(store) = &shared.store {
+            // Refused, the variant is not found again: a miss.
+            let _ = store.put(primary, &Stored::Varies(vary).encode(), &nonce);
+        }
+        shared.memory.insert(&Arc::new(Held::varies(primary.clone(), variants.clone())));
+        variants
+    }
+
+    fn pass_alone(
+        &self,
+        lead: Lead,
+        fetched: Fetched,
+        why: Option<NotStored>,
+        want: &Want,
+    ) -> Response<ReplyBody> {
+        lead.alone(&self.worker.shared.fills);
+        if want.stale.is_some() && !is_outage(fetched.parts.status) {
+            self.drop_object(&want.look.key);
+        }
+        self.pass(fetched, Report { not_stored: why, ..Outcome::Miss(want.why).into() })
+    }
+
+    /// The origin says that the stored response holds: it is updated, and answers.
+    fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Response<ReplyBody> {
+        let Miss::Stale(why) = want.why else { return self.only_if_cached() };
+        let shared = &self.worker.shared;
+        let body = resident(stale).body.clone();
+        let held = Arc::new(Held::response(stale.key.clone(), head, body, &shared.names));
+        if lead.is_disowned() || resident(&held).head.may_stay().is_err() {
+            self.drop_object(&stale.key);
+        } else {
+            if let Some(store) = &shared.store {
+                // Refused, the next request validates again.
+                let _ = store.put_meta(&stale.key, &pump::meta(&resident(&held).head), &resident(&held).body);
+            }
+            shared.memory.insert(&held);
+        }
+        lead.again();
+        self.hit(&held, Report { collapsed: want.collapsed, ..Outcome::Revalidated(why).into() })
+    }
+
+    fn drop_object(&self, key: &Key) {
+        self.worker.shared.memory.remove(key);
+        if let Some(store) = &self.worker.shared.store {
+            store.remove(key);
+        }
+    }
+
+    /// The origin cannot be reached: what is stored may stand in, or the client gets the error.
+    fn failed(&self, refusal: Refusal, want: &Want) -> Response<ReplyBody> {
+        match &want.stale {
+            Some(stale) if self.may_serve_stale(want) => self.hit(stale, Outcome::StaleOnError.into()),
+            _ => error(refusal),
+        }
+    }
+
+    fn may_serve_stale(&self, want: &Want) -> bool {
+        let asked_anew = matches!(want.why, Miss::Stale(Stale::RequestNoCache | Stale::NoCache));
+        !asked_anew && want.stale.as_deref().is_some_and(|held| cache::may_serve_stale(&resident(held).head))
+    }
+}
+
+/// RFC 5861 section 4: the answers for which a stale response may stand in.
+fn is_outage(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}
+
+/// What is found for a request is a response; `look` sees to it.
+fn resident(held: &Held) -> &Resident {
+    match &held.entry {
+        Entry::Response(resident) => resident,
+        Entry::Varies(_) => unreachable!("a marker where a response was looked up"),
+    }
+}

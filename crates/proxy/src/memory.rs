@@ -1,0 +1,195 @@
+//! The memory tier: whole small objects above the disk, shared by all workers, bounded in bytes.
+//!
+//! A hit costs one lookup and no copy of the body. Keys are compared in full, so equal hashes never mix objects.
+
+use crate::guard::Names;
+use crate::headers::{CACHE_STATUS, add_via};
+use cache::{Head, Stored, Vary};
+use http::header::{AGE, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use quick_cache::Weighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use store::{Body, Key};
+
+/// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
+pub struct Held {
+    pub key: Key,
+    pub entry: Entry,
+    uses: AtomicU32,
+}
+
+pub enum Entry {
+    Response(Resident),
+    /// The key's responses vary: look under the key of the request's variant.
+    Varies(Variants),
+}
+
+/// A stored response.
+pub struct Resident {
+    pub head: Head,
+    /// The fields of an answer, `Via` included, with places for `Age` and `Cache-Status`.
+    headers: HeaderMap,
+    pub body: Body,
+}
+
+/// What the responses of a primary key vary by. The nonce is part of each variant's key: a marker that was removed
+/// and made again never leads to variants of before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variants {
+    pub vary: Vary,
+    pub nonce: [u8; 8],
+}
+
+impl Held {
+    pub fn response(key: Key, head: Head, body: Body, names: &Names) -> Held {
+        let mut headers = head.headers.clone();
+        add_via(&mut headers, names);
+        headers.insert(AGE, HeaderValue::from_static("0"));
+        headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
+        Held { key, entry: Entry::Response(Resident { head, headers, body }), uses: AtomicU32::new(0) }
+    }
+
+    pub fn varies(key: Key, variants: Variants) -> Held {
+        Held { key, entry: Entry::Varies(variants), uses: AtomicU32::new(0) }
+    }
+
+    /// What the store returned; `None` if this version cannot read it.
+    pub fn decode(key: Key, object: store::Object, names: &Names) -> Option<Held> {
+        match (Stored::decode(&object.meta)?, object.body) {
+            (Stored::Response(head), body) => Some(Held::response(key, head, body, names)),
+            (Stored::Varies(vary), Body::Whole(nonce)) => {
+                let nonce = nonce.as_ref().try_into().ok()?;
+                Some(Held::varies(key, Variants { vary, nonce }))
+            }
+            (Stored::Varies(_), Body::Spans(_)) => None,
+        }
+    }
+
+    /// Counts a use; tells how many the disk's replacement shall learn of now: the first few at once, then in packs.
+    pub fn used(&self) -> Option<u8> {
+        let uses = self.uses.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match uses {
+            1..=3 => Some(1),
+            _ if uses.is_multiple_of(16) => Some(16),
+            _ => None,
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        const FIXED: usize = 512;
+        let (fields, body) = match &self.entry {
+            Entry::Varies(_) => (0, 0),
+            Entry::Response(resident) => {
+                let fields =
+                    resident.headers.iter().map(|(name, value)| 96 + name.as_str().len() + value.len());
+                (fields.sum(), resident.body.len())
+            }
+        };
+        (FIXED + self.key.bytes().len() + fields) as u64 + body
+    }
+}
+
+impl Resident {
+    pub fn status(&self) -> StatusCode {
+        self.head.status
+    }
+
+    /// The fields of an answer. Nothing grows: both places are there.
+    pub fn fields(&self, age: u64, status: HeaderValue) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(AGE, HeaderValue::from(age));
+        headers.insert(CACHE_STATUS, status);
+        headers
+    }
+}
+
+/// The tier itself.
+pub struct Memory {
+    cache: Option<Cache<u128, Arc<Held>, Weigh, Hashed>>,
+    object_max: u64,
+}
+
+impl Memory {
+    /// `bytes` of 0 keeps nothing.
+    pub fn new(bytes: u64, object_max: u64) -> Memory {
+        let items = usize::try_from(bytes / 4096).unwrap_or(usize::MAX).clamp(64, 1 << 20);
+        let cache =
+            (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, DefaultLifecycle::default()));
+        Memory { cache, object_max: object_max.min(bytes / 64) }
+    }
+
+    /// The largest body that is kept, bytes.
+    pub fn object_max(&self) -> u64 {
+        self.object_max
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<Held>> {
+        let held = self.cache.as_ref()?.get(&key.hash())?;
+        (held.key == *key).then_some(held)
+    }
+
+    /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.
+    pub fn insert(&self, held: &Arc<Held>) {
+        let Some(cache) = &self.cache else { return };
+        let keeps = match &held.entry {
+            Entry::Response(Resident { body: Body::Whole(bytes), .. }) => {
+                bytes.len() as u64 <= self.object_max
+            }
+            Entry::Response(_) => false,
+            Entry::Varies(_) => true,
+        };
+        if keeps {
+            cache.insert(held.key.hash(), held.clone());
+        } else {
+            cache.remove(&held.key.hash());
+        }
+    }
+
+    pub fn remove(&self, key: &Key) {
+        if let Some(cache) = &self.cache {
+            cache.remove(&key.hash());
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Weigh;
+
+impl Weighter<u128, Arc<Held>> for Weigh {
+    fn weight(&self, _: &u128, held: &Arc<Held>) -> u64 {
+        held.weight()
+    }
+}
+
+/// Keys are hashes already.
+#[derive(Clone, Default)]
+struct Hashed;
+
+struct Taken(u64);
+
+impl BuildHasher for Hashed {
+    type Hasher = Taken;
+
+    fn build_hasher(&self) -> Taken {
+        Taken(0)
+    }
+}
+
+impl Hasher for Taken {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
+    }
+}

@@ -1,0 +1,345 @@
+//! Connections to origins: one pool per worker, of connections that are kept alive.
+//!
+//! A connection that leaves the pool comes back only when its response was read to the end and its request was sent
+//! to the end; in every other case it is closed.
+
+use crate::body::{Gate, Upload};
+use crate::dns::Resolver;
+use crate::respond::Refusal;
+use crate::settings::Settings;
+use crate::target::{Target, bare_host};
+use bytes::Bytes;
+use http::uri::Authority;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{Sleep, sleep};
+
+/// One worker's origins.
+pub struct Origins {
+    settings: Arc<Settings>,
+    resolver: Resolver,
+    idle: RefCell<HashMap<Rc<str>, Vec<Line>>>,
+}
+
+/// A connection to an origin.
+pub struct Line {
+    sender: SendRequest<Upload>,
+    task: AbortHandle,
+    /// The socket and what was read beyond the response, once the connection is no longer HTTP.
+    stream: oneshot::Receiver<(TcpStream, Bytes)>,
+    pool: Weak<Origins>,
+    origin: Rc<str>,
+    reused: bool,
+    since: Instant,
+}
+
+/// A request on its way, in a form that can be sent twice if it has no content.
+pub struct Outgoing {
+    /// Origin-form, with the fields that the origin shall see.
+    pub head: Request<()>,
+    pub content: Option<Incoming>,
+    /// The content waits until the origin says 100, answers, or is silent for too long.
+    pub expects: bool,
+}
+
+/// An interim response of the origin.
+pub struct Interim {
+    pub status: StatusCode,
+    pub headers: http::HeaderMap,
+}
+
+impl Origins {
+    pub fn new(settings: Arc<Settings>) -> Rc<Origins> {
+        Rc::new(Origins { settings, resolver: Resolver::default(), idle: RefCell::default() })
+    }
+
+    /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
+    ///
+    /// A connection from the pool may have been closed by the origin meanwhile: then a request that can safely be
+    /// repeated is sent once more, on a new connection.
+    pub async fn send(
+        self: &Rc<Origins>,
+        target: &Target,
+        outgoing: Outgoing,
+        relay: impl Fn(Interim),
+    ) -> Result<(Response<Incoming>, Line), Refusal> {
+        let Outgoing { mut head, mut content, expects } = outgoing;
+        let mut line = match self.checkout(target.host()) {
+            Some(line) => line,
+            None => self.connect(target).await?,
+        };
+        loop {
+            let spare =
+                (line.reused && content.is_none() && head.method().is_idempotent()).then(|| head.clone());
+            let (upload, gate) = Upload::new(content.take(), expects);
+            let failed = match self.attempt(&mut line, head.map(|()| upload), &gate, &relay).await {
+                Ok(response) => return Ok((response, line.sent(&gate))),
+                Err(failed) => failed,
+            };
+            (head, content) = match (failed, spare) {
+                (Failed::Unsent(request), _) if line.reused => {
+                    let (parts, upload) = request.into_parts();
+                    (Request::from_parts(parts, ()), upload.into_content())
+                }
+                (Failed::Broken(_), Some(spare)) => (spare, None),
+                (Failed::Refused(refusal), _) => return Err(refusal),
+                (Failed::Broken(why), _) => return Err(broken(target.host(), &why)),
+                (Failed::Unsent(_), _) => return Err(broken(target.host(), "the connection closed")),
+            };
+            line = self.connect(target).await?;
+        }
+    }
+
+    /// Connects for a tunnel.
+    pub async fn dial(&self, authority: &Authority, port: u16) -> Result<TcpStream, Refusal> {
+        let timeouts = &self.settings.timeouts;
+        let mut last = None;
+        for address in self.resolver.lookup(bare_host(authority), timeouts.dns).await? {
+            let address = SocketAddr::new(address, port);
+            match tokio::time::timeout(timeouts.origin_connect, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = Some((StatusCode::BAD_GATEWAY, format!("{address}: {error}"))),
+                Err(_) => {
+                    let text = format!("{address}: no connection within {:?}", timeouts.origin_connect);
+                    last = Some((StatusCode::GATEWAY_TIMEOUT, text));
+                }
+            }
+        }
+        let (status, why) = last.unwrap_or((StatusCode::BAD_GATEWAY, "no address".into()));
+        Err(Refusal::new(status, format!("cannot connect to `{authority}`: {why}")))
+    }
+
+    /// Closes connections that the origin closed, or that nobody needed for too long.
+    pub fn sweep(&self, now: Instant) {
+        let limit = self.settings.timeouts.origin_idle;
+        self.idle.borrow_mut().retain(|_, lines| {
+            lines.retain(|line| !line.sender.is_closed() && now.duration_since(line.since) < limit);
+            !lines.is_empty()
+        });
+    }
+
+    fn checkout(&self, origin: &str) -> Option<Line> {
+        let mut idle = self.idle.borrow_mut();
+        let lines = idle.get_mut(origin)?;
+        while let Some(mut line) = lines.pop() {
+            if line.sender.is_ready() {
+                line.reused = true;
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    fn put(&self, mut line: Line) {
+        line.since = Instant::now();
+        let mut idle = self.idle.borrow_mut();
+        let lines = idle.entry(line.origin.clone()).or_default();
+        if lines.len() < self.settings.bounds.idle_per_origin {
+            lines.push(line);
+        }
+    }
+
+    async fn connect(self: &Rc<Origins>, target: &Target) -> Result<Line, Refusal> {
+        let socket = self.dial(&target.authority, target.port()).await?;
+        let bounds = &self.settings.bounds;
+        let handshake = http1::Builder::new()
+            .max_buf_size(bounds.head_bytes.max(64 << 10))
+            .max_header_size(bounds.head_bytes)
+            .handshake(TokioIo::new(socket))
+            .await;
+        let (sender, mut connection) =
+            handshake.map_err(|error| broken(target.host(), &error.to_string()))?;
+        let (give, stream) = oneshot::channel();
+        let task = spawn_local(async move {
+            if poll_fn(|cx| connection.poll_without_shutdown(cx)).await.is_ok() {
+                let parts = connection.into_parts();
+                let _ = give.send((parts.io.into_inner(), parts.read_buf));
+            }
+        });
+        Ok(Line {
+            sender,
+            task: task.abort_handle(),
+            stream,
+            pool: Rc::downgrade(self),
+            origin: target.host().into(),
+            reused: false,
+            since: Instant::now(),
+        })
+    }
+
+    async fn attempt(
+        &self,
+        line: &mut Line,
+        mut request: Request<Upload>,
+        gate: &Gate,
+        relay: &impl Fn(Interim),
+    ) -> Result<Response<Incoming>, Failed> {
+        let interims = Arc::new(Interims::default());
+        let seen = interims.clone();
+        hyper::ext::on_informational(&mut request, move |response| {
+            seen.push(Interim { status: response.status(), headers: response.headers().clone() });
+        });
+        let mut response = pin!(line.sender.try_send_request(request));
+        let mut patience = pin!(Patience::new(&self.settings, gate));
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = response.as_mut().poll(cx) {
+                return Poll::Ready(result.map_err(|mut error| match error.take_message() {
+                    Some(request) => Failed::Unsent(Box::new(request)),
+                    None => Failed::Broken(describe(error.error())),
+                }));
+            }
+            for interim in interims.take(cx.waker()) {
+                if interim.status == StatusCode::CONTINUE {
+                    gate.open();
+                } else {
+                    relay(interim);
+                }
+            }
+            patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Failed::Refused(refusal)))
+        })
+        .await
+    }
+}
+
+/// How an attempt came to nothing.
+enum Failed {
+    /// Nothing was sent: the request comes back.
+    Unsent(Box<Request<Upload>>),
+    /// The connection broke before a response came.
+    Broken(String),
+    Refused(Refusal),
+}
+
+fn describe(error: &hyper::Error) -> String {
+    use std::error::Error;
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn broken(origin: &str, why: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_GATEWAY, format!("`{origin}` did not answer: {why}"))
+}
+
+impl Line {
+    /// The socket, after the response was 101.
+    pub async fn into_stream(mut self) -> Option<(TcpStream, Bytes)> {
+        (&mut self.stream).await.ok()
+    }
+
+    /// Back to the pool: the response was read to its end.
+    pub fn release(mut self) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        if self.sender.is_ready() {
+            pool.put(self);
+        } else if !self.sender.is_closed() {
+            spawn_local(async move {
+                if self.sender.ready().await.is_ok() {
+                    pool.put(self);
+                }
+            });
+        }
+    }
+
+    /// A response that came before the request was sent to its end leaves the connection unusable.
+    fn sent(mut self, gate: &Gate) -> Line {
+        if !gate.is_done() {
+            self.pool = Weak::new();
+        }
+        self
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Interim responses between the connection's task and the request's.
+#[derive(Default)]
+struct Interims(Mutex<(Vec<Interim>, Option<Waker>)>);
+
+impl Interims {
+    /// More than a client could want of one request.
+    const MAX: usize = 16;
+
+    fn push(&self, interim: Interim) {
+        let Ok(mut inner) = self.0.lock() else { return };
+        if inner.0.len() < Interims::MAX {
+            inner.0.push(interim);
+        }
+        if let Some(waker) = inner.1.take() {
+            waker.wake();
+        }
+    }
+
+    fn take(&self, waker: &Waker) -> Vec<Interim> {
+        let Ok(mut inner) = self.0.lock() else { return Vec::new() };
+        inner.1 = Some(waker.clone());
+        std::mem::take(&mut inner.0)
+    }
+}
+
+/// How long the response's head is waited for: first for a 100, then for content to move, then for the head.
+struct Patience<'a> {
+    settings: &'a Settings,
+    timer: Pin<Box<Sleep>>,
+    moved: u64,
+    sent: bool,
+}
+
+impl<'a> Patience<'a> {
+    fn new(settings: &'a Settings, gate: &Gate) -> Patience<'a> {
+        let timeouts = &settings.timeouts;
+        let sent = gate.is_done();
+        let first = match (sent, gate.is_open()) {
+            (true, _) => timeouts.origin_first_byte,
+            (false, true) => timeouts.origin_stall,
+            (false, false) => timeouts.expect,
+        };
+        Patience { settings, timer: Box::pin(sleep(first)), moved: 0, sent }
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
+        let timeouts = &self.settings.timeouts;
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let more = if !gate.is_open() {
+                gate.open();
+                timeouts.origin_stall
+            } else if gate.is_done() && !self.sent {
+                self.sent = true;
+                timeouts.origin_first_byte
+            } else if !self.sent && gate.moved() != self.moved {
+                self.moved = gate.moved();
+                timeouts.origin_stall
+            } else {
+                let text = if self.sent { "did not answer" } else { "did not take the request" };
+                return Poll::Ready(Refusal::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    format!("the origin {text} in time"),
+                ));
+            };
+            self.timer.set(sleep(more));
+        }
+        Poll::Pending
+    }
+}

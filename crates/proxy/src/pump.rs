@@ -1,0 +1,236 @@
+//! Reads an origin's body once: into the window of a fill, and into the store.
+//!
+//! An object is stored only when its body came to its proper end. Small bodies are gathered and stored whole; larger
+//! ones are written while they arrive. When the store yields (`Refused`), the body goes on to its readers, uncached.
+
+use crate::body::{OriginBody, ReplyBody, Stream};
+use crate::fill::{End, Lead, Opened, Piece, Room, Seat};
+use crate::memory::Held;
+use crate::span::SpanReader;
+use crate::worker::Worker;
+use bytes::{Bytes, BytesMut};
+use cache::{Head, Stored};
+use http_body::Frame;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use store::{Body, Key, Writer};
+use tokio::task::spawn_local;
+
+/// Starts reading a storable response. The returned body is the leader's.
+pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, key: Key, head: Head) -> ReplyBody {
+    let length = body.left();
+    let names = &worker.shared.names;
+    let held = Held::response(key.clone(), head.clone(), Body::Whole(Bytes::new()), names);
+    let seat = lead.open(Opened { key: key.clone(), held, length });
+    let keeper = Keeper::new(worker.clone(), key, head, length);
+    worker.pumps.set(worker.pumps.get() + 1);
+    let counted = Counted(worker.clone());
+    spawn_local(async move {
+        pump(lead, body, keeper).await;
+        drop(counted);
+    });
+    ReplyBody::stream(SeatBody::new(worker, seat, length))
+}
+
+/// The body of a follower.
+pub fn follow(worker: &Rc<Worker>, seat: Seat, opened: &Opened) -> ReplyBody {
+    ReplyBody::stream(SeatBody::new(worker, seat, opened.length))
+}
+
+struct Counted(Rc<Worker>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.pumps.set(self.0.pumps.get() - 1);
+    }
+}
+
+async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
+    let worth_finishing = keeper.worker.settings.bounds.finish_bytes;
+    loop {
+        match poll_fn(|cx| body.poll_piece(cx)).await {
+            Some(Ok(frame)) => {
+                // Trailers are not part of the object.
+                let Ok(bytes) = frame.into_data() else { continue };
+                keeper.take(&bytes, &lead);
+                lead.push(bytes);
+                let few_left = body.left().is_some_and(|left| left <= worth_finishing);
+                if lead.room().await == Room::NobodyReads && !(few_left && keeper.keeps()) {
+                    return lead.end(End::Broken);
+                }
+            }
+            None => {
+                keeper.commit(&lead);
+                return lead.end(End::Complete);
+            }
+            Some(Err(_)) => return lead.end(End::Broken),
+        }
+    }
+}
+
+/// Puts a body into the store and the memory tier as it arrives.
+struct Keeper {
+    worker: Rc<Worker>,
+    key: Key,
+    head: Head,
+    expected: Option<u64>,
+    got: u64,
+    state: Keeping,
+}
+
+enum Keeping {
+    /// All of it so far, while it may be small.
+    Gathered(Vec<Bytes>),
+    Written(Writer),
+    /// Too large, or the store yields.
+    No,
+}
+
+impl Keeper {
+    fn new(worker: Rc<Worker>, key: Key, head: Head, expected: Option<u64>) -> Keeper {
+        Keeper { worker, key, head, expected, got: 0, state: Keeping::Gathered(Vec::new()) }
+    }
+
+    fn keeps(&self) -> bool {
+        !matches!(self.state, Keeping::No)
+    }
+
+    fn take(&mut self, bytes: &Bytes, lead: &Lead) {
+        self.got += bytes.len() as u64;
+        if self.got > self.worker.settings.bounds.object_bytes {
+            self.state = Keeping::No;
+        }
+        match &mut self.state {
+            Keeping::No => {}
+            Keeping::Gathered(pieces) => {
+                pieces.push(bytes.clone());
+                if self.expected.unwrap_or(self.got).max(self.got) > self.gather_max() {
+                    self.write_gathered(lead);
+                }
+            }
+            Keeping::Written(_) => self.write(bytes, lead),
+        }
+    }
+
+    /// Bodies up to this size are stored in one piece.
+    fn gather_max(&self) -> u64 {
+        match &self.worker.shared.store {
+            Some(store) => store.span_size() as u64,
+            None => self.worker.shared.memory.object_max(),
+        }
+    }
+
+    fn write_gathered(&mut self, lead: &Lead) {
+        let Keeping::Gathered(pieces) = std::mem::replace(&mut self.state, Keeping::No) else { return };
+        let Some(store) = &self.worker.shared.store else { return };
+        if let Ok(writer) = store.begin(&self.key, self.expected) {
+            self.state = Keeping::Written(writer);
+            for piece in pieces {
+                self.write(&piece, lead);
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], lead: &Lead) {
+        let Keeping::Written(writer) = &mut self.state else { return };
+        if writer.push(bytes).is_err() {
+            self.state = Keeping::No;
+            return;
+        }
+        let spans = writer.spans();
+        let size = u64::from(spans.span.max(1));
+        lead.stored(spans, spans.length / size * size);
+    }
+
+    /// The body came to its proper end.
+    fn commit(self, lead: &Lead) {
+        if lead.is_disowned() || self.expected.is_some_and(|expected| expected != self.got) {
+            return;
+        }
+        let shared = &self.worker.shared;
+        match self.state {
+            Keeping::No => {}
+            Keeping::Gathered(pieces) => {
+                let body = joined(&pieces);
+                if let Some(store) = &shared.store {
+                    // A refusal is no loss: the object is in memory, or it is fetched again.
+                    let _ = store.put(&self.key, &meta(&self.head), &body);
+                }
+                let held = Held::response(self.key, self.head, Body::Whole(body), &shared.names);
+                shared.memory.insert(&Arc::new(held));
+            }
+            Keeping::Written(writer) => {
+                shared.memory.remove(&self.key);
+                let spans = writer.spans();
+                if writer.finish(&meta(&self.head)).is_ok() {
+                    lead.stored(spans, spans.length);
+                }
+            }
+        }
+    }
+}
+
+/// How a response's head is stored.
+pub fn meta(head: &Head) -> Vec<u8> {
+    Stored::Response(head.clone()).encode()
+}
+
+/// One exact allocation: pieces may be small parts of a large read buffer, which must not stay.
+fn joined(pieces: &[Bytes]) -> Bytes {
+    let mut whole = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+    whole.freeze()
+}
+
+/// A body as one reader of a fill takes it.
+struct SeatBody {
+    seat: Seat,
+    spans: Option<SpanReader>,
+    left: Option<u64>,
+}
+
+impl SeatBody {
+    fn new(worker: &Worker, seat: Seat, length: Option<u64>) -> SeatBody {
+        SeatBody { seat, spans: worker.reader.clone().map(SpanReader::new), left: length }
+    }
+
+    fn took(&mut self, bytes: Bytes) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+}
+
+impl Stream for SeatBody {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match ready!(self.seat.poll_piece(cx)) {
+            Piece::Bytes(bytes) => self.took(bytes),
+            Piece::End(End::Complete) => Poll::Ready(None),
+            Piece::End(End::Broken) => {
+                Poll::Ready(Some(Err(io::Error::other("the origin's body broke off"))))
+            }
+            Piece::Stored(spans, at) => {
+                let Some(reader) = &mut self.spans else {
+                    return Poll::Ready(Some(Err(io::Error::other("this worker cannot read the store"))));
+                };
+                match ready!(reader.poll_at(cx, spans, at)) {
+                    Ok(bytes) => {
+                        self.seat.took(bytes.len() as u64);
+                        self.took(bytes)
+                    }
+                    Err(error) => Poll::Ready(Some(Err(error))),
+                }
+            }
+        }
+    }
+
+    fn left(&self) -> Option<u64> {
+        self.left
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == Some(0)
+    }
+}

@@ -1,0 +1,49 @@
+//! Answers that the proxy makes itself: one line of plain text that says what happened and what to do.
+
+use crate::body::ReplyBody;
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+use std::borrow::Cow;
+
+/// Why a request is not served.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    pub status: StatusCode,
+    pub text: Cow<'static, str>,
+    /// The connection ends with the answer: its framing, or its owner, is in doubt.
+    pub close: bool,
+}
+
+impl Refusal {
+    pub fn new(status: StatusCode, text: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal { status, text: text.into(), close: false }
+    }
+
+    pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// 400, and the connection is closed.
+    pub fn closing(text: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal { close: true, ..Refusal::bad_request(text) }
+    }
+
+    pub fn response(self) -> Response<ReplyBody> {
+        let mut response = Response::new(ReplyBody::whole(format!("{}\n", self.text).into()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.close {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// An answer without content.
+pub fn empty(status: StatusCode) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::empty());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,266 @@
+//! Every knob of the proxy, as plain data that the binary's table of settings fills in.
+//!
+//! Nothing here is read from the environment, and nothing else in this crate invents a limit of its own.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What a proxy is told at its start. `Default` is a forward proxy on 127.0.0.1:3128.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
+    pub listen: Vec<SocketAddr>,
+    /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
+    pub origin: Option<Origin>,
+    /// Worker threads, each with its own runtime, listener and origin pool. At least one.
+    pub workers: usize,
+    /// The name by which this proxy calls itself in `Via` and `Cache-Status`. A token.
+    pub pseudonym: String,
+
+    /// Networks whose clients are served; others get 403 and are closed.
+    pub clients: Vec<Network>,
+    /// Ports that `CONNECT` may reach; others get 403.
+    pub connect_ports: Vec<u16>,
+
+    pub bounds: Bounds,
+    pub timeouts: Timeouts,
+}
+
+/// The one origin of a reverse proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub scheme: String,
+    pub authority: String,
+}
+
+/// Sizes and counts. Each says what happens when it is reached.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Bytes of a message's head. A request beyond it is refused with 431, a response with 502.
+    pub head_bytes: usize,
+    /// Fields in a request's head. A request beyond it is refused with 431.
+    pub head_fields: usize,
+    /// Client connections of all workers together. More wait in the kernel's backlog.
+    pub connections: usize,
+    /// Idle connections kept for one origin by one worker. More are closed.
+    pub idle_per_origin: usize,
+    /// Bytes of response that one fill keeps for its readers. A fill that is full waits for its slowest reader, or
+    /// lets go of what the store already holds.
+    pub window_bytes: usize,
+    /// Bytes still to come of a body of known length for which a fill goes on when its last reader left.
+    pub finish_bytes: u64,
+    /// Bytes of the memory tier; 0 turns it off. The least used objects leave it.
+    pub memory_bytes: u64,
+    /// Bytes of the largest body kept in the memory tier. Larger ones live on disk alone.
+    pub memory_object_bytes: u64,
+    /// Bytes of the largest body that is cached. Larger ones pass.
+    pub object_bytes: u64,
+    /// Keys remembered as not worth waiting for. Beyond it the oldest half is forgotten.
+    pub remembered: usize,
+}
+
+/// How long each wait may last. A client's waits are watched in quarters: one may last up to a quarter longer.
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// From the first byte of a request's head to its last: the client gets 408 and is closed.
+    pub client_header: Duration,
+    /// A connection without a request: it is closed.
+    pub client_idle: Duration,
+    /// A client that neither takes the response's bytes nor sends the request's: it is closed.
+    pub client_stall: Duration,
+    /// Name lookup: the client gets 504.
+    pub dns: Duration,
+    /// Connecting, for each address of an origin: the next is tried, then the client gets 504.
+    pub origin_connect: Duration,
+    /// From the end of the request to the response's head: the client gets 504.
+    pub origin_first_byte: Duration,
+    /// An origin that neither takes the request's bytes nor sends the response's: the response breaks off.
+    pub origin_stall: Duration,
+    /// An unused connection to an origin: it is closed.
+    pub origin_idle: Duration,
+    /// An origin that is silent on `Expect: 100-continue`: the body is sent anyway.
+    pub expect: Duration,
+    /// A tunnel in which nothing moves: it is closed.
+    pub tunnel_idle: Duration,
+    /// After a response that was not cacheable, how long requests for its key do not wait for one another.
+    pub remember: Duration,
+    /// From the order to stop to the end of running requests: those still running are broken off.
+    pub drain: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128))],
+            origin: None,
+            workers: 1,
+            pseudonym: "cosm".into(),
+            clients: Network::private(),
+            connect_ports: vec![443],
+            bounds: Bounds::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            head_bytes: 64 << 10,
+            head_fields: 100,
+            connections: 20_000,
+            idle_per_origin: 32,
+            window_bytes: 1 << 20,
+            finish_bytes: 1 << 20,
+            memory_bytes: 64 << 20,
+            memory_object_bytes: 1 << 20,
+            object_bytes: 1 << 30,
+            remembered: 16_384,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        let seconds = Duration::from_secs;
+        Timeouts {
+            client_header: seconds(30),
+            client_idle: seconds(60),
+            client_stall: seconds(60),
+            dns: seconds(10),
+            origin_connect: seconds(10),
+            origin_first_byte: seconds(60),
+            origin_stall: seconds(60),
+            origin_idle: seconds(30),
+            expect: seconds(1),
+            tunnel_idle: seconds(600),
+            remember: seconds(120),
+            drain: seconds(30),
+        }
+    }
+}
+
+/// Addresses that share their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    pub fn new(address: IpAddr, bits: u8) -> Option<Network> {
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        (bits <= width).then_some(Network { address, bits })
+    }
+
+    /// Loopback, private and link-local networks: who is served unless configured otherwise.
+    pub fn private() -> Vec<Network> {
+        const PRIVATE: [&str; 8] = [
+            "127.0.0.0/8",
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "192.168.0.0/16",
+            "169.254.0.0/16",
+            "::1/128",
+            "fc00::/7",
+            "fe80::/10",
+        ];
+        PRIVATE.iter().filter_map(|text| text.parse().ok()).collect()
+    }
+
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                same_bits(a.to_bits().into(), b.to_bits().into(), 32, self.bits)
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => same_bits(a.to_bits(), b.to_bits(), 128, self.bits),
+            _ => false,
+        }
+    }
+}
+
+fn same_bits(a: u128, b: u128, width: u8, bits: u8) -> bool {
+    (a ^ b).checked_shr(u32::from(width - bits)).unwrap_or(0) == 0
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    /// `10.0.0.0/8`, or one address.
+    fn from_str(text: &str) -> Result<Network, String> {
+        let wrong =
+            || format!("`{text}` is not a network: write an address or address/bits, like 10.0.0.0/8");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let bits = bits.unwrap_or(if address.is_ipv4() { 32 } else { 128 });
+        Network::new(address, bits).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    /// `http://host[:port]`, without a path.
+    fn from_str(text: &str) -> Result<Origin, String> {
+        let wrong = || format!("`{text}` is not an origin: write http://host or http://host:port");
+        let uri: http::Uri = text.parse().map_err(|_| wrong())?;
+        let scheme = uri.scheme_str().ok_or_else(wrong)?;
+        let authority = uri.authority().ok_or_else(wrong)?;
+        if scheme != "http" {
+            return Err(format!("`{text}`: only http:// origins are supported"));
+        }
+        if authority.as_str().contains('@') || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(wrong());
+        }
+        Ok(Origin { scheme: scheme.into(), authority: authority.as_str().to_ascii_lowercase() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_hold_their_addresses() {
+        let table = [
+            ("10.0.0.0/8", "10.200.1.1", true),
+            ("10.0.0.0/8", "11.0.0.1", false),
+            ("172.16.0.0/12", "172.31.255.255", true),
+            ("172.16.0.0/12", "172.32.0.0", false),
+            ("0.0.0.0/0", "8.8.8.8", true),
+            ("::/0", "2001:db8::1", true),
+            ("192.0.2.7", "192.0.2.7", true),
+            ("192.0.2.7", "192.0.2.8", false),
+            ("fc00::/7", "fd12::1", true),
+            ("127.0.0.0/8", "::ffff:127.0.0.1", true),
+            ("fe80::/10", "10.0.0.1", false),
+        ];
+        for (network, address, inside) in table {
+            let network: Network = network.parse().unwrap();
+            assert_eq!(network.contains(address.parse().unwrap()), inside, "{network} {address}");
+        }
+        for wrong in ["10.0.0.0/33", "x", "10.0.0.0/", "::/129"] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn origins_are_a_scheme_and_an_authority() {
+        let origin: Origin = "http://Example.com:8080/".parse().unwrap();
+        assert_eq!((origin.scheme.as_str(), origin.authority.as_str()), ("http", "example.com:8080"));
+        for wrong in ["example.com", "https://example.com", "http://a/b", "http://u@a/", "http://a/?q"] {
+            assert!(wrong.parse::<Origin>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Bytes both ways between a client and an origin, after `CONNECT` or an upgrade.
+//!
+//! Each direction ends by itself (half-close); when nothing moves in either for the idle time, both end.
+
+use crate::origin::Line;
+use crate::settings::Timeouts;
+use bytes::Bytes;
+use std::cell::Cell;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+/// Bytes of one direction's buffer.
+const BUFFER: usize = 16 << 10;
+
+/// The origin's side of a tunnel.
+pub enum Far {
+    /// Connected for `CONNECT`.
+    Stream(TcpStream),
+    /// A connection whose response was 101.
+    Upgraded(Box<Line>),
+}
+
+/// Copies until both directions ended. `early` is what the client sent behind its request.
+pub async fn run(mut client: TcpStream, early: Bytes, far: Far, timeouts: &Timeouts) {
+    let (mut origin, first) = match far {
+        Far::Stream(stream) => (stream, Bytes::new()),
+        Far::Upgraded(line) => match tokio::time::timeout(timeouts.origin_stall, line.into_stream()).await {
+            Ok(Some(parts)) => parts,
+            _ => return,
+        },
+    };
+    let moved = Cell::new(0u64);
+    let (client_read, client_write) = client.split();
+    let (origin_read, origin_write) = origin.split();
+    let up = copy(early, client_read, origin_write, &moved);
+    let down = copy(first, origin_read, client_write, &moved);
+    tokio::select! {
+        _ = async { tokio::join!(up, down) } => {}
+        () = until_idle(&moved, timeouts.tunnel_idle) => {}
+    }
+}
+
+async fn copy(
+    first: Bytes,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    moved: &Cell<u64>,
+) -> io::Result<()> {
+    to.write_all(&first).await?;
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let n = from.read(&mut buffer).await?;
+        moved.set(moved.get() + 1);
+        if n == 0 {
+            return to.shutdown().await;
+        }
+        let mut rest = &buffer[..n];
+        while !rest.is_empty() {
+            let written = to.write(rest).await?;
+            moved.set(moved.get() + 1);
+            rest = &rest[written..];
+        }
+    }
+}
+
+async fn until_idle(moved: &Cell<u64>, idle: Duration) {
+    loop {
+        let before = moved.get();
+        tokio::time::sleep(idle).await;
+        if moved.get() == before {
+            return;
+        }
+    }
+}

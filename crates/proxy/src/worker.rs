@@ -1,0 +1,160 @@
+//! One worker: a thread with its own runtime, listener, origin pool and half of the store's reading.
+//!
+//! Only what `Shared` holds is seen by more than one thread.
+
+use crate::connection::{self, Link};
+use crate::fill::Fills;
+use crate::guard::Names;
+use crate::memory::Memory;
+use crate::origin::Origins;
+use crate::settings::{Settings, Timeouts};
+use http::uri::Authority;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Reader, Store};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_local;
+
+/// What all workers share.
+pub struct Shared {
+    pub settings: Arc<Settings>,
+    pub names: Names,
+    pub store: Option<Store>,
+    pub memory: Memory,
+    pub fills: Arc<Fills>,
+    pub reverse: Option<Authority>,
+    pub connections: Arc<Semaphore>,
+}
+
+/// What one worker's requests share.
+pub struct Worker {
+    pub shared: Arc<Shared>,
+    pub settings: Arc<Settings>,
+    pub origins: Rc<Origins>,
+    pub reader: Option<Reader>,
+    /// Connections end with their current request.
+    pub stopping: Cell<bool>,
+    links: RefCell<HashMap<u64, Rc<Link>>>,
+    next: Cell<u64>,
+    /// Fills whose body is read by this worker.
+    pub pumps: Cell<usize>,
+}
+
+/// A connection among the worker's; leaves when dropped.
+struct Listed {
+    worker: Rc<Worker>,
+    id: u64,
+}
+
+/// Serves until told to stop, then until the last request ended or the drain time is over.
+pub async fn run(
+    shared: Arc<Shared>,
+    listeners: Vec<std::net::TcpListener>,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let settings = shared.settings.clone();
+    let reader = shared.store.as_ref().map(Store::reader).transpose()?;
+    let worker = Rc::new(Worker {
+        origins: Origins::new(settings.clone()),
+        reader,
+        stopping: Cell::new(false),
+        links: RefCell::default(),
+        next: Cell::new(0),
+        pumps: Cell::new(0),
+        settings,
+        shared,
+    });
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        accepting.push(spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?)));
+    }
+    let sweeping = spawn_local(sweep(worker.clone()));
+    // An error means that the sender is gone: nobody could ever stop us, so stop.
+    let _ = stop.wait_for(|stop| *stop).await;
+    for task in accepting {
+        task.abort();
+        let _ = task.await;
+    }
+    worker.stop();
+    let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.idle()).await;
+    sweeping.abort();
+    Ok(())
+}
+
+impl Worker {
+    fn stop(&self) {
+        self.stopping.set(true);
+        for link in self.links.borrow().values() {
+            link.wake();
+        }
+    }
+
+    async fn idle(&self) {
+        const LOOK: Duration = Duration::from_millis(10);
+        while !self.links.borrow().is_empty() || self.pumps.get() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn list(self: &Rc<Worker>, link: Rc<Link>) -> Listed {
+        let id = self.next.get();
+        self.next.set(id + 1);
+        self.links.borrow_mut().insert(id, link);
+        Listed { worker: self.clone(), id }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.worker.links.borrow_mut().remove(&self.id);
+    }
+}
+
+async fn accept(worker: Rc<Worker>, listener: TcpListener) {
+    /// When accepting fails (no descriptors left), how long to let connections end.
+    const PAUSE: Duration = Duration::from_millis(50);
+    loop {
+        let Ok(permit) = worker.shared.connections.clone().acquire_owned().await else { return };
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(_) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let served = connection::is_served(&worker.settings.clients, client.ip());
+        let link = Rc::new(Link::new(served, &worker.settings.bounds));
+        let listed = worker.list(link.clone());
+        let worker = worker.clone();
+        spawn_local(async move {
+            connection::run(worker, link, stream).await;
+            drop((listed, permit));
+        });
+    }
+}
+
+/// Finds the connections that wait for too long, and the origin connections that nobody needs.
+async fn sweep(worker: Rc<Worker>) {
+    let period = sweep_period(&worker.settings.timeouts);
+    loop {
+        tokio::time::sleep(period).await;
+        let now = Instant::now();
+        for link in worker.links.borrow().values() {
+            link.sweep(now, &worker.settings.timeouts);
+        }
+        worker.origins.sweep(now);
+    }
+}
+
+/// A quarter of the shortest of the timeouts that the sweep watches.
+fn sweep_period(timeouts: &Timeouts) -> Duration {
+    let watched = [timeouts.client_header, timeouts.client_idle, timeouts.client_stall, timeouts.origin_idle];
+    let shortest = watched.into_iter().min().unwrap_or_default();
+    (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(5))
+}
