@@ -167,7 +167,9 @@ impl Model {
         self.barren = 0;
         self.swept += go.len();
         self.survived += stay.len();
-        go.iter().for_each(|name| drop(self.records.remove(name)));
+        for name in &go {
+            self.records.remove(name);
+        }
         let floor = stay.iter().map(|n| self.records[n].at + self.records[n].length).max().unwrap_or(0);
         self.open = Some(Open {
             number,

@@ -90,8 +90,7 @@ pub fn run<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) ->
     Command::new(COSM).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
+/// The readiness line ends in the address.
 fn listening(line: &str) -> Option<SocketAddr> {
-    let from = line.find("127.0.0.1:")?;
-    let end = line[from + 10..].find(|c: char| !c.is_ascii_digit()).map_or(line.len(), |n| from + 10 + n);
-    line[from..end].parse().ok().filter(|address: &SocketAddr| address.port() != 0)
+    line.rsplit(' ').next()?.parse().ok().filter(|address: &SocketAddr| address.port() != 0)
 }
