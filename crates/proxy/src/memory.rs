@@ -21,6 +21,9 @@ pub struct Held {
     uses: AtomicU32,
 }
 
+/// Uses of what was just read from the disk: the read was already counted as the first.
+const COUNTED: u32 = u32::MAX;
+
 pub enum Entry {
     Response(Resident),
     /// The key's responses vary: look under the key of the request's variant.
@@ -56,10 +59,14 @@ impl Held {
         Held { key, entry: Entry::Varies(variants), uses: AtomicU32::new(0) }
     }
 
-    /// What the store returned; `None` if this version cannot read it.
+    /// What the store returned (and counted a reference of); `None` if this version cannot read it.
     pub fn decode(key: Key, object: store::Object, names: &Names) -> Option<Held> {
         match (Stored::decode(&object.meta)?, object.body) {
-            (Stored::Response(head), body) => Some(Held::response(key, head, body, names)),
+            (Stored::Response(head), body) => {
+                let held = Held::response(key, head, body, names);
+                held.uses.store(COUNTED, Ordering::Relaxed);
+                Some(held)
+            }
             (Stored::Varies(vary), Body::Whole(nonce)) => {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(Held::varies(key, Variants { vary, nonce }))
@@ -72,6 +79,7 @@ impl Held {
     pub fn used(&self) -> Option<u8> {
         let uses = self.uses.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         match uses {
+            0 => None,
             1..=3 => Some(1),
             _ if uses.is_multiple_of(16) => Some(16),
             _ => None,
