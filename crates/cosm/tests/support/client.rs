@@ -21,8 +21,12 @@ pub struct Answer {
 impl Answer {
     /// The values of a field, joined.
     pub fn header(&self, name: &str) -> Option<String> {
-        let values: Vec<&str> =
-            self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str()).collect();
+        let values: Vec<&str> = self
+            .headers
+            .iter()
+            .filter(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, v)| v.as_str())
+            .collect();
         (!values.is_empty()).then(|| values.join(", "))
     }
 

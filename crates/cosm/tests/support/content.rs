@@ -18,6 +18,8 @@ pub fn etag(name: &str, version: u32) -> String {
 }
 
 fn seed(name: &str, version: u32) -> u64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     Random(hash ^ u64::from(version) << 32).next()
 }

@@ -153,8 +153,10 @@ impl Model {
         // A record that was put anew into the same segment is listed twice.
         let mut seen = std::collections::HashSet::new();
         listed.retain(|name| there(name).is_some() && seen.insert(name.clone()));
-        let (stay, go): (Vec<Name>, Vec<Name>) = listed.into_iter().partition(|n| self.records[n].count >= CMAX);
-        let taken = stay.iter().map(|n| self.records[n].at..self.records[n].at + self.records[n].length).collect();
+        let (stay, go): (Vec<Name>, Vec<Name>) =
+            listed.into_iter().partition(|n| self.records[n].count >= CMAX);
+        let taken =
+            stay.iter().map(|n| self.records[n].at..self.records[n].at + self.records[n].length).collect();
         let gaps = gaps(self.segment, taken);
         if gaps.iter().map(|g| g.len()).sum::<usize>() < self.segment / WORTH {
             self.segments[number] = [stay, go].concat();

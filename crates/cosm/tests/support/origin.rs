@@ -53,7 +53,8 @@ pub enum Framing {
 impl Reply {
     /// 200, fresh for a year.
     pub fn fresh(body: impl Into<Vec<u8>>) -> Reply {
-        let fields = vec!["Cache-Control: max-age=31536000".into(), "Content-Type: application/octet-stream".into()];
+        let fields =
+            vec!["Cache-Control: max-age=31536000".into(), "Content-Type: application/octet-stream".into()];
         Reply { status: 200, fields, body: body.into(), framing: Framing::Length }
     }
 

@@ -38,8 +38,13 @@ impl Server {
         let (send, lines) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        let mut server =
-            Server { child, lines, address: ([0; 4], 0).into(), readiness: String::new(), took: Duration::ZERO };
+        let mut server = Server {
+            child,
+            lines,
+            address: ([0; 4], 0).into(),
+            readiness: String::new(),
+            took: Duration::ZERO,
+        };
         let mut said = Vec::new();
         while let Ok(line) = server.lines.recv_timeout(SOON) {
             if let Some(address) = listening(&line) {

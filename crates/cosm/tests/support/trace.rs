@@ -107,7 +107,8 @@ fn zipf_tail(count: usize, random: &mut Random) -> Vec<(Vec<u8>, usize)> {
             sum
         })
         .collect();
-    let draw_size = |random: &mut Random| ((1_500.0 * (1.0 - random.unit()).powf(-0.9)) as usize).min(4 << 20);
+    let draw_size =
+        |random: &mut Random| ((1_500.0 * (1.0 - random.unit()).powf(-0.9)) as usize).min(4 << 20);
     let mut sizes: Vec<usize> = (0..OBJECTS).map(|_| draw_size(random)).collect();
     (0..count)
         .map(|_| {
