@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -219,6 +219,7 @@ impl Day {
         for (path, known) in &self.known {
             let Some(&(version, at)) = known.puts.last() else { continue };
             if known.versions[version as usize] > LARGEST {
+                // Never stored.
                 continue;
             }
             let unswept = known.fetched_at.is_some_and(|fetched| self.fetched - fetched < UNSWEPT);
@@ -235,6 +236,7 @@ impl Day {
         }
         safe.truncate(SAMPLE);
         let mut found = Found { asked: recent.len() + safe.len(), lost: 0, recent: recent.len() };
+        let mut there = HashSet::new();
         let mut client = Client::new(server.address);
         for (path, must) in safe.iter().map(|p| (p, true)).chain(recent.iter().map(|p| (p, false))) {
             let known = self.known.get_mut(path).unwrap();
@@ -248,6 +250,7 @@ impl Day {
             self.older_versions += usize::from(version.is_some_and(|v| v < newest));
             if version.is_some_and(|v| v >= newest) {
                 known.floor = newest;
+                there.insert(path.clone());
             } else {
                 assert!(
                     !must,
@@ -259,9 +262,10 @@ impl Day {
             }
         }
         // What a kill may have undone, and was not found, is not to be counted on later.
-        for known in self.known.values_mut() {
-            let floor = known.floor;
-            known.puts.retain(|(version, at)| *at <= last_safe || *version <= floor);
+        for (path, known) in &mut self.known {
+            if !there.contains(path) {
+                known.puts.retain(|(_, at)| *at <= last_safe);
+            }
         }
         found
     }

@@ -21,7 +21,7 @@ const TABLE_ENTRY: usize = 16;
 /// A segment is skipped when less than this share of it would be free.
 const WORTH: usize = 16;
 /// Segments that are tried for one record.
-const PATIENCE: usize = 4;
+const PATIENCE: usize = 16;
 const SPAN_KEY: usize = 16;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -117,13 +117,17 @@ impl Model {
             });
         }
         let body = if spans.is_some() { 0 } else { length };
+        let stored = stored && self.append(head.clone(), HEADER + about + body);
+        if !stored {
+            self.records.remove(&head);
+            if let Some(Spans { body, .. }) = spans.take() {
+                self.records.retain(|name, _| !matches!(name, Name::Span { body: of, .. } if *of == body));
+            }
+        }
         match spans {
             Some(spans) => self.spans.insert(key.into(), spans),
             None => self.spans.remove(key),
         };
-        if !(stored && self.append(head.clone(), HEADER + about + body)) {
-            self.records.remove(&head);
-        }
     }
 
     fn append(&mut self, name: Name, length: usize) -> bool {
