@@ -51,8 +51,12 @@ impl Door {
         if *request.method() == Method::CONNECT {
             return Err(Later::Connect(request));
         }
+        let reverse = self.worker.shared.reverse.as_ref();
+        if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
+            return Ok(exchange::options());
+        }
         let (parts, content) = request.into_parts();
-        let target = match Target::of(&parts, self.worker.shared.reverse.as_ref()) {
+        let target = match Target::of(&parts, reverse) {
             Ok(target) => target,
             Err(refusal) => return Ok(refusal.response()),
         };
