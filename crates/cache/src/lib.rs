@@ -1,1 +1,34 @@
-//! HTTP caching as pure functions.
+//! HTTP caching as pure functions of request, stored response and time. No sockets, no runtime, no clock, no store.
+//!
+//! A request is read once into [`Asked`]; a response becomes a [`Head`] when it may be stored; [`judge`] says whether
+//! a stored response may be reused, and [`answer`] what it answers. Each file is one meaning and cites its RFC.
+
+mod answer;
+mod date;
+mod directives;
+pub mod hop;
+mod invalidate;
+mod judge;
+pub mod key;
+mod list;
+mod request;
+mod status;
+mod stored;
+mod validate;
+mod validators;
+mod vary;
+mod wire;
+
+pub use answer::{Answer, answer, content_range, not_modified_headers, unsatisfied_content_range};
+pub use date::{http_date, parse_http_date};
+pub use hop::remove_hop_by_hop;
+pub use invalidate::invalidated;
+pub use judge::{Stale, Verdict, judge, may_serve_stale};
+pub use request::{Asked, Pass, Plan};
+pub use status::{Miss, Outcome, Report};
+pub use stored::{Head, NotStored, Stored};
+pub use validate::{freshen, make_conditional, make_unconditional};
+pub use vary::{Vary, VaryStar};
+
+/// Whole seconds since the Unix epoch.
+pub type Time = u64;

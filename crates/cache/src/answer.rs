@@ -1,0 +1,167 @@
+//! How a usable stored response answers a request: preconditions in the order of RFC 9110 section 13.2.2 as far as they
+//! are a cache's to evaluate (RFC 9111 section 4.3.2), then Range (RFC 9110 section 14).
+
+use crate::list::members;
+use crate::validators::{EntityTag, entity_tags};
+use crate::{Asked, Head, Time, date};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, RANGE, VARY,
+};
+use http::{HeaderMap, StatusCode};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The stored status and the whole body.
+    Full,
+    /// 304 with [`not_modified_headers`].
+    NotModified,
+    /// 206 with [`content_range`]; both ends count.
+    Part { first: u64, last: u64 },
+    /// 416 with [`unsatisfied_content_range`].
+    Unsatisfiable,
+}
+
+/// `length` is the stored body's. Only stored 200s are tested; every other status answers as it is.
+pub fn answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> Answer {
+    if head.status != StatusCode::OK || !(asked.is_conditional() || asked.has_range()) {
+        return Answer::Full;
+    }
+    if asked.is_conditional() && not_modified(request, head) {
+        return Answer::NotModified;
+    }
+    if asked.has_range() && asked.is_get() && if_range_holds(request, head) {
+        return part(request, length);
+    }
+    Answer::Full
+}
+
+/// The fields of a 304 (RFC 9110 section 15.4.5).
+pub fn not_modified_headers(head: &Head) -> HeaderMap {
+    static FIELDS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, VARY];
+    let mut fields = HeaderMap::with_capacity(FIELDS.len() + 1);
+    for name in &FIELDS {
+        copy(name, &head.headers, &mut fields);
+    }
+    // Last-Modified alone tells a client that has no tag which of its responses is meant.
+    if !fields.contains_key(ETAG) {
+        copy(&http::header::LAST_MODIFIED, &head.headers, &mut fields);
+    }
+    fields
+}
+
+/// `bytes first-last/length` (RFC 9110 section 14.4).
+pub fn content_range(first: u64, last: u64, length: u64) -> HeaderValue {
+    number_value(format!("bytes {first}-{last}/{length}"))
+}
+
+/// `bytes */length`, for a 416.
+pub fn unsatisfied_content_range(length: u64) -> HeaderValue {
+    number_value(format!("bytes */{length}"))
+}
+
+/// 13.1.2 and 13.1.3: If-None-Match decides alone when it is there.
+fn not_modified(request: &HeaderMap, head: &Head) -> bool {
+    if request.contains_key(IF_NONE_MATCH) {
+        return matches_any(request, head);
+    }
+    let since = only(request, IF_MODIFIED_SINCE)
+        .and_then(|value| date::parse_http_date(value.as_bytes(), head.response_time()));
+    // 4.3.2: without Last-Modified, Date stands in (and a stored response always has one).
+    since.is_some_and(|since| head.last_modified().unwrap_or(head.date()) <= since)
+}
+
+fn matches_any(request: &HeaderMap, head: &Head) -> bool {
+    let stored = head.etag().map(|tag| EntityTag::parse(tag.as_bytes()));
+    request.get_all(IF_NONE_MATCH).iter().any(|line| {
+        line.as_bytes().trim_ascii() == b"*"
+            || stored.is_some_and(|stored| entity_tags(line.as_bytes()).any(|tag| tag.weakly_equals(&stored)))
+    })
+}
+
+/// 13.1.5: a strong tag that is strongly equal, or the very date of a Last-Modified that is strong; anything else, and
+/// Range does not count.
+fn if_range_holds(request: &HeaderMap, head: &Head) -> bool {
+    if !request.contains_key(IF_RANGE) {
+        return true;
+    }
+    let Some(condition) = only(request, IF_RANGE) else { return false };
+    let tag = EntityTag::parse(condition.as_bytes());
+    if tag.is_quoted() {
+        return head.etag().is_some_and(|stored| tag.strongly_equals(&EntityTag::parse(stored.as_bytes())));
+    }
+    let date: Option<Time> = date::parse_http_date(condition.as_bytes(), head.response_time());
+    date.is_some() && date == head.last_modified() && last_modified_is_strong(head)
+}
+
+/// 8.8.2.2: the response was made at least a second after the last change, so a second change would show.
+fn last_modified_is_strong(head: &Head) -> bool {
+    head.last_modified().is_some_and(|changed| changed < head.date())
+}
+
+/// 14.2: what cannot be read, is no range of bytes or asks for several ranges gets the whole.
+fn part(request: &HeaderMap, length: u64) -> Answer {
+    let range = only(request, RANGE).and_then(|value| single_range(value.as_bytes()));
+    match range {
+        None => Answer::Full,
+        // No Content-Range can say "the last bytes of nothing".
+        Some(Spec::Suffix(1..)) if length == 0 => Answer::Full,
+        Some(Spec::Suffix(0)) => Answer::Unsatisfiable,
+        Some(Spec::Suffix(count)) => Answer::Part { first: length.saturating_sub(count), last: length - 1 },
+        Some(Spec::From(first, _)) if first >= length => Answer::Unsatisfiable,
+        Some(Spec::From(first, last)) => Answer::Part { first, last: last.min(length - 1) },
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spec {
+    From(u64, u64),
+    Suffix(u64),
+}
+
+/// 14.1.1, 14.1.2.
+fn single_range(value: &[u8]) -> Option<Spec> {
+    let at = value.iter().position(|b| *b == b'=')?;
+    if !value[..at].trim_ascii().eq_ignore_ascii_case(b"bytes") {
+        return None;
+    }
+    let mut specs = members(&value[at + 1..]);
+    let (spec, None) = (specs.next()?, specs.next()) else { return None };
+    let dash = spec.iter().position(|b| *b == b'-')?;
+    match (&spec[..dash], &spec[dash + 1..]) {
+        (b"", suffix) => position(suffix).map(Spec::Suffix),
+        (first, b"") => position(first).map(|first| Spec::From(first, u64::MAX)),
+        (first, last) => {
+            let (first, last) = (position(first)?, position(last)?);
+            (first <= last).then_some(Spec::From(first, last))
+        }
+    }
+}
+
+/// Digits; what does not fit is beyond every end.
+fn position(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        Some(value.saturating_mul(10).saturating_add(digit))
+    })
+}
+
+/// A field that has one line.
+fn only(headers: &HeaderMap, name: HeaderName) -> Option<&HeaderValue> {
+    let mut lines = headers.get_all(name).into_iter();
+    let line = lines.next()?;
+    lines.next().is_none().then_some(line)
+}
+
+fn copy(name: &HeaderName, from: &HeaderMap, to: &mut HeaderMap) {
+    for value in from.get_all(name) {
+        to.append(name, value.clone());
+    }
+}
+
+fn number_value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("bytes */*"))
+}

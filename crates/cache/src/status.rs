@@ -1,0 +1,199 @@
+//! What became of a request: the words of logs, metrics and Cache-Status (RFC 9211).
+
+use crate::{NotStored, Pass, Stale};
+use http::{HeaderValue, StatusCode};
+use std::fmt::Write;
+
+/// One outcome a request. Its word and its Cache-Status come from one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Answered from a fresh stored response.
+    Hit,
+    /// Answered from a stale one, because the client's max-stale allows it.
+    HitStale,
+    /// The origin could not be reached, and a stale response may stand in.
+    StaleOnError,
+    /// The origin said that the stored response still holds.
+    Revalidated(Stale),
+    /// Fetched from the origin.
+    Miss(Miss),
+    /// Sent to the origin past the cache.
+    Pass(Pass),
+    /// only-if-cached, and nothing usable is stored: 504.
+    OnlyIfCached,
+    /// Answered with an error of the proxy's own.
+    Error,
+}
+
+/// Why nothing stored could answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Miss {
+    /// Nothing is stored for the URI.
+    Uri,
+    /// Nothing for this variant of it.
+    Vary,
+    /// What is stored may not be reused as it is.
+    Stale(Stale),
+}
+
+impl Outcome {
+    /// For logs and metrics: lower-case words with hyphens.
+    pub fn word(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Cache-Status without its varying parts. Allocates nothing.
+    pub fn value(self) -> HeaderValue {
+        HeaderValue::from_static(self.row().1)
+    }
+
+    pub fn is_hit(self) -> bool {
+        matches!(self, Outcome::Hit | Outcome::HitStale)
+    }
+
+    /// RFC 9211 section 2.2: `fwd=request` is for what the request itself would not take, `fwd=stale` for what the
+    /// stored response does not allow, `fwd=bypass` for requests that the cache does not handle.
+    #[rustfmt::skip]
+    const fn row(self) -> (&'static str, &'static str) {
+        match self {
+            Outcome::Hit => ("hit", "cosm; hit"),
+            Outcome::HitStale => ("hit-stale", "cosm; hit; detail=max-stale"),
+            Outcome::StaleOnError => ("stale-on-error", "cosm; fwd=stale; detail=stale-on-error"),
+            Outcome::Revalidated(Stale::Expired) => ("revalidated", "cosm; fwd=stale; fwd-status=304"),
+            Outcome::Revalidated(Stale::NoCache) => ("revalidated-no-cache", "cosm; fwd=stale; fwd-status=304; detail=no-cache"),
+            Outcome::Revalidated(Stale::RequestNoCache) => ("revalidated-request-no-cache", "cosm; fwd=request; fwd-status=304; detail=no-cache"),
+            Outcome::Revalidated(Stale::RequestMaxAge) => ("revalidated-request-max-age", "cosm; fwd=request; fwd-status=304; detail=max-age"),
+            Outcome::Revalidated(Stale::MinFresh) => ("revalidated-min-fresh", "cosm; fwd=request; fwd-status=304; detail=min-fresh"),
+            Outcome::Miss(Miss::Uri) => ("miss", "cosm; fwd=uri-miss"),
+            Outcome::Miss(Miss::Vary) => ("miss-vary", "cosm; fwd=vary-miss"),
+            Outcome::Miss(Miss::Stale(Stale::Expired)) => ("miss-expired", "cosm; fwd=stale"),
+            Outcome::Miss(Miss::Stale(Stale::NoCache)) => ("miss-no-cache", "cosm; fwd=stale; detail=no-cache"),
+            Outcome::Miss(Miss::Stale(Stale::RequestNoCache)) => ("miss-request-no-cache", "cosm; fwd=request; detail=no-cache"),
+            Outcome::Miss(Miss::Stale(Stale::RequestMaxAge)) => ("miss-request-max-age", "cosm; fwd=request; detail=max-age"),
+            Outcome::Miss(Miss::Stale(Stale::MinFresh)) => ("miss-min-fresh", "cosm; fwd=request; detail=min-fresh"),
+            Outcome::Pass(Pass::Method) => ("pass-method", "cosm; fwd=method"),
+            Outcome::Pass(Pass::NoStore) => ("pass-no-store", "cosm; fwd=bypass; detail=no-store"),
+            Outcome::Pass(Pass::Upgrade) => ("pass-upgrade", "cosm; fwd=bypass; detail=upgrade"),
+            Outcome::Pass(Pass::Content) => ("pass-content", "cosm; fwd=bypass; detail=content"),
+            Outcome::Pass(Pass::Precondition) => ("pass-precondition", "cosm; fwd=bypass; detail=precondition"),
+            Outcome::OnlyIfCached => ("only-if-cached", "cosm; detail=only-if-cached"),
+            Outcome::Error => ("error", "cosm; detail=error"),
+        }
+    }
+}
+
+impl From<Stale> for Miss {
+    fn from(stale: Stale) -> Miss {
+        Miss::Stale(stale)
+    }
+}
+
+/// An outcome and what else Cache-Status can tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub outcome: Outcome,
+    /// The origin's status, when it is not the one the client sees (2.3).
+    pub fwd_status: Option<StatusCode>,
+    /// The response is being stored (2.5).
+    pub stored: bool,
+    /// The request joined another's fetch (2.6).
+    pub collapsed: bool,
+    /// Why the response is not stored.
+    pub not_stored: Option<NotStored>,
+}
+
+impl From<Outcome> for Report {
+    fn from(outcome: Outcome) -> Report {
+        Report { outcome, fwd_status: None, stored: false, collapsed: false, not_stored: None }
+    }
+}
+
+impl Report {
+    /// The whole Cache-Status. Allocates only when there is more to say than the outcome.
+    pub fn value(&self) -> HeaderValue {
+        let (_, start) = self.outcome.row();
+        if *self == Report::from(self.outcome) {
+            return HeaderValue::from_static(start);
+        }
+        let mut text = String::with_capacity(96);
+        text.push_str(start);
+        if let Some(status) = self.fwd_status.filter(|_| !start.contains("fwd-status")) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "; fwd-status={}", status.as_u16());
+        }
+        if self.stored {
+            text.push_str("; stored");
+        }
+        if self.collapsed {
+            text.push_str("; collapsed");
+        }
+        if let Some(reason) = self.not_stored.filter(|_| !start.contains("detail")) {
+            text.push_str("; detail=");
+            text.push_str(reason.word());
+        }
+        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALE: [Stale; 5] =
+        [Stale::Expired, Stale::NoCache, Stale::RequestNoCache, Stale::RequestMaxAge, Stale::MinFresh];
+    const PASS: [Pass; 5] = [Pass::Method, Pass::NoStore, Pass::Upgrade, Pass::Content, Pass::Precondition];
+
+    fn all() -> Vec<Outcome> {
+        use Outcome::*;
+        let mut all = vec![Hit, HitStale, StaleOnError, OnlyIfCached, Error, Miss(super::Miss::Uri)];
+        all.push(Miss(super::Miss::Vary));
+        all.extend(STALE.iter().flat_map(|s| [Revalidated(*s), Miss((*s).into())]));
+        all.extend(PASS.map(Pass));
+        all
+    }
+
+    #[test]
+    fn every_outcome_has_its_own_word_and_value() {
+        let all = all();
+        for (i, a) in all.iter().enumerate() {
+            for b in &all[i + 1..] {
+                assert!(a.word() != b.word() && a.value() != b.value(), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_for_operators_names_every_word() {
+        let page = include_str!("../../../docs/caching.md");
+        for word in all().into_iter().map(Outcome::word).chain(NotStored::ALL.map(NotStored::word)) {
+            assert!(page.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+
+    #[test]
+    fn rfc9211_2_hit_and_fwd_exclude_each_other() {
+        for outcome in all() {
+            let value = outcome.value();
+            let has =
+                |name: &str| value.to_str().unwrap().split("; ").any(|p| p.split('=').next() == Some(name));
+            assert!(has("cosm") && !(has("hit") && has("fwd")), "{outcome:?}");
+            assert_eq!(has("hit"), outcome.is_hit(), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn rfc9211_2_parameters() {
+        let miss = Report::from(Outcome::Miss(Miss::Uri));
+        let expired = Report::from(Outcome::Miss(Miss::Stale(Stale::Expired)));
+        for (report, text) in [
+            (Outcome::Hit.into(), "cosm; hit"),
+            (miss, "cosm; fwd=uri-miss"),
+            (Report { stored: true, ..miss }, "cosm; fwd=uri-miss; stored"),
+            (Report { stored: true, collapsed: true, ..miss }, "cosm; fwd=uri-miss; stored; collapsed"),
+            (Report { not_stored: Some(NotStored::Private), ..miss }, "cosm; fwd=uri-miss; detail=private"),
+            (Report { fwd_status: Some(StatusCode::OK), ..expired }, "cosm; fwd=stale; fwd-status=200"),
+        ] {
+            assert_eq!(report.value(), text);
+        }
+    }
+}

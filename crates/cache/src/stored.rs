@@ -1,0 +1,445 @@
+//! A stored response's metadata: whether a response may be stored (RFC 9111 section 3), its age (4.2.3) and its
+//! freshness lifetime (4.2.1, 4.2.2), computed once when it arrives.
+
+use crate::directives::{ResponseDirectives, delta_seconds, flag};
+use crate::hop::remove_hop_by_hop;
+use crate::list::members_of;
+use crate::{Asked, Time, Vary, date, wire};
+use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response};
+
+/// Everything about a stored response but its body.
+///
+/// Always: `headers` has a valid Date, and has no hop-by-hop field, Age, Trailer or Content-Length (the length is the
+/// store's).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    flags: u32,
+    date: Time,
+    request_time: Time,
+    response_time: Time,
+    initial_age: u64,
+    lifetime: u32,
+    last_modified: Option<Time>,
+    stale_while_revalidate: Option<u32>,
+    stale_if_error: Option<u32>,
+    vary: Option<Vary>,
+}
+
+/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    Response(Head),
+    Varies(Vary),
+}
+
+/// Why a response may not be stored, or not stay stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotStored {
+    /// The request says that its response passes.
+    Request,
+    /// Only answers to GET become objects.
+    Method,
+    /// 1xx.
+    Interim,
+    /// 206: partial content is not combined yet.
+    Partial,
+    /// 304 updates, it is not stored.
+    NotModified,
+    /// must-understand, and the status is not one whose rules are followed here.
+    NotUnderstood,
+    NoStore,
+    Private,
+    /// The request was authorized and the response does not permit sharing (3.5).
+    Authorization,
+    /// Sets a cookie, and only a heuristic would call it fresh.
+    SetCookie,
+    VaryStar,
+    /// An update changed Vary: the variant's key is no longer its own.
+    VaryChanged,
+    /// Nothing permits it (section 3, last item), or it could never be used: neither fresh nor to be validated.
+    NoFreshness,
+}
+
+impl NotStored {
+    #[rustfmt::skip]
+    pub const ALL: [NotStored; 13] = {
+        use NotStored::*;
+        [
+            Request, Method, Interim, Partial, NotModified, NotUnderstood, NoStore, Private, Authorization,
+            SetCookie, VaryStar, VaryChanged, NoFreshness,
+        ]
+    };
+
+    pub fn word(self) -> &'static str {
+        match self {
+            NotStored::Request => "request",
+            NotStored::Method => "method",
+            NotStored::Interim => "interim",
+            NotStored::Partial => "partial",
+            NotStored::NotModified => "not-modified",
+            NotStored::NotUnderstood => "not-understood",
+            NotStored::NoStore => "no-store",
+            NotStored::Private => "private",
+            NotStored::Authorization => "authorization",
+            NotStored::SetCookie => "set-cookie",
+            NotStored::VaryStar => "vary-star",
+            NotStored::VaryChanged => "vary-changed",
+            NotStored::NoFreshness => "no-freshness",
+        }
+    }
+}
+
+impl Head {
+    /// Section 3 for a shared cache. `request_time` is when the request went out, `response_time` when the head of the
+    /// response was there.
+    pub fn storable(
+        asked: &Asked,
+        response: &response::Parts,
+        request_time: Time,
+        response_time: Time,
+    ) -> Result<Head, NotStored> {
+        if !asked.is_get() {
+            return Err(NotStored::Method);
+        }
+        if matches!(asked.plan(), crate::Plan::Pass(_)) {
+            return Err(NotStored::Request);
+        }
+        if let Some((_, reason)) = NEVER_STORED.iter().find(|(status, _)| *status == response.status) {
+            return Err(*reason);
+        }
+        if response.status.is_informational() {
+            return Err(NotStored::Interim);
+        }
+        let mut headers = response.headers.clone();
+        let age = age_value(&headers);
+        keep_end_to_end(&mut headers);
+        let authorized = if asked.has_authorization() { flag::AUTHORIZED } else { 0 };
+        let head = Head::derive(response.status, headers, authorized, age, request_time, response_time);
+        head.may_stay()?;
+        Ok(head)
+    }
+
+    /// Whether the response may be kept, by what its own fields say: asked again after an update, when the updated
+    /// response may still answer the request that brought it.
+    pub fn may_stay(&self) -> Result<(), NotStored> {
+        const SHARED_AUTHORIZED: u32 = flag::PUBLIC | flag::S_MAXAGE | flag::MUST_REVALIDATE;
+        if self.has(flag::MUST_UNDERSTAND) && !UNDERSTOOD.contains(&self.status.as_u16()) {
+            return Err(NotStored::NotUnderstood);
+        }
+        // must-understand overrides no-store for a cache that does understand (5.2.2.3).
+        if self.has(flag::NO_STORE) && !self.has(flag::MUST_UNDERSTAND) {
+            return Err(NotStored::NoStore);
+        }
+        if self.has(flag::PRIVATE) {
+            return Err(NotStored::Private);
+        }
+        if self.has(flag::AUTHORIZED) && !self.has(SHARED_AUTHORIZED) {
+            return Err(NotStored::Authorization);
+        }
+        if self.has(flag::VARY_STAR) {
+            return Err(NotStored::VaryStar);
+        }
+        if self.has(flag::VARY_CHANGED) {
+            return Err(NotStored::VaryChanged);
+        }
+        // Section 7.3: a cookie does not forbid sharing. But one person's session must not go to others on a guess, so
+        // the origin has to say that the response is fresh.
+        if self.headers.contains_key(SET_COOKIE) && !self.has(flag::EXPLICIT) {
+            return Err(NotStored::SetCookie);
+        }
+        if self.permitted() && self.useful() { Ok(()) } else { Err(NotStored::NoFreshness) }
+    }
+
+    /// Section 4.2.3. Never falls as `now` rises.
+    pub fn age(&self, now: Time) -> u64 {
+        self.initial_age.saturating_add(now.saturating_sub(self.response_time))
+    }
+
+    /// Seconds after which the response is stale, counted in its age (4.2.1).
+    pub fn lifetime(&self) -> u64 {
+        u64::from(self.lifetime)
+    }
+
+    /// Section 4.2.
+    pub fn is_fresh(&self, now: Time) -> bool {
+        self.lifetime() > self.age(now)
+    }
+
+    pub fn vary(&self) -> Option<&Vary> {
+        self.vary.as_ref()
+    }
+
+    pub fn etag(&self) -> Option<&HeaderValue> {
+        self.headers.get(ETAG)
+    }
+
+    pub fn last_modified(&self) -> Option<Time> {
+        self.last_modified
+    }
+
+    pub fn has_validator(&self) -> bool {
+        self.last_modified.is_some() || self.etag().is_some()
+    }
+
+    /// The origin's Date, or when the response came if it had none.
+    pub fn date(&self) -> Time {
+        self.date
+    }
+
+    pub fn request_time(&self) -> Time {
+        self.request_time
+    }
+
+    pub fn response_time(&self) -> Time {
+        self.response_time
+    }
+
+    /// RFC 5861 section 3.
+    pub fn stale_while_revalidate(&self) -> Option<u32> {
+        self.stale_while_revalidate
+    }
+
+    /// RFC 5861 section 4.
+    pub fn stale_if_error(&self) -> Option<u32> {
+        self.stale_if_error
+    }
+
+    /// RFC 8246.
+    pub fn is_immutable(&self) -> bool {
+        self.has(flag::IMMUTABLE)
+    }
+
+    /// The stored bytes; their layout is drawn in `wire.rs`.
+    pub fn encode(&self) -> Vec<u8> {
+        let size = self.headers.iter().map(|(_, v)| v.len() + 8).sum::<usize>();
+        let mut out = Vec::with_capacity(48 + size);
+        out.push(wire::RESPONSE);
+        for number in [
+            u64::from(self.status.as_u16()),
+            u64::from(self.flags),
+            self.date,
+            self.request_time,
+            self.response_time,
+            self.initial_age,
+            u64::from(self.lifetime),
+        ] {
+            wire::put_number(&mut out, number);
+        }
+        wire::put_option(&mut out, self.last_modified);
+        wire::put_option(&mut out, self.stale_while_revalidate.map(u64::from));
+        wire::put_option(&mut out, self.stale_if_error.map(u64::from));
+        wire::put_names(&mut out, self.vary.as_ref().map_or(&[], Vary::names));
+        wire::put_fields(&mut out, &self.headers);
+        out
+    }
+
+    /// Any bytes: a response's head, or `None`.
+    pub fn decode(bytes: &[u8]) -> Option<Head> {
+        let mut read = wire::Reader::new(bytes.strip_prefix(&[wire::RESPONSE])?);
+        let status = StatusCode::from_u16(read.narrow()?).ok()?;
+        let head = Head {
+            status,
+            flags: read.narrow()?,
+            date: read.number()?,
+            request_time: read.number()?,
+            response_time: read.number()?,
+            initial_age: read.number()?,
+            lifetime: read.narrow()?,
+            last_modified: read.option()?,
+            stale_while_revalidate: narrow(read.option()?)?,
+            stale_if_error: narrow(read.option()?)?,
+            vary: Vary::from_names(read.names()?),
+            headers: read.fields()?,
+        };
+        read.end()?;
+        Some(head)
+    }
+
+    pub(crate) fn has(&self, any_of: u32) -> bool {
+        self.flags & any_of != 0
+    }
+
+    /// 4.3.4 and 3.2: this response with the fields of a 304 in place of its own.
+    pub(crate) fn updated(&self, with: &HeaderMap, request_time: Time, response_time: Time) -> Head {
+        let age = age_value(with);
+        let mut with = with.clone();
+        keep_end_to_end(&mut with);
+        let mut headers = self.headers.clone();
+        if !with.contains_key(DATE) {
+            headers.remove(DATE);
+        }
+        for name in with.keys().filter(|name| !NEVER_UPDATED.contains(name)) {
+            headers.remove(name);
+            for value in with.get_all(name) {
+                headers.append(name, value.clone());
+            }
+        }
+        let authorized = self.flags & flag::AUTHORIZED;
+        let mut head = Head::derive(self.status, headers, authorized, age, request_time, response_time);
+        if head.vary != self.vary {
+            head.flags |= flag::VARY_CHANGED;
+        }
+        head
+    }
+
+    fn derive(
+        status: StatusCode,
+        mut headers: HeaderMap,
+        flags: u32,
+        age_value: u64,
+        request_time: Time,
+        response_time: Time,
+    ) -> Head {
+        let date = only_date(&headers, DATE, response_time).unwrap_or_else(|| {
+            headers.insert(DATE, date::http_date(response_time));
+            response_time
+        });
+        let last_modified = only_date(&headers, LAST_MODIFIED, response_time);
+        let directives = ResponseDirectives::of(&headers);
+        let explicit = explicit_lifetime(&directives, &headers, date, response_time);
+        let heuristic = || heuristic_lifetime(status, directives.flags, date, last_modified);
+        let (vary, star) = match Vary::of(&headers) {
+            Ok(vary) => (vary, 0),
+            Err(_) => (None, flag::VARY_STAR),
+        };
+        let s_maxage = if directives.s_maxage.is_some() { flag::S_MAXAGE } else { 0 };
+        let origins_word = if explicit.is_some() { flag::EXPLICIT } else { 0 };
+        Head {
+            status,
+            headers,
+            flags: flags | directives.flags | s_maxage | origins_word | star,
+            date,
+            request_time,
+            response_time,
+            initial_age: initial_age(age_value, date, request_time, response_time),
+            lifetime: explicit.unwrap_or_else(heuristic),
+            last_modified,
+            stale_while_revalidate: directives.stale_while_revalidate,
+            stale_if_error: directives.stale_if_error,
+            vary,
+        }
+    }
+
+    /// Section 3, last item: explicit freshness, public, or a heuristically cacheable status.
+    fn permitted(&self) -> bool {
+        self.has(flag::EXPLICIT | flag::PUBLIC) || HEURISTIC.contains(&self.status.as_u16())
+    }
+
+    fn useful(&self) -> bool {
+        let ever_fresh = self.lifetime > 0 && !self.has(flag::NO_CACHE);
+        let ever_stale = self.stale_while_revalidate.max(self.stale_if_error) > Some(0);
+        ever_fresh || self.has_validator() || ever_stale && !self.has(flag::NO_CACHE)
+    }
+}
+
+impl Stored {
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Stored::Response(head) => head.encode(),
+            Stored::Varies(vary) => {
+                let mut out = vec![wire::MARKER];
+                wire::put_names(&mut out, vary.names());
+                out
+            }
+        }
+    }
+
+    /// Any bytes: what they stand for, or `None`.
+    pub fn decode(bytes: &[u8]) -> Option<Stored> {
+        if !Stored::is_vary_marker(bytes) {
+            return Head::decode(bytes).map(Stored::Response);
+        }
+        let mut read = wire::Reader::new(&bytes[1..]);
+        let vary = Vary::from_names(read.names()?)?;
+        read.end()?;
+        Some(Stored::Varies(vary))
+    }
+
+    pub fn is_vary_marker(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&wire::MARKER)
+    }
+}
+
+/// RFC 9110 section 15.1 and RFC 7725 section 3.
+const HEURISTIC: [u16; 12] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 451, 501];
+
+/// The statuses whose caching rules are followed here (must-understand, 5.2.2.3).
+#[rustfmt::skip]
+const UNDERSTOOD: [u16; 25] = [
+    200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 406,
+    410, 414, 421, 429, 451, 500, 501, 502, 503, 504,
+];
+
+const NEVER_STORED: [(StatusCode, NotStored); 2] =
+    [(StatusCode::PARTIAL_CONTENT, NotStored::Partial), (StatusCode::NOT_MODIFIED, NotStored::NotModified)];
+
+/// Fields that belong to the stored content, whatever a 304 says (3.2).
+static NEVER_UPDATED: [HeaderName; 3] =
+    [http::header::CONTENT_ENCODING, http::header::CONTENT_TYPE, http::header::CONTENT_RANGE];
+
+/// Seconds of a heuristic lifetime at most: a day.
+const HEURISTIC_MAX: u64 = 86_400;
+
+fn keep_end_to_end(headers: &mut HeaderMap) {
+    remove_hop_by_hop(headers);
+    for name in [AGE, CONTENT_LENGTH, TRAILER] {
+        headers.remove(name);
+    }
+}
+
+/// Section 5.1: the first member counts; if it is no number, the field does not.
+fn age_value(headers: &HeaderMap) -> u64 {
+    members_of(headers, AGE).next().and_then(delta_seconds).map_or(0, u64::from)
+}
+
+/// Section 4.2.3.
+fn initial_age(age_value: u64, date: Time, request_time: Time, response_time: Time) -> u64 {
+    let apparent_age = response_time.saturating_sub(date);
+    let response_delay = response_time.saturating_sub(request_time);
+    let corrected_age_value = age_value.saturating_add(response_delay);
+    apparent_age.max(corrected_age_value)
+}
+
+/// Section 4.2.1 for a shared cache: s-maxage, then max-age, then Expires.
+fn explicit_lifetime(
+    directives: &ResponseDirectives,
+    headers: &HeaderMap,
+    date: Time,
+    now: Time,
+) -> Option<u32> {
+    directives.s_maxage.or(directives.max_age).or_else(|| {
+        // 5.3: what is no date has expired, and so have two dates at once.
+        headers.contains_key(EXPIRES).then(|| {
+            let expires = only_date(headers, EXPIRES, now).unwrap_or(0);
+            saturate(expires.saturating_sub(date))
+        })
+    })
+}
+
+/// Section 4.2.2: a tenth of the time since the last change, for statuses that are heuristically cacheable and for
+/// responses that are marked public.
+fn heuristic_lifetime(status: StatusCode, flags: u32, date: Time, last_modified: Option<Time>) -> u32 {
+    if !HEURISTIC.contains(&status.as_u16()) && flags & flag::PUBLIC == 0 {
+        return 0;
+    }
+    let unchanged = last_modified.map_or(0, |changed| date.saturating_sub(changed));
+    saturate((unchanged / 10).min(HEURISTIC_MAX))
+}
+
+/// The date of a field that has exactly one line.
+fn only_date(headers: &HeaderMap, name: HeaderName, now: Time) -> Option<Time> {
+    let mut lines = headers.get_all(name).into_iter();
+    let line = lines.next()?;
+    if lines.next().is_some() { None } else { date::parse_http_date(line.as_bytes(), now) }
+}
+
+fn saturate(seconds: u64) -> u32 {
+    seconds.min(u64::from(crate::directives::MAX_DELTA)) as u32
+}
+
+fn narrow(value: Option<u64>) -> Option<Option<u32>> {
+    value.map(u32::try_from).transpose().ok()
+}

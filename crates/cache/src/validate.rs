@@ -1,0 +1,63 @@
+//! Validation: asking the origin whether a stored response still holds, and updating it when it does (RFC 9111
+//! section 4.3, RFC 9110 section 13.1).
+
+use crate::validators::EntityTag;
+use crate::{Head, Time};
+use http::header::{
+    ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
+    LAST_MODIFIED, RANGE,
+};
+use http::{HeaderMap, response};
+
+/// 4.3.1: replaces the client's preconditions by the stored validators, and drops Range: the stored response is a
+/// whole one. `false`: there is no validator, so the request is a plain fetch.
+pub fn make_conditional(request: &mut HeaderMap, head: &Head) -> bool {
+    make_unconditional(request);
+    if let Some(etag) = head.etag() {
+        request.insert(IF_NONE_MATCH, etag.clone());
+    }
+    if head.last_modified().is_some()
+        && let Some(date) = head.headers.get(LAST_MODIFIED)
+    {
+        request.insert(IF_MODIFIED_SINCE, date.clone());
+    }
+    head.has_validator()
+}
+
+/// A fetch that is to be stored asks for the whole representation: the client's own preconditions and Range come back
+/// in when [`answer`](crate::answer()) answers it from what was fetched.
+pub fn make_unconditional(request: &mut HeaderMap) {
+    for name in &CLIENTS_OWN {
+        request.remove(name);
+    }
+}
+
+/// 4.3.4: the stored response with the fields of the 304 it was validated by; `None` when the 304 is about another
+/// response, and the request has to be made again without conditions.
+///
+/// Before it is stored again, [`Head::may_stay`] must agree: a 304 can bring no-store, private or another Vary.
+pub fn freshen(
+    head: &Head,
+    not_modified: &response::Parts,
+    request_time: Time,
+    response_time: Time,
+) -> Option<Head> {
+    let fields = &not_modified.headers;
+    selects(head, fields).then(|| head.updated(fields, request_time, response_time))
+}
+
+static CLIENTS_OWN: [HeaderName; 6] =
+    [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_MATCH, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE];
+
+/// A 304 without validators answers the only question that was asked, about this stored response.
+fn selects(head: &Head, not_modified: &HeaderMap) -> bool {
+    let (new, stored) = (not_modified.get(ETAG), head.etag());
+    if let (Some(new), Some(stored)) = (new, stored) {
+        let (new, stored) = (EntityTag::parse(new.as_bytes()), EntityTag::parse(stored.as_bytes()));
+        return if new.is_weak() { new.weakly_equals(&stored) } else { new.strongly_equals(&stored) };
+    }
+    match (not_modified.get(LAST_MODIFIED), head.headers.get(LAST_MODIFIED)) {
+        (Some(new), Some(stored)) => new == stored,
+        _ => new.is_none(),
+    }
+}

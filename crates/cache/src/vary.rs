@@ -1,0 +1,226 @@
+//! Vary, and the normalised values it selects by (RFC 9110 section 12.5.5, RFC 9111 section 4.1).
+
+use crate::list::{members_of, quoted_end};
+use http::HeaderMap;
+use http::header::{
+    ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HeaderName, REFERER, USER_AGENT,
+};
+
+/// The request fields a response varies by: lower-case, sorted, each once, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vary {
+    names: Vec<HeaderName>,
+}
+
+/// Vary has a member `*`, or one that is no field name: no request selects the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VaryStar;
+
+impl Vary {
+    /// `None`: the response does not vary.
+    pub fn of(headers: &HeaderMap) -> Result<Option<Vary>, VaryStar> {
+        let names = members_of(headers, http::header::VARY).map(HeaderName::from_bytes);
+        let names: Vec<_> = names.collect::<Result<_, _>>().map_err(|_| VaryStar)?;
+        // `*` is a token, so it passes for a name.
+        if names.iter().any(|n| n.as_str() == "*") {
+            return Err(VaryStar);
+        }
+        Ok(Vary::from_names(names))
+    }
+
+    pub fn names(&self) -> &[HeaderName] {
+        &self.names
+    }
+
+    pub(crate) fn from_names(mut names: Vec<HeaderName>) -> Option<Vary> {
+        names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        names.dedup();
+        (!names.is_empty()).then_some(Vary { names })
+    }
+
+    /// Appends each field's name and normalised value. Neither can hold NUL or a line feed, so two requests append the
+    /// same bytes only when every field has the same normalised value; an absent field equals only an absent one.
+    pub(crate) fn select(&self, request: &HeaderMap, out: &mut Vec<u8>) {
+        for name in &self.names {
+            out.extend_from_slice(name.as_str().as_bytes());
+            if request.contains_key(name) {
+                out.push(b':');
+                normalise(name, request, out);
+            }
+            out.push(b'\n');
+        }
+    }
+}
+
+/// What may be done to a field's value without changing its meaning.
+#[derive(Clone, Copy, PartialEq)]
+enum Syntax {
+    /// Lines are joined, nothing else.
+    Text,
+    /// Lines are joined; whitespace around commas outside quoted strings goes.
+    List,
+    /// A list in which case means nothing, nor does whitespace around `;`.
+    Ranges,
+}
+
+fn syntax(name: &HeaderName) -> Syntax {
+    static TEXT: [HeaderName; 4] = [USER_AGENT, COOKIE, REFERER, AUTHORIZATION];
+    static RANGES: [HeaderName; 3] = [ACCEPT_ENCODING, ACCEPT_LANGUAGE, ACCEPT_CHARSET];
+    if TEXT.contains(name) {
+        Syntax::Text
+    } else if RANGES.contains(name) {
+        Syntax::Ranges
+    } else {
+        Syntax::List
+    }
+}
+
+fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
+    let syntax = syntax(name);
+    for (i, line) in request.get_all(name).iter().enumerate() {
+        if i > 0 {
+            out.extend_from_slice(if syntax == Syntax::Text { b", " } else { b"," });
+        }
+        let line = line.as_bytes().trim_ascii();
+        match syntax {
+            Syntax::Text => out.extend_from_slice(line),
+            Syntax::List => tighten(line, b",", out),
+            Syntax::Ranges => {
+                let start = out.len();
+                tighten(line, b",;", out);
+                out[start..].make_ascii_lowercase();
+            }
+        }
+    }
+}
+
+/// Copies a list without the whitespace around its separators; quoted strings stay whole.
+fn tighten(mut line: &[u8], separators: &[u8], out: &mut Vec<u8>) {
+    let separates = |byte: Option<&u8>| byte.is_some_and(|b| separators.contains(b));
+    while let Some(&first) = line.first() {
+        if first == b'"' {
+            let length = quoted_end(line).unwrap_or(line.len());
+            out.extend_from_slice(&line[..length]);
+            line = &line[length..];
+            continue;
+        }
+        let spaces = line.len() - line.trim_ascii_start().len();
+        if spaces > 0 && !separates(line.get(spaces)) {
+            out.extend_from_slice(&line[..spaces]);
+        } else if spaces == 0 {
+            out.push(first);
+        }
+        line = &line[spaces.max(1)..];
+        if separates(Some(&first)) {
+            line = line.trim_ascii_start();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    fn fields(list: &[(&str, &str)]) -> HeaderMap {
+        list.iter()
+            .map(|(n, v)| (n.parse::<HeaderName>().unwrap(), HeaderValue::from_str(v).unwrap()))
+            .collect()
+    }
+
+    fn vary(names: &str) -> Vary {
+        Vary::of(&fields(&[("vary", names)])).unwrap().unwrap()
+    }
+
+    #[test]
+    fn rfc9110_12_5_5_names() {
+        assert_eq!(Vary::of(&HeaderMap::new()), Ok(None));
+        assert_eq!(Vary::of(&fields(&[("vary", " ,")])), Ok(None));
+        let both = Vary::of(&fields(&[("vary", "Foo, accept"), ("vary", "foo")])).unwrap().unwrap();
+        assert_eq!(both.names(), ["accept", "foo"]);
+        for star in ["*", "*, *", ", *", "*, Foo", "Foo, *", "Foo Bar", "foo\"", "\u{e9}"] {
+            assert_eq!(Vary::of(&fields(&[("vary", star)])), Err(VaryStar), "{star}");
+        }
+        assert_eq!(Vary::of(&fields(&[("vary", ""), ("vary", "*")])), Err(VaryStar));
+    }
+
+    #[test]
+    fn rfc9111_4_1_selection() {
+        type Fields<'a> = &'a [(&'a str, &'a str)];
+        let table: &[(&str, Fields, Fields, bool)] = &[
+            ("foo", &[("foo", "1")], &[("foo", "1"), ("other", "2")], true),
+            ("foo", &[("foo", "1")], &[("foo", "2")], false),
+            ("foo", &[("foo", "1")], &[], false),
+            ("foo", &[("foo", "")], &[], false),
+            ("foo", &[], &[("other", "1")], true),
+            ("foo", &[("foo", "1,2")], &[("foo", " 1 ,  2 ")], true),
+            ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], true),
+            ("foo", &[("foo", "1, 2")], &[("foo", "2"), ("foo", "1")], false),
+            ("foo", &[("foo", "a b")], &[("foo", "ab")], false),
+            ("foo", &[("foo", "A")], &[("foo", "a")], false),
+            ("foo", &[("foo", "\"a, b\"")], &[("foo", "\"a,b\"")], false),
+            ("foo", &[("foo", "\"a , b")], &[("foo", "\"a,b")], false),
+            ("foo, bar", &[("foo", "1"), ("bar", "2")], &[("bar", "2"), ("foo", "1")], true),
+            ("foo, bar", &[("foo", "1\t"), ("bar", "2")], &[("foo", "1")], false),
+            ("user-agent", &[("user-agent", "x (a, b)")], &[("user-agent", "x (a,b)")], false),
+            (
+                "accept-encoding",
+                &[("accept-encoding", "GZIP ;q=1, br")],
+                &[("accept-encoding", "gzip;q=1,br")],
+                true,
+            ),
+            (
+                "accept-encoding",
+                &[("accept-encoding", "gzip, br")],
+                &[("accept-encoding", "br, gzip")],
+                false,
+            ),
+            (
+                "accept-language",
+                &[("accept-language", "en-GB, de")],
+                &[("accept-language", "en-gb,de")],
+                true,
+            ),
+        ];
+        for (names, first, second, same) in table {
+            let key = |request: &[_]| key::variant(b"GET http://h/", &vary(names), &fields(request));
+            assert_eq!(key(first) == key(second), *same, "{names}: {first:?} / {second:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_differs_when_a_field_differs(
+            a in proptest::collection::vec("[a-c\", \\\\\t]{0,8}", 0..3),
+            b in proptest::collection::vec("[a-c\", \\\\\t]{0,8}", 0..3),
+            other in "[a-c]{0,2}",
+        ) {
+            let request = |lines: &[String]| {
+                let mut all = fields(&[("bar", &other)]);
+                for line in lines {
+                    all.append("foo", HeaderValue::from_str(line).unwrap());
+                }
+                all
+            };
+            let normal = |request: &HeaderMap| {
+                let mut out = Vec::new();
+                normalise(&HeaderName::from_static("foo"), request, &mut out);
+                (request.contains_key("foo"), out)
+            };
+            let (a, b) = (request(&a), request(&b));
+            let vary = vary("foo, bar");
+            let keys = (key::variant(b"p", &vary, &a), key::variant(b"p", &vary, &b));
+            prop_assert_eq!(keys.0 == keys.1, normal(&a) == normal(&b));
+        }
+
+        #[test]
+        fn normalising_keeps_all_but_spaces(line in "[a-c\", \\\\\t]{0,12}") {
+            let mut out = Vec::new();
+            tighten(line.as_bytes(), b",", &mut out);
+            let kept = |bytes: &[u8]| bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect::<Vec<_>>();
+            prop_assert_eq!(kept(&out), kept(line.as_bytes()));
+        }
+    }
+}
