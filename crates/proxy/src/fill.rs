@@ -266,7 +266,6 @@ impl Lead {
         let mut state = self.fill.lock();
         state.make_room(self.fill.window);
         if state.readers.is_empty() {
-            state.drop_window();
             return Poll::Ready(Room::NobodyReads);
         }
         if state.filled() < self.fill.window {
@@ -325,22 +324,20 @@ impl State {
         usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
     }
 
-    /// Lets go of pieces that every reader took, and, when full, of those that the store can give.
+    /// When full, lets go of pieces that every reader took or that the store can give. Until then they stay, for
+    /// readers that are yet to come.
     fn make_room(&mut self, max: usize) {
         let slowest = self.readers.values().map(|slot| slot.at).min().unwrap_or(self.end);
-        while let Some(first) = self.window.front() {
+        while self.filled() >= max
+            && let Some(first) = self.window.front()
+        {
             let end = self.start + first.len() as u64;
-            if end > slowest && !(self.filled() >= max && end <= self.readable) {
+            if end > slowest.max(self.readable) {
                 break;
             }
             self.start = end;
             self.window.pop_front();
         }
-    }
-
-    fn drop_window(&mut self) {
-        self.window.clear();
-        self.start = self.end;
     }
 
     /// The piece at an offset within the window, from that offset on.

@@ -49,7 +49,7 @@ impl Door {
             return Ok(guard::stranger().response());
         }
         if *request.method() == Method::CONNECT {
-            return Err(Later::Connect(request));
+            return Err(Later::Connect(Box::new(request)));
         }
         let reverse = self.worker.shared.reverse.as_ref();
         if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
@@ -93,7 +93,7 @@ impl Door {
 }
 
 enum Later {
-    Connect(Request<Incoming>),
+    Connect(Box<Request<Incoming>>),
     Exchange(Box<Exchange>),
 }
 

@@ -23,7 +23,11 @@ async fn forward_keeps_both_connections_alive() {
         let response = client.get(origin.request(&format!("/{n}"), "")).await;
         assert_eq!((response.status(), response.text()), (200, "hello"));
         assert_eq!(response.field("via"), Some("1.1 cosm"));
-        assert!(response.field("cache-status").unwrap().starts_with("cosm; fwd=uri-miss"), "{}", response.head);
+        assert!(
+            response.field("cache-status").unwrap().starts_with("cosm; fwd=uri-miss"),
+            "{}",
+            response.head
+        );
     }
     let seen = origin.requests();
     assert_eq!(seen.iter().filter(|seen| *seen == "connection").count(), 1, "{seen:?}");
@@ -86,14 +90,22 @@ async fn request_bodies_pass_in_every_framing() {
     let origin = Origin::answering(OK).await;
     let proxy = Proxy::forward();
     let mut client = proxy.client().await;
-    let post = |fields: &str, body: &str| format!("POST {} HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}", origin.url("/"));
+    let post = |fields: &str, body: &str| {
+        format!("POST {} HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}", origin.url("/"))
+    };
     assert_eq!(client.get(post("Content-Length: 3", "abc")).await.status(), 200);
-    assert_eq!(client.get(post("Transfer-Encoding: chunked", "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")).await.status(), 200);
+    assert_eq!(
+        client.get(post("Transfer-Encoding: chunked", "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")).await.status(),
+        200
+    );
     let seen = origin.requests();
     for request in &seen {
         assert!(request.ends_with("\r\n\r\nabc"), "{request}");
     }
-    assert!(support::field(&seen[0], "content-length").is_some() && support::field(&seen[1], "transfer-encoding").is_some());
+    assert!(
+        support::field(&seen[0], "content-length").is_some()
+            && support::field(&seen[1], "transfer-encoding").is_some()
+    );
 }
 
 #[tokio::test]
@@ -179,7 +191,10 @@ async fn expect_continue_waits_for_the_origin() {
     .await;
     let proxy = Proxy::with(|settings| settings.timeouts.expect = Duration::from_secs(600));
     let post = |path| {
-        format!("POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", origin.url(path))
+        format!(
+            "POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+            origin.url(path)
+        )
     };
     let mut client = proxy.client().await;
     client.send(post("/yes")).await;
@@ -196,7 +211,10 @@ async fn expect_continue_does_not_wait_for_ever() {
     let proxy = Proxy::with(|settings| settings.timeouts.expect = Duration::from_millis(50));
     let mut client = proxy.client().await;
     client
-        .send(format!("POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", origin.url("/")))
+        .send(format!(
+            "POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+            origin.url("/")
+        ))
         .await;
     assert!(client.head().await.unwrap().starts_with("HTTP/1.1 100 "));
     assert_eq!(client.get("abc").await.status(), 200);
@@ -309,7 +327,10 @@ async fn options_and_trace_know_their_last_hop() {
     assert_eq!(client.get("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").await.status(), 204);
     let here = format!("OPTIONS {} HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n", origin.url("/"));
     assert_eq!(client.get(here).await.status(), 204);
-    let trace = format!("TRACE {} HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\nCookie: s\r\nX-A: 1\r\n\r\n", origin.url("/"));
+    let trace = format!(
+        "TRACE {} HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\nCookie: s\r\nX-A: 1\r\n\r\n",
+        origin.url("/")
+    );
     let trace = client.get(trace).await;
     assert!(trace.text().contains("x-a: 1") && !trace.text().contains("cookie"), "{trace:?}");
     assert!(origin.requests().is_empty());
@@ -364,7 +385,9 @@ async fn upgrades_become_tunnels() {
     let origin = Origin::with(|mut client, seen| async move {
         let head = client.head().await.unwrap();
         seen.lock().unwrap().push(head);
-        client.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhi").await;
+        client
+            .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhi")
+            .await;
         let bytes = client.exactly(4).await;
         client.send(bytes).await;
         client.finish().await;
@@ -395,7 +418,10 @@ async fn a_loop_is_found() {
         let request = format!("GET http://{address}/ HTTP/1.1\r\nHost: a\r\nVia: {via}\r\n\r\n");
         let response = again.get(request).await;
         client
-            .send(format!("HTTP/1.1 {} x\r\nContent-Length: 0\r\nCache-Control: no-store\r\n\r\n", response.status()))
+            .send(format!(
+                "HTTP/1.1 {} x\r\nContent-Length: 0\r\nCache-Control: no-store\r\n\r\n",
+                response.status()
+            ))
             .await;
     })
     .await;

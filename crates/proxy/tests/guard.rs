@@ -58,7 +58,10 @@ async fn ambiguous_requests_get_400_and_the_end() {
     for request in table {
         let poison = format!("{request}GET http://{}/poison HTTP/1.1\r\nHost: a\r\n\r\n", origin.address);
         let response = proxy.exchange(&poison).await;
-        assert!(response.starts_with("HTTP/1.1 400 ") || response.starts_with("HTTP/1.0 400 "), "{request:?}: {response:?}");
+        assert!(
+            response.starts_with("HTTP/1.1 400 ") || response.starts_with("HTTP/1.0 400 "),
+            "{request:?}: {response:?}"
+        );
         assert!(response.to_ascii_lowercase().contains("connection: close"), "{request:?}: {response:?}");
         assert_eq!(response.matches("HTTP/1.").count(), 1, "{request:?}: {response:?}");
     }

@@ -182,7 +182,8 @@ impl Client {
             return self.exactly(length.parse().unwrap()).await;
         }
         let response = head.starts_with("HTTP/");
-        let bodyless = [" 204 ", " 304 ", " 101 ", " 100 ", " 103 "].iter().any(|status| head[..14].contains(status));
+        let bodyless =
+            [" 204 ", " 304 ", " 101 ", " 100 ", " 103 "].iter().any(|status| head[..14].contains(status));
         if !response || bodyless { Vec::new() } else { self.rest().await.into_bytes() }
     }
 
