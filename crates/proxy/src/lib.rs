@@ -74,7 +74,15 @@ impl Running {
 
     /// Stops accepting; running requests may end within the drain time. Returns at once.
     pub fn stop(&self) {
-        self.stop.send_replace(true);
+        self.stopper()();
+    }
+
+    /// What `stop` does, for another thread.
+    pub fn stopper(&self) -> impl Fn() + Send + use<> {
+        let stop = self.stop.clone();
+        move || {
+            stop.send_replace(true);
+        }
     }
 
     /// Waits until every worker has ended: after `stop`, or because one failed.

@@ -1,8 +1,31 @@
 //! Bytes on disk: a log of packets, an index in memory, cyclic replacement. Knows no HTTP.
 //!
-//! Everything the rest of the house may use is in this file's `pub use`s. (API SKELETON: bodies follow.)
+//! `engine` is the deterministic core, `store` the thin shell around it, `reader` what a worker thread asks;
+//! `format` alone knows how bytes lie on the medium.
+
+mod buffer;
+mod checkpoint;
+pub mod disk;
+pub mod engine;
+pub mod format;
+pub mod index;
+mod inspect;
+#[cfg(test)]
+mod model;
+mod packetizer;
+pub mod policy;
+mod reader;
+mod recovery;
+mod store;
+mod writer;
+
+pub use inspect::{Checked, Inspection, check, inspect};
+pub use reader::Reader;
+pub use store::{DEFAULT_SIZE, Store};
+pub use writer::Writer;
 
 use bytes::Bytes;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +47,10 @@ impl Key {
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
+    /// The half by which the index and the tables of contents know the key.
+    pub(crate) fn index_hash(&self) -> u64 {
+        (self.hash >> 64) as u64
+    }
 }
 
 /// How reads reach the device.
@@ -39,20 +66,48 @@ pub enum IoChoice {
 pub struct Options {
     /// A file (made when absent) or a block device.
     pub path: PathBuf,
-    /// Bytes; `None` keeps the size of an existing cache.
+    /// Bytes; `None` keeps the size of an existing cache and makes a new one of `DEFAULT_SIZE`.
     pub size: Option<u64>,
-    /// Bytes of one packet, a power of two.
+    /// Bytes of one packet, a power of two from 64 KiB to 16 MiB; an existing cache keeps its own.
     pub packet: u32,
-    /// Objects with larger bodies are refused (LRU-TH's threshold), bytes.
-    pub object_max: u64,
+    /// Objects with larger bodies are refused (LRU-TH's threshold), bytes; `None`: a sixteenth of the cache.
+    pub object_max: Option<u64>,
+    /// Objects referenced fewer times go when the sweep meets them (Maltzahn 5.3.4).
     pub cmax: u8,
+    /// Counts are halved when their average passes this (Maltzahn 5.3.4).
     pub amax: u8,
+    /// What was put is written out after this long even when its packet is not full.
     pub flush_interval: Duration,
     pub io: IoChoice,
 }
 
-#[derive(Debug)]
+impl Options {
+    /// The defaults, for a cache at `path`.
+    pub fn at(path: impl Into<PathBuf>) -> Options {
+        Options {
+            path: path.into(),
+            size: None,
+            packet: 1 << 20,
+            object_max: None,
+            cmax: 3,
+            amax: 100,
+            flush_interval: Duration::from_secs(1),
+            io: IoChoice::Auto,
+        }
+    }
+}
+
+/// Why a cache was not opened: one line for the user. Nothing was touched.
+#[derive(Debug, PartialEq, Eq)]
 pub struct OpenError(pub String);
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
 
 /// Why the store did not take an object. Never an error for the client: the response passes uncached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,75 +120,8 @@ pub enum Refused {
     Broken,
 }
 
-/// A handle to one open cache; cheap to clone, shared by all workers.
-#[derive(Clone)]
-pub struct Store {}
-
-impl Store {
-    pub fn open(_options: &Options) -> Result<Store, OpenError> {
-        todo!()
-    }
-    /// The reading half of one worker thread (`!Send`); call inside that thread's tokio runtime.
-    pub fn reader(&self) -> std::io::Result<Reader> {
-        todo!()
-    }
-    /// Largest body that `put` takes, bytes; larger ones go through `begin`.
-    pub fn span_size(&self) -> usize {
-        todo!()
-    }
-    /// True when the index may hold the key; no disk access.
-    pub fn contains(&self, _key: &Key) -> bool {
-        todo!()
-    }
-    /// Stores a complete small object (body at most `span_size`). Readable at once.
-    pub fn put(&self, _key: &Key, _meta: &[u8], _body: &[u8]) -> Result<(), Refused> {
-        todo!()
-    }
-    /// Starts an object whose body arrives in pieces, of known or unknown length. Nothing is found under `key`
-    /// until `Writer::finish`; dropping the writer abandons it.
-    pub fn begin(&self, _key: &Key, _expected: Option<u64>) -> Result<Writer, Refused> {
-        todo!()
-    }
-    /// Replaces the metadata of a stored object whose body stays (`body` as `get` returned it).
-    pub fn put_meta(&self, _key: &Key, _meta: &[u8], _body: &Body) -> Result<(), Refused> {
-        todo!()
-    }
-    pub fn remove(&self, _key: &Key) {
-        todo!()
-    }
-    /// Counts `n` references that the memory tier answered, so that replacement knows of them.
-    pub fn touch(&self, _key: &Key, _n: u8) {
-        todo!()
-    }
-    /// Writes what is in memory, leaves a clean checkpoint, closes. Blocking.
-    pub fn close(&self) {
-        todo!()
-    }
-    /// One line for the log: which I/O was chosen, how much was recovered, in how long.
-    pub fn opened(&self) -> &str {
-        todo!()
-    }
-}
-
-/// An object being written in pieces.
-pub struct Writer {}
-
-impl Writer {
-    /// Appends body bytes. After `Err` the object is abandoned; further calls return the same error.
-    pub fn push(&mut self, _bytes: &[u8]) -> Result<(), Refused> {
-        todo!()
-    }
-    /// The spans written so far, readable through `Reader::span` (for a follower that fell behind); the last
-    /// `length % span` bytes may still be only with the writer.
-    pub fn spans(&self) -> Spans {
-        todo!()
-    }
-    /// Commits the object.
-    pub fn finish(self, _meta: &[u8]) -> Result<(), Refused> {
-        todo!()
-    }
-}
-
+/// A stored object: the caller's metadata, and the body or where to read it.
+#[derive(Clone, Debug)]
 pub struct Object {
     pub meta: Bytes,
     pub body: Body,
@@ -146,10 +134,11 @@ pub enum Body {
 }
 
 impl Body {
+    /// Bytes of the whole body.
     pub fn len(&self) -> u64 {
         match self {
-            Body::Whole(b) => b.len() as u64,
-            Body::Spans(s) => s.length,
+            Body::Whole(bytes) => bytes.len() as u64,
+            Body::Spans(spans) => spans.length,
         }
     }
     pub fn is_empty(&self) -> bool {
@@ -157,7 +146,7 @@ impl Body {
     }
 }
 
-/// Where the body of a large object lies: `ceil(length / span)` pieces of `span` bytes, the last one shorter.
+/// Where the body of a large object lies: `count` pieces of `span` bytes, the last one shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spans {
     pub id: u64,
@@ -165,18 +154,37 @@ pub struct Spans {
     pub span: u32,
 }
 
-/// Reads for one worker thread.
-#[derive(Clone)]
-pub struct Reader {}
+impl Spans {
+    pub fn count(&self) -> u32 {
+        self.length.div_ceil(u64::from(self.span.max(1))) as u32
+    }
+}
 
-impl Reader {
-    /// One device read for an object of up to 64 KiB, none when the index does not hold the key. A torn, corrupt
-    /// or overwritten record is `None`. A large object is returned only when all its spans are in the index.
-    pub async fn get(&self, _key: &Key) -> Option<Object> {
-        todo!()
-    }
-    /// Piece `n` of a large body; `None` when it went away meanwhile.
-    pub async fn span(&self, _spans: &Spans, _n: u32) -> Option<Bytes> {
-        todo!()
-    }
+fn span_key(id: u64, n: u32) -> Key {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(b"span");
+    bytes[4..12].copy_from_slice(&id.to_le_bytes());
+    bytes[12..].copy_from_slice(&n.to_le_bytes());
+    Key::new(bytes.to_vec())
+}
+
+/// What a store did since it was opened, and what it holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    /// Bytes of the cache file.
+    pub size: u64,
+    pub objects: u64,
+    /// Sum of all reference counts.
+    pub references: u64,
+    pub index_bytes: u64,
+    pub engine: engine::Counters,
+    pub device_reads: u64,
+    pub device_read_bytes: u64,
+    pub device_writes: u64,
+    pub device_written_bytes: u64,
+    /// Records that proved torn, damaged or overwritten when read.
+    pub bad_records: u64,
+    pub read_errors: u64,
+    /// Reads refused because too many were in flight.
+    pub busy_reads: u64,
 }

@@ -1,0 +1,68 @@
+//! What this machine, or the container around us, allows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes of memory we may use: the machine's, or less where a control group says so.
+pub fn memory() -> u64 {
+    let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_total(&text)).unwrap_or(1 << 30);
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    limits(&groups).filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).fold(total, u64::min)
+}
+
+/// Cores that this process may run on.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+fn meminfo_total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// The files that may hold a limit, for the groups that /proc/self/cgroup lists and all groups above them; in a
+/// container the group's own path may not be visible, but its limit is, at the root of the hierarchy.
+fn limits(groups: &str) -> impl Iterator<Item = PathBuf> {
+    groups
+        .lines()
+        .filter_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (parts.next()?, parts.next()?);
+            match controllers {
+                "" => Some(("/sys/fs/cgroup", "memory.max", path)),
+                c if c.split(',').any(|c| c == "memory") => {
+                    Some(("/sys/fs/cgroup/memory", "memory.limit_in_bytes", path))
+                }
+                _ => None,
+            }
+        })
+        .flat_map(|(root, file, path)| {
+            let up: Vec<PathBuf> = Path::new(path)
+                .ancestors()
+                .map(|at| Path::new(root).join(at.strip_prefix("/").unwrap_or(at)).join(file))
+                .collect();
+            up
+        })
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_looked_for_up_to_the_root() {
+        let files: Vec<PathBuf> = limits("5:cpu,memory:/a/b\n3:pids:/x\n0::/c\n").collect();
+        let names = [
+            "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/c/memory.max",
+            "/sys/fs/cgroup/memory.max",
+        ];
+        assert_eq!(files, names.map(PathBuf::from));
+        assert_eq!(meminfo_total("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
+        assert!(memory() > 1 << 20);
+    }
+}

@@ -1,0 +1,85 @@
+//! `cosm serve`: settings together, store open, proxy running, and both down again in order.
+
+use crate::Failure;
+use crate::settings::{Config, parse_file};
+use clap::ArgMatches;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::collections::HashMap;
+use store::Store;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
+    let config = configure(args)?;
+    raise_descriptor_limit();
+    let store = config.store.as_ref().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
+    match &store {
+        Some(store) => eprintln!("cosm: {}", store.opened()),
+        None => eprintln!("cosm: no cache on disk, only in memory"),
+    }
+    let kind = match &config.proxy.origin {
+        Some(origin) => format!("reverse proxy for {}://{}", origin.scheme, origin.authority),
+        None => "forward proxy".to_owned(),
+    };
+    let result = run(config, store.clone(), &kind);
+    if let Some(store) = store {
+        store.close();
+    }
+    result.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Serves until a signal says to stop and the last request ended.
+fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> {
+    let running = proxy::start(config.proxy, store)?;
+    let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
+    eprintln!("cosm: {kind} on {}", addresses.join(", "));
+    let stopper = running.stopper();
+    std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(stopper))?;
+    running.wait()
+}
+
+/// The first signal drains; a second one does not wait.
+fn on_signal(stop: impl Fn()) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+            return;
+        };
+        either(&mut term, &mut int).await;
+        eprintln!("cosm: stopping; a second signal does not wait for running requests");
+        stop();
+        either(&mut term, &mut int).await;
+        std::process::exit(1);
+    });
+}
+
+async fn either(a: &mut Signal, b: &mut Signal) {
+    tokio::select! {
+        _ = a.recv() => (),
+        _ = b.recv() => (),
+    }
+}
+
+fn configure(args: &ArgMatches) -> Result<Config, Failure> {
+    let mut from_file = HashMap::new();
+    if let Some(path) = args.get_one::<String>("config") {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::Failed(format!("cannot read configuration {path}: {e}")))?;
+        let settings = parse_file(&text).map_err(|e| Failure::Usage(format!("{path}, {e}")))?;
+        for (name, value, line) in settings {
+            from_file.insert(name, (format!("{path}, line {line}"), value));
+        }
+    }
+    let given = |name: &str| {
+        let flag = args.get_one::<String>(name).map(|value| (format!("--{name}"), value.clone()));
+        flag.or_else(|| from_file.get(name).cloned())
+    };
+    Config::build(given).map_err(Failure::Usage)
+}
+
+/// Two descriptors a request: as many as the system lets us have.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}

@@ -1,0 +1,286 @@
+//! Checkpoints: the whole index, written as records into the same log, so that a restart reads it and replays only
+//! what came after. WebCoSM section 6.1 asks for no more than this: metadata to safe storage every few minutes.
+//!
+//! pages → root (the list of pages) → all written → sync → superblock → sync. The records of the checkpoint in force
+//! are pinned: the sweep skips them. A checkpoint that fails at any step leaves the one before it in force.
+
+use crate::Key;
+use crate::buffer::Buffer;
+use crate::engine::Op;
+use crate::format::record::{About, Kind, Record};
+use crate::format::superblock::{COPIES, Checkpoint, Superblock};
+use crate::format::{BLOCK, Fields, Layout, UNIT};
+use crate::index::{Index, Packed, SHARDS};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A checkpoint is due when this many times the index's bytes, but at least `LEAST`, were put: it costs 2 % of them.
+const SPACING: u64 = 48;
+const LEAST: u64 = 64 << 20;
+
+pub struct Checkpointer {
+    generation: u64,
+    pins: HashSet<u64>,
+    begun_at: u64,
+    run: Option<Run>,
+}
+
+/// A checkpoint under way.
+struct Run {
+    replay: Checkpoint,
+    stage: Stage,
+    /// The stage's I/O was handed out.
+    sent: bool,
+    export: Export,
+    waiting: Option<Pending>,
+    pages: Vec<(u64, u16)>,
+    pins: HashSet<u64>,
+    /// The newest segment that holds a record of this checkpoint.
+    last_seq: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Stage {
+    Pages,
+    Root,
+    Settling,
+    SyncRecords,
+    Superblock,
+    SyncSuperblock,
+    /// Failed while an I/O was out: over when that is back.
+    Abandoned,
+}
+
+/// A record of a checkpoint that has no place yet.
+pub struct Pending {
+    pub key: Key,
+    kind: Kind,
+    body: Vec<u8>,
+}
+
+impl Pending {
+    pub fn record(&self, layout: &Layout) -> Option<Record<'_>> {
+        let about = About { kind: self.kind, id: 0, length: self.body.len() as u64, span: 0, written: 0 };
+        Record::new(layout.identity, about, self.key.bytes(), &[], &self.body)
+    }
+}
+
+impl Checkpointer {
+    pub fn new(generation: u64, pins: Vec<u64>) -> Checkpointer {
+        Checkpointer { generation, pins: pins.into_iter().collect(), begun_at: 0, run: None }
+    }
+
+    pub fn due(&self, put_bytes: u64, index_bytes: u64) -> bool {
+        self.run.is_none() && put_bytes - self.begun_at >= LEAST.max(SPACING * index_bytes)
+    }
+
+    pub fn begin(&mut self, replay: Checkpoint, put_bytes: u64) {
+        if self.run.is_none() {
+            self.begun_at = put_bytes;
+            self.run = Some(Run {
+                replay,
+                stage: Stage::Pages,
+                sent: false,
+                export: Export::default(),
+                waiting: None,
+                pages: Vec::new(),
+                pins: HashSet::new(),
+                last_seq: 0,
+            });
+        }
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.run.is_some()
+    }
+
+    pub fn abandon(&mut self) {
+        match &mut self.run {
+            Some(run) if run.sent && run.stage > Stage::Settling => run.stage = Stage::Abandoned,
+            _ => self.run = None,
+        }
+    }
+
+    /// True for records that the sweep must not touch.
+    pub fn pins(&self, place: u64) -> bool {
+        self.pins.contains(&place) || self.run.as_ref().is_some_and(|r| r.pins.contains(&place))
+    }
+
+    /// True when the open segment holds the last records of a checkpoint and nothing else will push them out.
+    pub fn wants_flush(&self, open_seq: Option<u64>) -> bool {
+        self.run
+            .as_ref()
+            .is_some_and(|r| r.stage == Stage::Settling && open_seq.is_some_and(|s| s <= r.last_seq))
+    }
+
+    /// The next record to be placed; `placed` or `give_back` must follow.
+    pub fn take_record(&mut self, index: &Index, layout: &Layout) -> Option<Pending> {
+        let generation = self.generation + 1;
+        let run = self.run.as_mut()?;
+        if let Some(pending) = run.waiting.take() {
+            return Some(pending);
+        }
+        match run.stage {
+            Stage::Pages => {
+                let number = run.pages.len() as u32;
+                let body = run.export.page(index, layout.segment as usize / 8);
+                if run.export.is_done() {
+                    run.stage = Stage::Root;
+                }
+                Some(Pending { key: page_key(generation, number), kind: Kind::Page, body })
+            }
+            Stage::Root if !run.sent => {
+                run.sent = true;
+                let mut body = Vec::with_capacity(run.pages.len() * ROOT_ENTRY);
+                for (place, units) in &run.pages {
+                    body.extend_from_slice(&place.to_le_bytes());
+                    body.extend_from_slice(&u32::from(*units).to_le_bytes());
+                }
+                Some(Pending { key: root_key(generation), kind: Kind::Root, body })
+            }
+            _ => None,
+        }
+    }
+
+    pub fn give_back(&mut self, pending: Pending) {
+        if let Some(run) = &mut self.run {
+            run.waiting = Some(pending);
+        }
+    }
+
+    pub fn placed(&mut self, pending: &Pending, place: u64, length: usize, seq: u64) {
+        let Some(run) = &mut self.run else { return };
+        let units = (length / UNIT) as u16;
+        run.pins.insert(place);
+        run.last_seq = seq;
+        if pending.kind == Kind::Root {
+            run.replay.root_place = place;
+            run.replay.root_units = units;
+            run.stage = Stage::Settling;
+            run.sent = false;
+        } else {
+            run.pages.push((place, units));
+        }
+    }
+
+    /// `oldest` is the oldest segment with something that is in memory only.
+    pub fn written_up_to(&mut self, oldest: Option<u64>) {
+        if let Some(run) = &mut self.run
+            && run.stage == Stage::Settling
+            && oldest.is_none_or(|seq| seq > run.last_seq)
+        {
+            run.stage = Stage::SyncRecords;
+        }
+    }
+
+    pub fn next_io(&mut self, layout: &Layout) -> Option<Op> {
+        let generation = self.generation + 1;
+        let run = self.run.as_mut().filter(|r| !r.sent)?;
+        let op = match run.stage {
+            Stage::Pages | Stage::Root | Stage::Settling | Stage::Abandoned => return None,
+            Stage::SyncRecords | Stage::SyncSuperblock => Op::Sync,
+            Stage::Superblock => {
+                let superblock = Superblock { layout: *layout, generation, checkpoint: Some(run.replay) };
+                let mut image = Buffer::new(BLOCK);
+                image.copy_from_slice(&superblock.encode());
+                let offset = COPIES[generation as usize % COPIES.len()];
+                Op::Write { offset, image: Arc::new(image), range: 0..BLOCK }
+            }
+        };
+        run.sent = true;
+        Some(op)
+    }
+
+    /// The outcome of `next_io`; true when the checkpoint is in force.
+    pub fn io_done(&mut self, ok: bool) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        run.sent = false;
+        match run.stage {
+            Stage::Abandoned => self.run = None,
+            _ if !ok => self.run = None,
+            Stage::SyncRecords => run.stage = Stage::Superblock,
+            Stage::Superblock => run.stage = Stage::SyncSuperblock,
+            Stage::SyncSuperblock => {
+                self.generation += 1;
+                self.pins = self.run.take().map(|r| r.pins).unwrap_or_default();
+                return true;
+            }
+            Stage::Pages | Stage::Root | Stage::Settling => {}
+        }
+        false
+    }
+}
+
+pub fn page_key(generation: u64, number: u32) -> Key {
+    let mut bytes = b"checkpoint ".to_vec();
+    bytes.extend_from_slice(&generation.to_le_bytes());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    Key::new(bytes)
+}
+
+pub fn root_key(generation: u64) -> Key {
+    page_key(generation, u32::MAX)
+}
+
+const GROUP: usize = 8;
+const ROOT_ENTRY: usize = 12;
+
+/// How far the index was written out.
+#[derive(Default)]
+struct Export {
+    shard: usize,
+    /// Entries of the shard before that found no room in the last page.
+    rest: Vec<Packed>,
+}
+
+impl Export {
+    fn is_done(&self) -> bool {
+        self.shard == SHARDS && self.rest.is_empty()
+    }
+
+    /// The next page: groups of (shard u32, count u32, entries), about `full` bytes.
+    fn page(&mut self, index: &Index, full: usize) -> Vec<u8> {
+        let mut body = Vec::new();
+        while !self.is_done() && body.len() < full {
+            if self.rest.is_empty() {
+                self.rest = index.export(self.shard);
+                self.shard += 1;
+            }
+            let room = (full - body.len()).div_ceil(Packed::BYTES);
+            let entries = self.rest.split_off(self.rest.len().saturating_sub(room));
+            if !entries.is_empty() {
+                body.extend_from_slice(&(self.shard as u32 - 1).to_le_bytes());
+                body.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+                entries.iter().for_each(|e| body.extend_from_slice(&e.to_bytes()));
+            }
+        }
+        body
+    }
+}
+
+/// Puts a page's entries into the index; false when it is not one.
+pub fn load_page(index: &Index, mut body: &[u8]) -> bool {
+    while body.len() >= GROUP {
+        let mut fields = Fields(body);
+        let (shard, count) = (fields.u32() as usize, fields.u32() as usize);
+        let Some(entries) = body.get(GROUP..).and_then(|b| b.get(..count.checked_mul(Packed::BYTES)?)) else {
+            return false;
+        };
+        if shard >= SHARDS {
+            return false;
+        }
+        index.import(shard, entries.chunks_exact(Packed::BYTES).filter_map(Packed::of_bytes));
+        body = &body[GROUP + entries.len()..];
+    }
+    body.is_empty()
+}
+
+/// Places and lengths (units) of the pages that a root lists.
+pub fn load_root(body: &[u8]) -> Vec<(u64, u16)> {
+    body.chunks_exact(ROOT_ENTRY)
+        .map(|entry| {
+            let mut fields = Fields(entry);
+            (fields.u64(), fields.u32() as u16)
+        })
+        .collect()
+}

@@ -1,0 +1,168 @@
+//! A file or block device, opened for direct I/O and locked against other processes.
+//!
+//! Filesystems that refuse direct I/O (tmpfs) are used through the page cache; the log says so.
+
+use super::{Disk, Traffic};
+use crate::buffer::Buffer;
+use crate::format::{BLOCK, DATA_START, Layout, superblock};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub struct FileDisk {
+    file: File,
+    read_block: usize,
+    direct: bool,
+    size: u64,
+    traffic: Arc<Traffic>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read only, beside a running server: for `inspect` and `check`.
+    Look,
+    /// Read and write, alone.
+    Own,
+}
+
+impl FileDisk {
+    /// Opens what is there; `None` when there is nothing. Errors are one line for the user.
+    pub fn open(path: &Path, access: Access) -> Result<Option<FileDisk>, String> {
+        let say = |what: &str, error: io::Error| format!("cannot {what} cache {}: {error}", path.display());
+        let flags = match access {
+            Access::Look => OFlags::RDONLY,
+            Access::Own => OFlags::RDWR,
+        } | OFlags::CLOEXEC;
+        let open =
+            |flags| rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
+        let (file, direct) = match open(flags | OFlags::DIRECT) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                (open(flags).map_err(|e| say("open", e))?, false)
+            }
+            Err(error) => return Err(say("open", error)),
+        };
+        let kind = file.metadata().map_err(|e| say("stat", e))?;
+        if !kind.is_file() && !kind.file_type().is_block_device() {
+            return Err(format!("cache {} is neither a file nor a block device", path.display()));
+        }
+        if access == Access::Own {
+            if kind.permissions().readonly() {
+                return Err(format!(
+                    "cache {} is read-only; make it writable or name another file",
+                    path.display()
+                ));
+            }
+            claim(&file).map_err(|_| {
+                format!("cache {} is in use by another process; stop it or name another file", path.display())
+            })?;
+        }
+        let size = size_of(&file).map_err(|e| say("measure", e))?;
+        let read_block = if direct { read_block(&file) } else { 512 };
+        Ok(Some(FileDisk { file, read_block, direct, size, traffic: Arc::default() }))
+    }
+
+    /// Makes the file and reserves all of its space. What fails leaves no file behind.
+    pub fn create(path: &Path, size: u64) -> Result<(), String> {
+        let file =
+            File::create_new(path).map_err(|e| format!("cannot create cache {}: {e}", path.display()))?;
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(|error| {
+            let _ = std::fs::remove_file(path);
+            let error = io::Error::from(error);
+            format!(
+                "cannot reserve {} MiB for cache {}: {error}; free some space or choose a smaller --cache-size",
+                size >> 20,
+                path.display()
+            )
+        })
+    }
+
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// Writes the first superblock of a new cache.
+    pub fn format(&self, layout: Layout) -> io::Result<superblock::Superblock> {
+        let first = superblock::Superblock { layout, generation: 1, checkpoint: None };
+        let mut image = Buffer::new(BLOCK);
+        self.write(superblock::COPIES[0], &image)?;
+        self.write(superblock::COPIES[1], &image)?;
+        image.copy_from_slice(&first.encode());
+        self.write(superblock::COPIES[1], &image)?;
+        self.sync()?;
+        Ok(first)
+    }
+}
+
+/// Bytes that a cache of `size` bytes can use in whole segments, or why not.
+pub fn layout(size: u64, segment: u32, identity: u64) -> Result<Layout, String> {
+    let segments = size.saturating_sub(DATA_START) / u64::from(segment);
+    if segments < MIN_SEGMENTS {
+        let least = (DATA_START + MIN_SEGMENTS * u64::from(segment)) >> 20;
+        return Err(format!(
+            "a cache of {} MiB is too small for its packets: at least {least} MiB",
+            size >> 20
+        ));
+    }
+    Ok(Layout { segment, segments, identity })
+}
+
+const MIN_SEGMENTS: u64 = 15;
+
+impl Disk for FileDisk {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        self.traffic.read(length);
+        self.file.read_exact_at(&mut buffer[..length], offset)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.traffic.wrote(bytes.len());
+        self.file.write_all_at(bytes, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+    fn read_block(&self) -> usize {
+        self.read_block
+    }
+}
+
+/// Locks the file. A process that was just killed may hold it until its last I/O has ended: that is waited for.
+fn claim(file: &File) -> io::Result<()> {
+    let until = Instant::now() + Duration::from_millis(500);
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(error) if Instant::now() > until => return Err(error.into()),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+fn size_of(file: &File) -> io::Result<u64> {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::End(0)).map_err(io::Error::from)
+}
+
+/// The offset alignment that direct reads need; a whole block when the kernel does not say.
+fn read_block(file: &File) -> usize {
+    let wanted = StatxFlags::from_bits_retain(0x2000); // STATX_DIOALIGN
+    let align = rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, wanted)
+        .ok()
+        .filter(|s| s.stx_mask & 0x2000 != 0 && s.stx_dio_mem_align as usize <= BLOCK)
+        .map_or(0, |s| s.stx_dio_offset_align as usize);
+    if align.is_power_of_two() && (512..=BLOCK).contains(&align) { align } else { BLOCK }
+}

@@ -1,0 +1,624 @@
+//! The store's core: what is written where, and when. It does no I/O itself and has no clock and no thread: callers
+//! pass `now`, take the `Io`s it wants done, and report back. One seed replays a day of it with crashes.
+//!
+//! Always true:
+//! - the index points only to records that were put whole, in an image or on the medium;
+//! - records of one segment become durable before its table of contents does;
+//! - segments are opened in cyclic order, each with a higher sequence number than the one before;
+//! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for.
+
+use crate::buffer::{Buffer, Pool};
+use crate::checkpoint::Checkpointer;
+use crate::format::contents::{self, Contents, Entry, Unreadable};
+use crate::format::record::Record;
+use crate::format::{BLOCK, Layout, UNIT, align_up};
+use crate::index::{Index, Slot};
+use crate::packetizer::{OpenSegment, Writes, bytes_of, gaps};
+use crate::policy::Replacement;
+use crate::{Key, Refused};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Packets that wait for their write or are being written; beyond, puts are refused. Room for a burst.
+const QUEUE: usize = 16;
+/// Segments whose contents are read before their turn comes.
+const AHEAD: usize = 4;
+/// Bytes read from a segment's end at first: contents of up to 1,020 records.
+pub const TABLE_READ: usize = 4 * BLOCK;
+/// Segments that one `put` may open before it gives up.
+const PATIENCE: usize = 4;
+/// A segment is worth opening when at least this share of it would be free.
+const WORTH: usize = 16;
+/// Removals that wait for a segment.
+const REMOVALS: usize = 1 << 16;
+/// Failed writes in a row after which the store takes no more.
+const BROKEN: u32 = 16;
+
+/// Milliseconds, of any steady clock.
+pub type Millis = u64;
+
+/// Something to be done on the medium; `Engine::done` takes the answer.
+pub struct Io {
+    pub id: u64,
+    pub op: Op,
+}
+
+pub enum Op {
+    Read { offset: u64, length: usize },
+    Write { offset: u64, image: Arc<Buffer>, range: Range<usize> },
+    Sync,
+}
+
+/// What the engine was built on; `recovery` makes it.
+pub struct State {
+    pub layout: Layout,
+    pub index: Arc<Index>,
+    /// The sequence number of the newest segment.
+    pub seq: u64,
+    /// The segment to open next.
+    pub cursor: u64,
+    /// Segments from here on were never written.
+    pub virgin: u64,
+    /// The newest superblock's generation.
+    pub generation: u64,
+    /// Places of the current checkpoint's records.
+    pub pins: Vec<u64>,
+}
+
+pub struct Engine {
+    pub(crate) state: State,
+    replacement: Box<dyn Replacement>,
+    flush_interval: Millis,
+    pool: Arc<Pool>,
+    open: Option<OpenSegment>,
+    dirty_since: Option<Millis>,
+    batches: Vec<Batch>,
+    ahead: VecDeque<Ahead>,
+    running: HashMap<u64, Running>,
+    next_id: u64,
+    removals: VecDeque<u64>,
+    checkpointer: Checkpointer,
+    /// Segments passed in a row that gave no room.
+    barren: u64,
+    failures: u32,
+    counters: Counters,
+}
+
+/// What happened since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub puts: u64,
+    pub put_bytes: u64,
+    pub refused: u64,
+    pub swept: u64,
+    pub survived: u64,
+    pub segments: u64,
+    pub checkpoints: u64,
+    pub write_errors: u64,
+}
+
+/// The writes of one seal or flush.
+struct Batch {
+    number: u64,
+    seq: u64,
+    image: Arc<Buffer>,
+    writes: Writes,
+    table_sent: bool,
+    running: usize,
+    failed: bool,
+    fresh: Vec<Entry>,
+    /// For a seal, the bytes that are readable only from the image; for a flush, none.
+    filled: Vec<Range<usize>>,
+    seal: bool,
+}
+
+/// A segment whose turn comes soon.
+struct Ahead {
+    number: u64,
+    contents: Foreseen,
+}
+
+enum Foreseen {
+    Unread,
+    Reading,
+    /// More records than the first small read lists: to be read again, this many bytes.
+    Longer(usize),
+    Virgin,
+    Known(Contents),
+    Unreadable,
+}
+
+#[derive(Clone, Copy)]
+enum Running {
+    /// A write of the batch with this sequence number.
+    Batch {
+        seq: u64,
+        seal: bool,
+    },
+    Contents {
+        number: u64,
+        length: usize,
+    },
+    Checkpoint,
+}
+
+impl Engine {
+    pub fn new(
+        state: State,
+        replacement: Box<dyn Replacement>,
+        flush_interval: Millis,
+        pool: Arc<Pool>,
+    ) -> Engine {
+        Engine {
+            checkpointer: Checkpointer::new(state.generation, state.pins.clone()),
+            state,
+            replacement,
+            flush_interval,
+            pool,
+            open: None,
+            dirty_since: None,
+            batches: Vec::new(),
+            ahead: VecDeque::new(),
+            running: HashMap::new(),
+            next_id: 1,
+            removals: VecDeque::new(),
+            barren: 0,
+            failures: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Puts a record under the key. What was under it before is gone, whether the new one is taken or not.
+    pub fn put(&mut self, key: &Key, record: &Record<'_>, now: Millis) -> Result<(), Refused> {
+        match self.append(key.index_hash(), record, now) {
+            Ok(place) => {
+                let slot = Slot { place, units: (record.size() / UNIT) as u16, count: 1 };
+                self.state.index.insert(key.index_hash(), slot);
+                self.counters.puts += 1;
+                self.counters.put_bytes += record.size() as u64;
+                Ok(())
+            }
+            Err(refused) => {
+                self.counters.refused += 1;
+                self.remove(key.index_hash(), now);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Removes what is under the hash, durably with the next flush. Noted even when the index knows nothing of it:
+    /// a record that the sweep dropped may still be listed on the medium.
+    pub fn remove(&mut self, hash: u64, now: Millis) {
+        self.state.index.remove(hash);
+        self.queue_removal(hash);
+        self.settle_removals(now);
+    }
+
+    fn queue_removal(&mut self, hash: u64) {
+        if self.removals.len() == REMOVALS {
+            self.removals.pop_front();
+        }
+        self.removals.push_back(hash);
+    }
+
+    /// The bytes of a record whose write is not done: a copy.
+    pub fn peek(&self, slot: Slot) -> Option<Buffer> {
+        let number = self.state.layout.segment_of(slot.place);
+        let start = self.state.layout.within(slot.place);
+        let range = start..start + usize::from(slot.units) * UNIT;
+        let bytes = match &self.open {
+            Some(open) if open.number == number => open.peek(range)?,
+            _ => {
+                let batch = self.batches.iter().find(|b| b.seal && b.number == number)?;
+                let ours = batch.filled.iter().any(|f| f.start <= range.start && range.end <= f.end);
+                ours.then(|| &batch.image[range])?
+            }
+        };
+        let mut copy = self.pool.take(bytes.len());
+        copy[..bytes.len()].copy_from_slice(bytes);
+        Some(copy)
+    }
+
+    /// What time brings: flushes and the steps of a checkpoint. Call when `next_io` has nothing and time has passed.
+    pub fn tick(&mut self, now: Millis) {
+        let due = self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval);
+        if due || self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
+            self.flush();
+        }
+        self.step_checkpoint(now);
+    }
+
+    /// Begins a checkpoint unless one is under way.
+    pub fn checkpoint(&mut self) {
+        let (seq, number) = match &self.open {
+            Some(open) => (open.seq, open.number),
+            None => (self.state.seq + 1, self.state.cursor),
+        };
+        let replay = crate::format::superblock::Checkpoint {
+            root_place: 0,
+            root_units: 0,
+            replay_seq: seq,
+            replay_from: number,
+            virgin: self.state.virgin,
+        };
+        self.checkpointer.begin(replay, self.counters.put_bytes);
+    }
+
+    /// True when nothing is in memory only, nothing is in flight and no checkpoint is under way.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty()
+            && self.batches.is_empty()
+            && !self.open.as_ref().is_some_and(|o| o.is_dirty())
+            && !self.checkpointer.is_active()
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.failures >= BROKEN
+    }
+
+    /// Writes out what is in memory without waiting for the interval.
+    pub fn flush(&mut self) {
+        let Some(open) = self.open.as_mut().filter(|o| o.is_dirty()) else { return };
+        if self.batches.len() > QUEUE || self.batches.iter().any(|b| b.seq == open.seq) {
+            return;
+        }
+        let writes = open.take_writes(self.state.layout.identity);
+        let mut copy = self.pool.take(open.image.len());
+        for range in writes.data.iter().chain([&writes.table]) {
+            copy[range.clone()].copy_from_slice(&open.image[range.clone()]);
+        }
+        self.dirty_since = None;
+        self.batches.push(Batch {
+            number: open.number,
+            seq: open.seq,
+            image: Arc::new(copy),
+            writes,
+            table_sent: false,
+            running: 0,
+            failed: false,
+            fresh: open.fresh().to_vec(),
+            filled: Vec::new(),
+            seal: false,
+        });
+    }
+
+    /// The next thing to do on the medium, if any.
+    pub fn next_io(&mut self) -> Option<Io> {
+        let (running, op) =
+            self.next_write().or_else(|| self.next_contents()).or_else(|| self.next_checkpoint_io())?;
+        let id = self.next_id;
+        self.next_id += 1;
+        self.running.insert(id, running);
+        Some(Io { id, op })
+    }
+
+    /// Takes the outcome of an `Io`; reads bring their bytes. Its other resources must have been dropped.
+    pub fn done(&mut self, id: u64, result: io::Result<Option<Buffer>>, now: Millis) {
+        match self.running.remove(&id) {
+            Some(Running::Batch { seq, seal }) => self.batch_done(seq, seal, result.is_ok()),
+            Some(Running::Contents { number, length }) => {
+                self.contents_done(number, length, result.ok().flatten())
+            }
+            Some(Running::Checkpoint) => {
+                if self.checkpointer.io_done(result.is_ok()) {
+                    self.counters.checkpoints += 1;
+                }
+            }
+            None => debug_assert!(false, "an answer to nothing"),
+        }
+        self.step_checkpoint(now);
+    }
+
+    // Appending
+
+    /// Finds room for a record: its place.
+    fn append(&mut self, hash: u64, record: &Record<'_>, now: Millis) -> Result<u64, Refused> {
+        if self.is_broken() {
+            return Err(Refused::Broken);
+        }
+        if record.size() > self.state.layout.segment as usize / 2 {
+            return Err(Refused::TooLarge);
+        }
+        self.settle_removals(now);
+        for _ in 0..PATIENCE {
+            if self.open.is_none() && !self.open_next() {
+                return Err(Refused::Busy);
+            }
+            let Some(open) = &mut self.open else { continue };
+            if let Some(at) = open.append(hash, record) {
+                self.dirty_since.get_or_insert(now);
+                return Ok(self.state.layout.place(open.number, at));
+            }
+            if !self.seal() {
+                return Err(Refused::Busy);
+            }
+        }
+        Err(Refused::Busy)
+    }
+
+    fn settle_removals(&mut self, now: Millis) {
+        while let Some(&hash) = self.removals.front() {
+            if self.open.is_none() && !self.open_next() {
+                return;
+            }
+            let Some(open) = &mut self.open else { continue };
+            if open.append_removal(hash) {
+                self.removals.pop_front();
+                self.dirty_since.get_or_insert(now);
+            } else if !self.seal() {
+                return;
+            }
+        }
+    }
+
+    /// Hands the open segment to be written; false when too much is in flight.
+    fn seal(&mut self) -> bool {
+        let in_flight = self.batches.iter().filter(|b| b.seal).count();
+        let flushing = self.open.as_ref().is_some_and(|o| self.batches.iter().any(|b| b.seq == o.seq));
+        if in_flight >= QUEUE || flushing {
+            return false;
+        }
+        if let Some(mut open) = self.open.take() {
+            let writes = open.take_writes(self.state.layout.identity);
+            self.dirty_since = None;
+            self.counters.segments += 1;
+            self.batches.push(Batch {
+                number: open.number,
+                seq: open.seq,
+                writes,
+                table_sent: false,
+                running: 0,
+                failed: false,
+                fresh: open.fresh().to_vec(),
+                filled: open.filled(),
+                image: Arc::new(open.image),
+                seal: true,
+            });
+        }
+        true
+    }
+
+    // The sweep
+
+    /// Opens the next segment: its unpopular objects go, the survivors stay where they lie. False when its contents
+    /// are not known yet. Afterwards `open` may still be `None`: the segment had no room to give.
+    fn open_next(&mut self) -> bool {
+        if self.batches.len() > QUEUE {
+            return false;
+        }
+        self.look_ahead();
+        let known =
+            |a: &Ahead| matches!(a.contents, Foreseen::Virgin | Foreseen::Known(_) | Foreseen::Unreadable);
+        if !self.ahead.front().is_some_and(known) {
+            return false;
+        }
+        let Some(Ahead { number, contents }) = self.ahead.pop_front() else { return false };
+        debug_assert_eq!(number, self.state.cursor);
+        let entries = match contents {
+            Foreseen::Known(contents) => self.live_entries(number, contents),
+            Foreseen::Unreadable => {
+                let layout = self.state.layout;
+                self.state.index.retain(|_, slot| layout.segment_of(slot.place) != number);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        let survivors: Vec<Entry> =
+            entries.iter().filter(|(_, stays)| *stays).map(|(entry, _)| *entry).collect();
+        let segment = self.state.layout.segment as usize;
+        let free: usize = gaps(segment, &survivors).iter().map(|g| g.len()).sum();
+        let barren = free < segment / WORTH;
+
+        self.state.seq += 1;
+        self.state.cursor = (number + 1) % self.state.layout.segments;
+        if number >= self.state.virgin {
+            self.state.virgin = number + 1;
+        }
+        let keep = if barren {
+            entries.iter().map(|(entry, _)| *entry).collect()
+        } else {
+            for (entry, _) in entries.iter().filter(|(_, stays)| !stays) {
+                let place = self.state.layout.place(number, bytes_of(entry).start);
+                self.state.index.remove_at(entry.hash, place);
+                self.counters.swept += 1;
+            }
+            self.counters.survived += survivors.len() as u64;
+            survivors
+        };
+        let (objects, references) = self.state.index.totals();
+        if self.replacement.ages(objects, references) {
+            self.state.index.age();
+        }
+        if self.checkpointer.due(self.counters.put_bytes, self.state.index.bytes() as u64) {
+            self.checkpoint();
+        }
+        let image = self.pool.take(segment);
+        self.open = Some(OpenSegment::new(number, self.state.seq, image, keep));
+        if barren {
+            // Its table is written all the same: a recovery that reads every segment must not find removed keys.
+            self.seal();
+            self.count_barren();
+        } else {
+            self.barren = 0;
+        }
+        true
+    }
+
+    /// The entries that the index still points to, and whether each survives.
+    fn live_entries(&self, number: u64, contents: Contents) -> Vec<(Entry, bool)> {
+        let layout = &self.state.layout;
+        let end = contents::start(layout.segment as usize, contents.entries.len());
+        let stays = |entry: &Entry| {
+            let place = layout.place(number, bytes_of(entry).start);
+            if self.checkpointer.pins(place) {
+                return Some(true);
+            }
+            self.state.index.live(entry.hash, place).map(|count| self.replacement.survives(count))
+        };
+        contents
+            .entries
+            .into_iter()
+            .filter(|e| !e.is_removal() && bytes_of(e).end <= end)
+            .filter_map(|e| stays(&e).map(|stays| (e, stays)))
+            .collect()
+    }
+
+    /// When a whole cycle found no room, everything is popular: counts age at once, or nothing would ever go.
+    fn count_barren(&mut self) {
+        self.barren += 1;
+        if self.barren >= self.state.layout.segments {
+            self.state.index.age();
+            self.barren = 0;
+        }
+    }
+
+    /// Notes the segments whose turn comes soon.
+    fn look_ahead(&mut self) {
+        while self.ahead.len() < AHEAD.min(self.state.layout.segments as usize - 1) {
+            let last = self.ahead.back().map(|a| a.number);
+            let number = last.map_or(self.state.cursor, |n| (n + 1) % self.state.layout.segments);
+            // A segment whose table is still being written is looked at when that is done.
+            let busy = self.batches.iter().any(|b| b.number == number)
+                || self.open.as_ref().is_some_and(|o| o.number == number);
+            if busy {
+                return;
+            }
+            let virgin = number >= self.state.virgin;
+            let contents = if virgin { Foreseen::Virgin } else { Foreseen::Unread };
+            self.ahead.push_back(Ahead { number, contents });
+        }
+    }
+
+    fn next_contents(&mut self) -> Option<(Running, Op)> {
+        self.look_ahead();
+        let segment = self.state.layout.segment as usize;
+        let (number, length) = self.ahead.iter_mut().find_map(|a| {
+            let length = match a.contents {
+                Foreseen::Unread => TABLE_READ.min(segment),
+                Foreseen::Longer(length) => length,
+                _ => return None,
+            };
+            a.contents = Foreseen::Reading;
+            Some((a.number, length))
+        })?;
+        Some(self.read_contents(number, length))
+    }
+
+    fn read_contents(&self, number: u64, length: usize) -> (Running, Op) {
+        let end = self.state.layout.start(number) + u64::from(self.state.layout.segment);
+        (Running::Contents { number, length }, Op::Read { offset: end - length as u64, length })
+    }
+
+    fn contents_done(&mut self, number: u64, length: usize, bytes: Option<Buffer>) {
+        let Some(at) = self.ahead.iter().position(|a| a.number == number) else { return };
+        let segment = self.state.layout.segment as usize;
+        self.ahead[at].contents = match bytes {
+            None => Foreseen::Unreadable,
+            Some(bytes) => {
+                match contents::decode(self.state.layout.identity, number, segment, &bytes[..length]) {
+                    Ok(contents) => Foreseen::Known(contents),
+                    Err(Unreadable::Invalid) => Foreseen::Unreadable,
+                    Err(Unreadable::Longer(length)) => Foreseen::Longer(align_up(length, BLOCK)),
+                }
+            }
+        };
+    }
+
+    // Writing
+
+    fn next_write(&mut self) -> Option<(Running, Op)> {
+        for batch in &mut self.batches {
+            let range = match batch.writes.data.pop() {
+                Some(range) => range,
+                None if batch.running == 0 && !batch.table_sent => {
+                    batch.table_sent = true;
+                    batch.writes.table.clone()
+                }
+                None => continue,
+            };
+            batch.running += 1;
+            let offset = self.state.layout.start(batch.number) + range.start as u64;
+            let running = Running::Batch { seq: batch.seq, seal: batch.seal };
+            return Some((running, Op::Write { offset, image: batch.image.clone(), range }));
+        }
+        None
+    }
+
+    fn batch_done(&mut self, seq: u64, seal: bool, ok: bool) {
+        let Some(at) = self.batches.iter().position(|b| b.seq == seq && b.seal == seal) else { return };
+        let batch = &mut self.batches[at];
+        batch.running -= 1;
+        if !ok {
+            batch.failed = true;
+            batch.writes.data.clear();
+            batch.table_sent = true;
+        }
+        if batch.running > 0 || !batch.table_sent || !batch.writes.data.is_empty() {
+            return;
+        }
+        let batch = self.batches.remove(at);
+        if batch.failed {
+            self.failures += 1;
+            self.counters.write_errors += 1;
+            // What the failed packet said is said again: else an older record of the key came back after a restart.
+            for entry in &batch.fresh {
+                let place = self.state.layout.place(batch.number, bytes_of(entry).start);
+                let lost = match entry.is_removal() {
+                    true => self.state.index.find(entry.hash).is_none(),
+                    false => self.state.index.remove_at(entry.hash, place),
+                };
+                if lost {
+                    self.queue_removal(entry.hash);
+                }
+            }
+            self.checkpointer.abandon();
+        } else {
+            self.failures = 0;
+        }
+    }
+
+    // Checkpoints
+
+    fn step_checkpoint(&mut self, now: Millis) {
+        if !self.checkpointer.is_active() {
+            return;
+        }
+        let index = self.state.index.clone();
+        let layout = self.state.layout;
+        while let Some(pending) = self.checkpointer.take_record(&index, &layout) {
+            let placed =
+                pending.record(&layout).map(|r| (self.append(pending.key.index_hash(), &r, now), r.size()));
+            match placed {
+                Some((Ok(place), length)) => {
+                    self.checkpointer.placed(&pending, place, length, self.state.seq)
+                }
+                Some((Err(Refused::Busy), _)) => {
+                    self.checkpointer.give_back(pending);
+                    break;
+                }
+                Some((Err(_), _)) | None => self.checkpointer.abandon(),
+            }
+        }
+        if self.is_broken() {
+            self.checkpointer.abandon();
+        }
+        let oldest_unwritten = self
+            .batches
+            .iter()
+            .map(|b| b.seq)
+            .chain(self.open.as_ref().filter(|o| o.is_dirty()).map(|o| o.seq))
+            .min();
+        self.checkpointer.written_up_to(oldest_unwritten);
+    }
+
+    fn next_checkpoint_io(&mut self) -> Option<(Running, Op)> {
+        let op = self.checkpointer.next_io(&self.state.layout)?;
+        Some((Running::Checkpoint, op))
+    }
+}

@@ -1,0 +1,295 @@
+//! The model test of the store: random histories against a map, on the simulated disk, with crashes.
+//!
+//! What must hold whatever fails: a key answers with the value put last, or not at all. After a crash it may answer
+//! with an earlier value, but none older than the last time everything was written and synced; after a loss of
+//! power with unsynced writes or damage to the medium, with any earlier value of its own. Where nothing fails, no record is ever found damaged.
+
+use crate::buffer::Pool;
+use crate::disk::Disk;
+use crate::disk::sim::{Faults, SimDisk};
+use crate::engine::{Engine, Io, Op};
+use crate::format::record::{self, About, Kind, Record};
+use crate::format::superblock::{COPIES, Superblock};
+use crate::format::{BLOCK, DATA_START, Layout, UNIT, align_down, align_up};
+use crate::index::Index;
+use crate::policy::Fbc;
+use crate::recovery::recover;
+use crate::{Key, Refused};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const LAYOUT: Layout = Layout { segment: 32 << 10, segments: 10, identity: 0xfeed };
+const KEYS: u64 = 60;
+
+/// All values a key ever had, `None` for a removal; and from which one on a crash may bring it back.
+#[derive(Default, Clone)]
+struct History {
+    values: Vec<Option<u64>>,
+    /// Everything before was superseded durably.
+    floor: usize,
+}
+
+struct World {
+    rng: StdRng,
+    disk: Arc<SimDisk>,
+    pool: Arc<Pool>,
+    engine: Engine,
+    index: Arc<Index>,
+    flying: Vec<Io>,
+    now: u64,
+    values: u64,
+    history: HashMap<u64, History>,
+    hits: u64,
+    gets: u64,
+    /// Records that were not what the index expected.
+    bad: u64,
+}
+
+fn key(n: u64) -> Key {
+    Key::new(format!("key {n}").into_bytes())
+}
+
+/// A body that says which value it is, in every byte of it.
+fn body(value: u64) -> Vec<u8> {
+    let mut rng = StdRng::seed_from_u64(value);
+    let length =
+        if value.is_multiple_of(7) { rng.random_range(0..12_000) } else { rng.random_range(0..3_000) };
+    (0..length).map(|_| rng.random()).collect()
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let disk = Arc::new(SimDisk::new(LAYOUT.size() as usize, StdRng::seed_from_u64(rng.random())));
+        let first = Superblock { layout: LAYOUT, generation: 1, checkpoint: None };
+        disk.write(COPIES[1], &first.encode()).unwrap();
+        disk.sync().unwrap();
+        let pool = Pool::new(1 << 20);
+        let (engine, index) = open(&disk, &pool);
+        World {
+            rng,
+            disk,
+            pool,
+            engine,
+            index,
+            flying: Vec::new(),
+            now: 0,
+            values: 0,
+            history: HashMap::new(),
+            hits: 0,
+            gets: 0,
+            bad: 0,
+        }
+    }
+
+    fn put(&mut self, n: u64) {
+        self.values += 1;
+        let value = self.values;
+        let (key, body) = (key(n), body(value));
+        let about =
+            About { kind: Kind::Object, id: 0, length: body.len() as u64, span: 0, written: self.now };
+        let meta = value.to_le_bytes();
+        let record = Record::new(LAYOUT.identity, about, key.bytes(), &meta, &body).unwrap();
+        let put = self.engine.put(&key, &record, self.now);
+        assert!(put != Err(Refused::TooLarge));
+        // A refusal removes what was there.
+        self.history.entry(n).or_default().values.push(put.is_ok().then_some(value));
+    }
+
+    fn remove(&mut self, n: u64) {
+        self.engine.remove(key(n).index_hash(), self.now);
+        self.history.entry(n).or_default().values.push(None);
+    }
+
+    /// What the store answers: the value, checked byte by byte.
+    fn read(&mut self, n: u64) -> Option<u64> {
+        let key = key(n);
+        let slot = self.index.reference(key.index_hash(), 1)?;
+        let length = usize::from(slot.units) * UNIT;
+        let (bytes, skip) = match self.engine.peek(slot) {
+            Some(copy) => (copy, 0),
+            None => {
+                let start = slot.place as usize * UNIT;
+                let skip = start - align_down(start, 512);
+                let span = align_up(skip + length, 512);
+                let mut buffer = self.pool.take(span);
+                self.disk.read((start - skip) as u64, &mut buffer, span).ok()?;
+                (buffer, skip)
+            }
+        };
+        let bytes = &bytes[skip..skip + length];
+        let found = record::parse(LAYOUT.identity, bytes).filter(|f| bytes[f.key.clone()] == key.bytes()[..]);
+        let Some(found) = found else {
+            self.bad += 1;
+            self.index.remove_at(key.index_hash(), slot.place);
+            return None;
+        };
+        let value = u64::from_le_bytes(bytes[found.meta].try_into().unwrap());
+        assert_eq!(bytes[found.body], body(value)[..], "key {n} value {value}");
+        Some(value)
+    }
+
+    fn get(&mut self, n: u64) {
+        self.gets += 1;
+        if let Some(value) = self.read(n) {
+            self.hits += 1;
+            let history = self.history.get(&n).unwrap_or_else(|| panic!("key {n} was never put"));
+            assert_eq!(history.values.last(), Some(&Some(value)), "key {n}: an old value");
+        }
+    }
+
+    /// Carries out one I/O, in any order.
+    fn step(&mut self) {
+        while let Some(io) = self.engine.next_io() {
+            self.flying.push(io);
+        }
+        if self.flying.is_empty() {
+            return;
+        }
+        let at = self.rng.random_range(0..self.flying.len());
+        let Io { id, op } = self.flying.swap_remove(at);
+        let result = match op {
+            Op::Read { offset, length } => {
+                let mut buffer = self.pool.take(length);
+                self.disk.read(offset, &mut buffer, length).map(|()| Some(buffer))
+            }
+            Op::Write { offset, image, range } => self.disk.write(offset, &image[range]).map(|()| None),
+            Op::Sync => self.disk.sync().map(|()| None),
+        };
+        self.engine.done(id, result, self.now);
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            self.now += 1_000;
+            self.engine.tick(self.now);
+            self.step();
+            if self.engine.is_idle() && self.flying.is_empty() {
+                return;
+            }
+        }
+        assert!(self.engine.is_broken(), "the engine never came to rest");
+    }
+
+    /// Everything written and synced: earlier values are gone for good.
+    fn barrier(&mut self, checkpoint: bool) {
+        if checkpoint {
+            self.engine.checkpoint();
+        }
+        self.engine.flush();
+        self.settle();
+        self.disk.sync().unwrap();
+        for history in self.history.values_mut() {
+            history.floor = history.values.len().saturating_sub(1);
+        }
+    }
+
+    fn crash(&mut self, power: bool, damage: bool) {
+        let hostile = power || damage;
+        // What is in flight may or may not have been carried out.
+        for _ in 0..self.rng.random_range(0..=self.flying.len()) {
+            self.step();
+        }
+        self.flying.clear();
+        if power {
+            self.disk.lose_power();
+        }
+        (self.engine, self.index) = open(&self.disk, &self.pool);
+        for n in 0..KEYS {
+            let answer = self.read(n);
+            let Some(history) = self.history.get_mut(&n) else {
+                assert_eq!(answer, None);
+                continue;
+            };
+            let from = if hostile { 0 } else { history.floor };
+            let possible = &history.values[from.min(history.values.len())..];
+            assert!(
+                answer.is_none() || possible.contains(&answer),
+                "key {n}: {answer:?} came back, but only {possible:?} could"
+            );
+            history.values.push(answer);
+        }
+    }
+}
+
+fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>) -> (Engine, Arc<Index>) {
+    let mut buffer = pool.take(2 * BLOCK);
+    let faults = Faults::default();
+    disk.set_faults(faults);
+    disk.read(0, &mut buffer, 2 * BLOCK).unwrap();
+    let mut superblocks: Vec<Superblock> = COPIES
+        .iter()
+        .filter_map(|&at| Superblock::decode(&buffer[at as usize..at as usize + BLOCK]).ok())
+        .collect();
+    superblocks.sort_by_key(|s| std::cmp::Reverse(s.generation));
+    let (state, _) = recover(&**disk, pool, &superblocks);
+    let index = state.index.clone();
+    (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), 500, pool.clone()), index)
+}
+
+/// One history; its share of hits.
+fn history(seed: u64) -> (u64, u64) {
+    let mut world = World::new(seed);
+    let hostile = seed % 4;
+    for _ in 0..world.rng.random_range(50..400) {
+        world.now += world.rng.random_range(0..100);
+        // A skewed choice: some keys are popular enough to survive the sweep.
+        let n = world.rng.random_range(0..KEYS).min(world.rng.random_range(0..KEYS));
+        match world.rng.random_range(0..1_000) {
+            0..450 => world.put(n),
+            450..480 => world.remove(n),
+            480..700 => world.get(n),
+            700..950 => world.step(),
+            950..985 => world.engine.tick(world.now),
+            985..989 => world.engine.checkpoint(),
+            989..992 => {
+                let checkpoint = world.rng.random_bool(0.5);
+                world.disk.set_faults(Faults::default());
+                world.barrier(checkpoint);
+            }
+            992..995 if hostile > 0 => world.crash(hostile == 3, hostile == 2),
+            995..997 if hostile == 1 => {
+                let faults = Faults { read: 50, write: 30, no_space: 20 };
+                world.disk.set_faults(faults);
+            }
+            997..999 if hostile == 2 => world.disk.flip_bit(DATA_START as usize),
+            _ => world.get(n),
+        }
+    }
+    world.disk.set_faults(Faults::default());
+    world.barrier(false);
+    (0..KEYS).for_each(|n| world.get(n));
+    assert!(hostile > 0 || world.bad == 0, "{} damaged records, and nothing had failed", world.bad);
+    (world.hits, world.gets)
+}
+
+#[test]
+fn ten_thousand_histories() {
+    let runs: u64 = std::env::var("COSM_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
+    let base: u64 = std::env::var("COSM_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    println!("seeds {base}..{} (COSM_SEED and COSM_HISTORIES change them)", base + runs);
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64);
+    let totals = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|t| {
+                scope.spawn(move || {
+                    let mut sums = (0, 0);
+                    for seed in (base..base + runs).filter(|s| s % threads == t) {
+                        let result = std::panic::catch_unwind(|| history(seed));
+                        let (hits, gets) = result.unwrap_or_else(|_| panic!("seed {seed} failed"));
+                        sums = (sums.0 + hits, sums.1 + gets);
+                    }
+                    sums
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|w| w.join().expect("a history failed; its seed is printed above"))
+            .collect::<Vec<_>>()
+    });
+    let (hits, gets) = totals.into_iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    println!("{hits} hits of {gets} gets");
+    assert!(hits * 2 > gets, "the store forgets too much: {hits} hits of {gets}");
+}

@@ -1,0 +1,241 @@
+//! Recovery: from the medium back to a `State`. Reads only; a start writes nothing before its first packet.
+//!
+//! 1. The newest superblock whose checkpoint can be read whole gives the index as it was. Without one, every
+//!    segment's table of contents is read instead.
+//! 2. Segments opened since are replayed in the order of their sequence numbers: their tables list what was put and
+//!    removed.
+//! 3. What the checkpoint said of those segments counts only where their tables agree. Where a table is torn it
+//!    stands, for a record that is not what the index expects is found out when it is read.
+
+use crate::Key;
+use crate::buffer::{Buffer, Pool};
+use crate::checkpoint::{load_page, load_root, page_key, root_key};
+use crate::disk::Disk;
+use crate::engine::{State, TABLE_READ};
+use crate::format::contents::{self, Contents, Unreadable};
+use crate::format::record::{self, Kind};
+use crate::format::superblock::{Checkpoint, Superblock};
+use crate::format::{BLOCK, Layout, UNIT, align_down, align_up};
+use crate::index::{Index, Print, Slot};
+use crate::packetizer::bytes_of;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Tables read at once.
+const PARALLEL: usize = 8;
+/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order.
+const QUIET: usize = 8;
+
+/// What a recovery found, for the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovered {
+    pub objects: u64,
+    /// Entries that came from the checkpoint.
+    pub from_checkpoint: u64,
+    /// Segments whose tables were read.
+    pub scanned: u64,
+}
+
+/// `superblocks` are the valid ones, newest first.
+pub fn recover(disk: &dyn Disk, pool: &Arc<Pool>, superblocks: &[Superblock]) -> (State, Recovered) {
+    let newest = superblocks[0];
+    let mut found = Recovered::default();
+    let loaded = superblocks.iter().find_map(|s| load_checkpoint(disk, pool, s));
+    let recovery = Recovery { disk, pool, layout: newest.layout };
+    let mut state = match loaded {
+        Some((index, pins, checkpoint)) => {
+            found.from_checkpoint = index.len() as u64;
+            let mut state = recovery.blank(index, newest.generation);
+            state.pins = pins;
+            recovery.replay_since(&mut state, checkpoint, &mut found);
+            state
+        }
+        None => {
+            let mut state = recovery.blank(Index::new(newest.layout.identity), newest.generation);
+            recovery.replay_all(&mut state, &mut found);
+            state
+        }
+    };
+    state.cursor %= newest.layout.segments;
+    found.objects = state.index.len() as u64;
+    (state, found)
+}
+
+fn load_checkpoint(
+    disk: &dyn Disk,
+    pool: &Arc<Pool>,
+    superblock: &Superblock,
+) -> Option<(Index, Vec<u64>, Checkpoint)> {
+    let checkpoint = superblock.checkpoint?;
+    let layout = &superblock.layout;
+    let root = (checkpoint.root_place, checkpoint.root_units);
+    let pages =
+        load_root(&read_record(disk, pool, layout, root, Kind::Root, &root_key(superblock.generation))?);
+    let index = Index::new(layout.identity);
+    for (number, &page) in pages.iter().enumerate() {
+        let key = page_key(superblock.generation, number as u32);
+        let body = read_record(disk, pool, layout, page, Kind::Page, &key)?;
+        if !load_page(&index, &body) {
+            return None;
+        }
+    }
+    let pins = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
+    Some((index, pins, checkpoint))
+}
+
+/// The body of the record at a place, when it is the one expected.
+fn read_record(
+    disk: &dyn Disk,
+    pool: &Arc<Pool>,
+    layout: &Layout,
+    (place, units): (u64, u16),
+    kind: Kind,
+    key: &Key,
+) -> Option<Vec<u8>> {
+    let start = place.checked_mul(UNIT as u64)?;
+    let length = usize::from(units) * UNIT;
+    if start + length as u64 > layout.size() {
+        return None;
+    }
+    let skip = start as usize % BLOCK;
+    let span = align_up(skip + length, BLOCK);
+    let mut buffer = pool.take(span);
+    disk.read(start - skip as u64, &mut buffer, span).ok()?;
+    let bytes = &buffer[skip..skip + length];
+    let found = record::parse(layout.identity, bytes)?;
+    let ours = found.about.kind == kind && bytes[found.key.clone()] == key.bytes()[..];
+    ours.then(|| bytes[found.body].to_vec())
+}
+
+struct Recovery<'a> {
+    disk: &'a dyn Disk,
+    pool: &'a Arc<Pool>,
+    layout: Layout,
+}
+
+impl Recovery<'_> {
+    fn blank(&self, index: Index, generation: u64) -> State {
+        State {
+            layout: self.layout,
+            index: Arc::new(index),
+            seq: 0,
+            cursor: 0,
+            virgin: 0,
+            generation,
+            pins: Vec::new(),
+        }
+    }
+
+    /// Replays what was opened after the checkpoint began.
+    fn replay_since(&self, state: &mut State, checkpoint: Checkpoint, found: &mut Recovered) {
+        state.seq = checkpoint.replay_seq.saturating_sub(1);
+        state.cursor = checkpoint.replay_from;
+        state.virgin = checkpoint.virgin;
+        let mut scanned = HashMap::new();
+        let mut quiet = 0;
+        let mut number = checkpoint.replay_from;
+        while quiet < QUIET && (scanned.len() as u64) < self.layout.segments {
+            let left = self.layout.segments - scanned.len() as u64;
+            let batch: Vec<u64> =
+                (0..left.min(PARALLEL as u64)).map(|i| (number + i) % self.layout.segments).collect();
+            number += batch.len() as u64;
+            for (number, contents) in self.tables(&batch) {
+                let new = contents.as_ref().is_some_and(|c| c.seq >= checkpoint.replay_seq);
+                quiet = if new { 0 } else { quiet + 1 };
+                scanned.insert(number, contents);
+            }
+        }
+        found.scanned = scanned.len() as u64;
+        self.forget_phantoms(&state.index, &scanned, checkpoint.virgin);
+        let new = scanned.into_iter().filter_map(|(n, c)| Some((n, c?)));
+        self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
+    }
+
+    /// Replays every segment: there is no checkpoint.
+    fn replay_all(&self, state: &mut State, found: &mut Recovered) {
+        let all: Vec<u64> = (0..self.layout.segments).collect();
+        let mut tables: HashMap<u64, Option<Contents>> = HashMap::new();
+        for batch in all.chunks(PARALLEL * 64) {
+            tables.extend(self.tables(batch));
+        }
+        found.scanned = tables.len() as u64;
+        state.virgin = tables.iter().filter(|(_, c)| c.is_some()).map(|(n, _)| n + 1).max().unwrap_or(0);
+        self.replay(state, tables.into_iter().filter_map(|(n, c)| Some((n, c?))).collect());
+    }
+
+    fn replay(&self, state: &mut State, mut tables: Vec<(u64, Contents)>) {
+        tables.sort_by_key(|(_, contents)| contents.seq);
+        for (number, contents) in tables {
+            for entry in &contents.entries {
+                let place = self.layout.place(number, bytes_of(entry).start);
+                if entry.is_removal() {
+                    state.index.remove(entry.hash);
+                } else if state.index.live(entry.hash, place).is_none() && !state.pins.contains(&place) {
+                    state.index.insert(entry.hash, Slot { place, units: entry.units, count: 1 });
+                }
+            }
+            if contents.seq >= state.seq.max(1) {
+                state.seq = contents.seq;
+                state.cursor = number + 1;
+            }
+            state.virgin = state.virgin.max(number + 1);
+        }
+    }
+
+    /// Removes entries of the checkpoint that point into a segment whose table does not know them: what the crash
+    /// took before it was written.
+    fn forget_phantoms(&self, index: &Index, scanned: &HashMap<u64, Option<Contents>>, virgin: u64) {
+        let known: HashSet<(Print, u64)> = scanned
+            .iter()
+            .flat_map(|(number, contents)| contents.iter().map(move |c| (*number, c)))
+            .flat_map(|(number, c)| c.entries.iter().map(move |e| (number, e)))
+            .map(|(number, e)| (index.print(e.hash), self.layout.place(number, bytes_of(e).start)))
+            .collect();
+        index.retain(|print, slot| {
+            let number = self.layout.segment_of(slot.place);
+            match scanned.get(&number) {
+                None => true,
+                Some(None) => number < virgin,
+                Some(Some(_)) => known.contains(&(print, slot.place)),
+            }
+        });
+    }
+
+    /// The tables of some segments, read in parallel, in the order given.
+    fn tables(&self, numbers: &[u64]) -> Vec<(u64, Option<Contents>)> {
+        let share = numbers.len().div_ceil(PARALLEL).max(1);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = numbers
+                .chunks(share)
+                .map(|some| scope.spawn(|| some.iter().map(|&n| (n, self.table(n))).collect::<Vec<_>>()))
+                .collect();
+            threads.into_iter().flat_map(|t| t.join().unwrap_or_default()).collect()
+        })
+    }
+
+    fn table(&self, number: u64) -> Option<Contents> {
+        read_table(self.disk, self.pool, &self.layout, number)
+    }
+}
+
+/// A segment's table of contents, if it has a valid one.
+pub fn read_table(disk: &dyn Disk, pool: &Arc<Pool>, layout: &Layout, number: u64) -> Option<Contents> {
+    let segment = layout.segment as usize;
+    let mut length = TABLE_READ.min(segment);
+    loop {
+        let mut buffer: Buffer = pool.take(length);
+        let offset = layout.start(number) + (segment - length) as u64;
+        disk.read(offset, &mut buffer, length).ok()?;
+        match contents::decode(layout.identity, number, segment, &buffer[..length]) {
+            Ok(mut contents) => {
+                // A damaged entry cannot be in a table whose checksum holds; one that we would misplace still must
+                // not lead out of the segment.
+                let end = align_down(segment - contents::TRAILER, UNIT);
+                contents.entries.retain(|e| bytes_of(e).end <= end);
+                return Some(contents);
+            }
+            Err(Unreadable::Longer(longer)) if longer > length => length = align_up(longer, BLOCK),
+            Err(_) => return None,
+        }
+    }
+}

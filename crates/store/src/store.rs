@@ -1,0 +1,459 @@
+//! The thin shell around the engine: threads that carry out its I/O, the clock, opening and closing.
+
+use crate::buffer::{Buffer, Pool};
+use crate::disk::file::{Access, FileDisk, layout};
+use crate::disk::threads::ThreadReader;
+use crate::disk::uring::RingReader;
+use crate::disk::{Disk, Traffic};
+use crate::engine::{Engine, Io, Millis, Op};
+use crate::format::record::{About, Kind, Record};
+use crate::format::superblock::{COPIES, NotOurs, Superblock};
+use crate::format::{BLOCK, DATA_START, Layout, VERSION};
+use crate::index::Index;
+use crate::policy::{Admission, Fbc, Threshold};
+use crate::reader::{Backend, Reader};
+use crate::recovery::recover;
+use crate::writer::Writer;
+use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Threads that write packets and read tables: as many writes as the engine has in flight.
+const IO_THREADS: usize = 4;
+/// Largest piece of a body in one record.
+const SPAN: usize = 256 << 10;
+/// How long `close` waits for the last writes.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes that each size of buffer may keep for reuse.
+const POOL: usize = 8 << 20;
+
+/// A handle to one open cache; cheap to clone, shared by all workers.
+#[derive(Clone)]
+pub struct Store(Arc<Handle>);
+
+struct Handle {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    opened: String,
+    io: IoChoice,
+    file: std::fs::File,
+    thread_reader: Mutex<Option<ThreadReader>>,
+}
+
+pub(crate) struct Shared {
+    engine: Mutex<Engine>,
+    wake: Condvar,
+    closing: AtomicBool,
+    pub index: Arc<Index>,
+    pub disk: Arc<dyn Disk>,
+    pub pool: Arc<Pool>,
+    pub layout: Layout,
+    pub span: usize,
+    pub admission: Box<dyn Admission>,
+    pub stats: Counts,
+    traffic: Arc<Traffic>,
+    ids: Mutex<StdRng>,
+    started: Instant,
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub bad_records: AtomicU64,
+    pub read_errors: AtomicU64,
+    pub busy_reads: AtomicU64,
+}
+
+impl Store {
+    /// Opens the cache at `options.path`, makes it when there is none, and recovers what it holds.
+    pub fn open(options: &Options) -> Result<Store, OpenError> {
+        let began = Instant::now();
+        let (disk, superblocks) = open_disk(options).map_err(OpenError)?;
+        let traffic = disk.traffic().clone();
+        let file = disk.file().try_clone().map_err(|e| OpenError(e.to_string()))?;
+        let direct = disk.is_direct();
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let pool = Pool::new(POOL);
+        let (state, recovered) = recover(&*disk, &pool, &superblocks);
+        let layout = state.layout;
+        let index = state.index.clone();
+        let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
+        let engine = Engine::new(state, replacement, options.flush_interval.as_millis() as u64, pool.clone());
+        let shared = Arc::new(Shared {
+            engine: Mutex::new(engine),
+            wake: Condvar::new(),
+            closing: AtomicBool::new(false),
+            index,
+            disk: disk.clone(),
+            pool,
+            layout,
+            span: SPAN.min(layout.segment as usize / 4),
+            admission: Box::new(Threshold(options.object_max.unwrap_or(layout.size() / 16))),
+            stats: Counts::default(),
+            traffic,
+            ids: Mutex::new(StdRng::from_rng(&mut rand::rng())),
+            started: began,
+        });
+        shared.prepare();
+        let io = choose_io(options.io)?;
+        let opened = format!(
+            "cache {} ({} MiB, {} MiB packets): {} objects, {} tables read, in {} ms; reads by {}{}",
+            options.path.display(),
+            layout.size() >> 20,
+            layout.segment >> 20,
+            recovered.objects,
+            recovered.scanned,
+            began.elapsed().as_millis(),
+            if io == IoChoice::Uring { "io_uring" } else { "threads" },
+            if direct { "" } else { " through the page cache (no direct I/O here)" },
+        );
+        let threads = (0..IO_THREADS)
+            .map(|n| {
+                let shared = shared.clone();
+                std::thread::Builder::new().name(format!("store-{n}")).spawn(move || work(&shared))
+            })
+            .collect::<io::Result<_>>()
+            .map_err(|e| OpenError(format!("cannot start a store thread: {e}")))?;
+        let handle = Handle {
+            shared,
+            threads: Mutex::new(threads),
+            opened,
+            io,
+            file,
+            thread_reader: Mutex::new(None),
+        };
+        Ok(Store(Arc::new(handle)))
+    }
+
+    /// The reading half of one worker thread (`!Send`); call inside that thread's local tokio runtime.
+    pub fn reader(&self) -> io::Result<Reader> {
+        let shared = self.0.shared.clone();
+        let backend = if self.0.io == IoChoice::Uring {
+            Backend::Ring(RingReader::new(&self.0.file, shared.traffic.clone())?)
+        } else {
+            let mut pool = self.0.thread_reader.lock().unwrap_or_else(PoisonError::into_inner);
+            let reader = match &*pool {
+                Some(reader) => reader.clone(),
+                None => pool.insert(ThreadReader::new(shared.disk.clone())?).clone(),
+            };
+            Backend::Threads(reader)
+        };
+        Ok(Reader { shared, backend })
+    }
+
+    /// Largest body that `put` takes, bytes; larger ones go through `begin`.
+    pub fn span_size(&self) -> usize {
+        self.0.shared.span
+    }
+
+    /// True when the index may hold the key; no disk access, no reference counted.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.0.shared.contains(key)
+    }
+
+    /// Stores a complete small object (body at most `span_size`). Readable at once. Refused or not, what was under
+    /// the key before is gone.
+    pub fn put(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        self.0.shared.put_whole(key, meta, body)
+    }
+
+    /// Starts an object whose body arrives in pieces, of known or unknown length. Nothing is found under `key`
+    /// until `Writer::finish`; dropping the writer abandons it.
+    pub fn begin(&self, key: &Key, expected: Option<u64>) -> Result<Writer, Refused> {
+        let shared = &self.0.shared;
+        if !shared.admission.admits(expected.unwrap_or(0)) {
+            return Err(Refused::TooLarge);
+        }
+        Ok(Writer::new(shared.clone(), key, expected))
+    }
+
+    /// Replaces the metadata of a stored object whose body stays (`body` as `Reader::get` returned it).
+    pub fn put_meta(&self, key: &Key, meta: &[u8], body: &Body) -> Result<(), Refused> {
+        match body {
+            Body::Whole(bytes) => self.0.shared.put_whole(key, meta, bytes),
+            Body::Spans(spans) => self.0.shared.put_head(key, meta, spans),
+        }
+    }
+
+    /// Removes the object; durable with the next flush.
+    pub fn remove(&self, key: &Key) {
+        let shared = &self.0.shared;
+        shared.engine().remove(key.index_hash(), shared.millis());
+    }
+
+    /// Counts `n` references that the memory tier answered, so that replacement knows of them.
+    pub fn touch(&self, key: &Key, n: u8) {
+        self.0.shared.index.reference(key.index_hash(), n);
+    }
+
+    /// Writes what is in memory, leaves a clean checkpoint and ends the store's threads. Blocking; bounded in time.
+    pub fn close(&self) {
+        let shared = &self.0.shared;
+        {
+            let mut engine = shared.engine();
+            engine.flush();
+            engine.checkpoint();
+        }
+        let until = Instant::now() + CLOSE_PATIENCE;
+        loop {
+            shared.wake.notify_all();
+            let engine = shared.engine();
+            if engine.is_idle() || engine.is_broken() || Instant::now() > until {
+                break;
+            }
+            drop(engine);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        shared.closing.store(true, Relaxed);
+        shared.wake.notify_all();
+        for thread in self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = thread.join();
+        }
+        // A ring that is torn down later may keep the file open for a while, but not our claim to it.
+        let _ = rustix::fs::flock(&self.0.file, rustix::fs::FlockOperation::Unlock);
+    }
+
+    /// One line for the log: what was opened and recovered, in how long, and how it is read.
+    pub fn opened(&self) -> &str {
+        &self.0.opened
+    }
+
+    pub fn stats(&self) -> Stats {
+        let shared = &self.0.shared;
+        let (objects, references) = shared.index.totals();
+        Stats {
+            size: shared.layout.size(),
+            objects,
+            references,
+            index_bytes: shared.index.bytes() as u64,
+            engine: shared.engine().counters(),
+            device_reads: shared.traffic.reads.load(Relaxed),
+            device_read_bytes: shared.traffic.read_bytes.load(Relaxed),
+            device_writes: shared.traffic.writes.load(Relaxed),
+            device_written_bytes: shared.traffic.written_bytes.load(Relaxed),
+            bad_records: shared.stats.bad_records.load(Relaxed),
+            read_errors: shared.stats.read_errors.load(Relaxed),
+            busy_reads: shared.stats.busy_reads.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Relaxed);
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    pub fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn contains(&self, key: &Key) -> bool {
+        self.index.find(key.index_hash()).is_some()
+    }
+
+    pub fn put_whole(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        let length = body.len() as u64;
+        if body.len() > self.span || !self.admission.admits(length) {
+            self.engine().remove(key.index_hash(), self.millis());
+            return Err(Refused::TooLarge);
+        }
+        let about = About { kind: Kind::Object, id: 0, length, span: 0, written: self.seconds() };
+        self.put(key, about, meta, body)
+    }
+
+    pub fn put_head(&self, key: &Key, meta: &[u8], spans: &Spans) -> Result<(), Refused> {
+        let Spans { id, length, span } = *spans;
+        let about = About { kind: Kind::Head, id, length, span, written: self.seconds() };
+        self.put(key, about, meta, &[])
+    }
+
+    /// Sums outside the lock, copies inside.
+    pub fn put(&self, key: &Key, about: About, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        let record =
+            Record::new(self.layout.identity, about, key.bytes(), meta, body).ok_or(Refused::TooLarge)?;
+        let (result, work) = {
+            let mut engine = self.engine();
+            let before = engine.counters().segments;
+            let result = engine.put(key, &record, self.millis());
+            (result, result.is_err() || engine.counters().segments != before)
+        };
+        if work {
+            self.wake.notify_all();
+        }
+        result
+    }
+
+    fn carry_out(&self, op: Op) -> io::Result<Option<Buffer>> {
+        match op {
+            Op::Read { offset, length } => {
+                let mut buffer = self.pool.take(length);
+                self.disk.read(offset, &mut buffer, length).map(|()| Some(buffer))
+            }
+            Op::Write { offset, image, range } => self.disk.write(offset, &image[range]).map(|()| None),
+            Op::Sync => self.disk.sync().map(|()| None),
+        }
+    }
+
+    /// Reads the contents of the first segments, so that the first put finds room.
+    fn prepare(&self) {
+        loop {
+            let io = self.engine().next_io();
+            let Some(Io { id, op }) = io else { return };
+            let result = self.carry_out(op);
+            self.engine().done(id, result, self.millis());
+        }
+    }
+
+    pub fn new_id(&self) -> u64 {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
+    }
+
+    pub fn millis(&self) -> Millis {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    pub fn seconds(&self) -> u64 {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    }
+}
+
+/// One of the store's threads: takes what the engine wants done, does it, reports back.
+fn work(shared: &Shared) {
+    let tick = Duration::from_millis(50);
+    let mut engine = shared.engine();
+    loop {
+        if let Some(Io { id, op }) = engine.next_io() {
+            drop(engine);
+            let result = shared.carry_out(op);
+            engine = shared.engine();
+            engine.done(id, result, shared.millis());
+            continue;
+        }
+        if shared.closing.load(Relaxed) {
+            return;
+        }
+        let waited = shared.wake.wait_timeout(engine, tick).unwrap_or_else(PoisonError::into_inner);
+        engine = waited.0;
+        engine.tick(shared.millis());
+    }
+}
+
+fn choose_io(choice: IoChoice) -> Result<IoChoice, OpenError> {
+    let works = io_uring::IoUring::new(8).and_then(|ring| {
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        Ok(probe.is_supported(io_uring::opcode::Read::CODE))
+    });
+    match (choice, works) {
+        (IoChoice::Threads, _) | (IoChoice::Auto, Ok(false) | Err(_)) => Ok(IoChoice::Threads),
+        (_, Ok(true)) => Ok(IoChoice::Uring),
+        (IoChoice::Uring, Ok(false)) => {
+            Err(OpenError("this kernel's io_uring cannot read; use --io threads".into()))
+        }
+        (IoChoice::Uring, Err(error)) => {
+            Err(OpenError(format!("io_uring is not available here ({error}); use --io threads")))
+        }
+    }
+}
+
+/// Opens or makes the cache; its valid superblocks, newest first. What is not ours is not touched.
+fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
+    let path = &options.path;
+    let disk = match FileDisk::open(path, Access::Own)? {
+        Some(disk) => disk,
+        None => {
+            let size = options.size.unwrap_or(DEFAULT_SIZE);
+            layout(size, options.packet, 0)?;
+            FileDisk::create(path, size)?;
+            FileDisk::open(path, Access::Own)?.ok_or_else(|| format!("cache {} went away", path.display()))?
+        }
+    };
+    let superblocks = match superblocks(path, &disk)? {
+        found if found.is_empty() => vec![format(options, &disk)?],
+        found => found,
+    };
+    let there = superblocks[0].layout;
+    if let Some(size) = options.size
+        && layout(size, there.segment, there.identity)? != there
+    {
+        return Err(format!(
+            "cache {} has {} MiB, not {} MiB as --cache-size says; drop the option to keep it, remove the file to \
+             make it anew",
+            path.display(),
+            there.size() >> 20,
+            size >> 20
+        ));
+    }
+    Ok((disk, superblocks))
+}
+
+/// Size of a cache that is made without being told, bytes.
+pub const DEFAULT_SIZE: u64 = 1 << 30;
+
+/// The valid superblocks of a cache, newest first; none when the medium is blank.
+pub(crate) fn superblocks(path: &Path, disk: &FileDisk) -> Result<Vec<Superblock>, String> {
+    let path = path.display();
+    if disk.size() == 0 {
+        return Ok(Vec::new());
+    }
+    if disk.size() < DATA_START {
+        return Err(format!("{path} is not a Cosm cache (or was cut off); name another path or remove it"));
+    }
+    let mut first = Buffer::new(DATA_START as usize);
+    let length = first.len();
+    disk.read(0, &mut first, length).map_err(|e| format!("cannot read cache {path}: {e}"))?;
+    let copies = COPIES.map(|at| Superblock::decode(&first[at as usize..at as usize + BLOCK]));
+    let mut valid: Vec<Superblock> = copies.iter().filter_map(|c| c.ok()).collect();
+    valid.sort_by_key(|s| std::cmp::Reverse(s.generation));
+    if let Some(newest) = valid.first().copied() {
+        if newest.layout.size() > disk.size() {
+            return Err(format!(
+                "cache {path} was cut off: {} MiB are left of {} MiB; remove it to make it anew",
+                disk.size() >> 20,
+                newest.layout.size() >> 20
+            ));
+        }
+        valid.retain(|s| s.layout == newest.layout);
+        return Ok(valid);
+    }
+    for copy in copies {
+        match copy {
+            Err(NotOurs::Version(version)) => {
+                return Err(format!(
+                    "cache {path} has format {version}, this program reads format {VERSION}; name another path or \
+                     remove it"
+                ));
+            }
+            Err(NotOurs::Damaged) => {
+                return Err(format!(
+                    "cache {path} is damaged in both superblocks; remove it to make it anew"
+                ));
+            }
+            _ => {}
+        }
+    }
+    if first.iter().all(|&b| b == 0) {
+        return Ok(Vec::new());
+    }
+    Err(format!("{path} holds something that is not a Cosm cache; name another path"))
+}
+
+fn format(options: &Options, disk: &FileDisk) -> Result<Superblock, String> {
+    let path = options.path.display();
+    let size = options.size.map_or(disk.size(), |s| s.min(disk.size()));
+    if disk.size() == 0 {
+        return Err(format!(
+            "cache {path} is an empty file; remove it, and it is made with its space reserved"
+        ));
+    }
+    let identity = rand::rng().next_u64();
+    let layout = layout(size, options.packet, identity)?;
+    disk.format(layout).map_err(|e| format!("cannot write cache {path}: {e}"))
+}

@@ -1,0 +1,107 @@
+//! An object whose body arrives in pieces. Up to one span it becomes one record; beyond, each full span is put when
+//! it is full, and the head (key, metadata, total length) last of all, so that a body that breaks off is never found.
+
+use crate::format::record::{About, Kind};
+use crate::store::Shared;
+use crate::{Key, Refused, Spans, span_key};
+use std::sync::Arc;
+
+pub struct Writer {
+    shared: Arc<Shared>,
+    key: Key,
+    id: u64,
+    /// Body bytes that no span has taken yet.
+    rest: Vec<u8>,
+    spans: u32,
+    failed: Option<Refused>,
+    finished: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, key: &Key, expected: Option<u64>) -> Writer {
+        let capacity = expected.unwrap_or(0).min(shared.span as u64) as usize;
+        let id = shared.new_id();
+        let rest = Vec::with_capacity(capacity);
+        Writer { shared, key: key.clone(), id, rest, spans: 0, failed: None, finished: false }
+    }
+
+    /// Appends body bytes. After `Err` the object is abandoned; further calls return the same error.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Refused> {
+        if let Some(refused) = self.failed {
+            return Err(refused);
+        }
+        let length = u64::from(self.spans) * self.shared.span as u64 + (self.rest.len() + bytes.len()) as u64;
+        if !self.shared.admission.admits(length) {
+            return self.fail(Refused::TooLarge);
+        }
+        while self.rest.len() + bytes.len() > self.shared.span {
+            let (now, later) = bytes.split_at(self.shared.span - self.rest.len());
+            self.rest.extend_from_slice(now);
+            bytes = later;
+            if let Err(refused) = self.put_span() {
+                return self.fail(refused);
+            }
+        }
+        self.rest.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The complete spans written so far; what came after them is only with the writer.
+    pub fn spans(&self) -> Spans {
+        let span = self.shared.span as u32;
+        Spans { id: self.id, length: u64::from(self.spans) * u64::from(span), span }
+    }
+
+    /// Commits the object.
+    pub fn finish(mut self, meta: &[u8]) -> Result<(), Refused> {
+        if let Some(refused) = self.failed {
+            return Err(refused);
+        }
+        let result = self.commit(meta);
+        self.finished = result.is_ok();
+        result
+    }
+
+    fn commit(&mut self, meta: &[u8]) -> Result<(), Refused> {
+        if self.spans == 0 {
+            return self.shared.put_whole(&self.key, meta, &self.rest);
+        }
+        let length = u64::from(self.spans) * self.shared.span as u64 + self.rest.len() as u64;
+        if !self.rest.is_empty() {
+            self.put_span()?;
+        }
+        let spans = Spans { id: self.id, length, span: self.shared.span as u32 };
+        self.shared.put_head(&self.key, meta, &spans)
+    }
+
+    fn put_span(&mut self) -> Result<(), Refused> {
+        let key = span_key(self.id, self.spans);
+        let about = About {
+            kind: Kind::Span,
+            id: self.id,
+            length: self.rest.len() as u64,
+            span: self.shared.span as u32,
+            written: self.shared.seconds(),
+        };
+        self.shared.put(&key, about, &[], &self.rest)?;
+        self.spans += 1;
+        self.rest.clear();
+        Ok(())
+    }
+
+    fn fail(&mut self, refused: Refused) -> Result<(), Refused> {
+        self.failed = Some(refused);
+        self.rest = Vec::new();
+        Err(refused)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.finished {
+            for n in 0..self.spans {
+                self.shared.index.remove(span_key(self.id, n).index_hash());
+            }
+        }
+    }
+}

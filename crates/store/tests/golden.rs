@@ -1,0 +1,56 @@
+//! The byte layout of format 1, pinned. When this fails, readers of older caches would misread: bump
+//! `format::VERSION`, describe the change in docs/format.md, and add a new golden file.
+//! `COSM_BLESS=1` writes the file anew.
+
+use std::fmt::Write;
+use store::format::contents::{self, Entry};
+use store::format::record::{About, Kind, Record};
+use store::format::superblock::{Checkpoint, Superblock};
+use store::format::{BLOCK, Layout, UNIT};
+
+const LAYOUT: Layout = Layout { segment: 16 << 10, segments: 20, identity: 0x0123_4567_89ab_cdef };
+
+/// Lines of 32 bytes with their offset; lines of zeros are left out.
+fn dump(title: &str, bytes: &[u8], to: &mut String) {
+    writeln!(to, "# {title}").unwrap();
+    for (n, line) in bytes.chunks(32).enumerate().filter(|(_, line)| line.iter().any(|&b| b != 0)) {
+        let hex: Vec<String> = line.chunks(4).map(|w| w.iter().map(|b| format!("{b:02x}")).collect()).collect();
+        writeln!(to, "{:05x}  {}", n * 32, hex.join(" ")).unwrap();
+    }
+}
+
+#[test]
+fn format_1_is_as_it_was() {
+    let checkpoint =
+        Checkpoint { root_place: 0x4001, root_units: 7, replay_seq: 21, replay_from: 1, virgin: 20 };
+    let superblock = Superblock { layout: LAYOUT, generation: 2, checkpoint: Some(checkpoint) };
+
+    let mut segment = vec![0; LAYOUT.segment as usize];
+    let about = |kind, id, length, span| About { kind, id, length, span, written: 1_000_000_000 };
+    let records = [
+        Record::new(LAYOUT.identity, about(Kind::Object, 0, 5, 0), b"key one", b"meta", b"hello"),
+        Record::new(LAYOUT.identity, about(Kind::Span, 42, 64, 64), b"span", b"", &[0x5a; 64]),
+        Record::new(LAYOUT.identity, about(Kind::Head, 42, 64, 64), b"key two", b"meta", b""),
+    ];
+    let mut entries = Vec::new();
+    let mut at = 0;
+    for record in records.iter().flatten() {
+        record.copy_to(&mut segment[at..at + record.size()]);
+        let units = (record.size() / UNIT) as u16;
+        entries.push(Entry { hash: 0x1111 * (entries.len() as u64 + 1), offset: (at / UNIT) as u32, units });
+        at += record.size();
+    }
+    entries.push(Entry::removal(0x9999));
+    contents::encode(LAYOUT.identity, 3, 21, &entries, &mut segment);
+
+    let mut text = String::new();
+    dump("superblock", &superblock.encode(), &mut text);
+    dump("records at the start of a segment", &segment[..BLOCK], &mut text);
+    dump("table of contents in its last block", &segment[segment.len() - BLOCK..], &mut text);
+
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-1.hex");
+    if std::env::var_os("COSM_BLESS").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(path).unwrap());
+}

@@ -1,0 +1,221 @@
+//! The store through its public interface, on real files, with both ways of reading.
+
+use bytes::Bytes;
+use std::path::Path;
+use store::{Body, IoChoice, Key, Options, Reader, Refused, Store, check, inspect};
+use tokio::runtime::LocalRuntime;
+
+fn runtime() -> LocalRuntime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap()
+}
+
+fn options(path: &Path, io: IoChoice) -> Options {
+    Options { size: Some(64 << 20), io, object_max: Some(8 << 20), ..Options::at(path) }
+}
+
+fn key(n: u32) -> Key {
+    Key::new(format!("GET http://example.com/{n}").into_bytes())
+}
+
+fn body(n: u32, length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i as u32).wrapping_mul(2_654_435_761).wrapping_add(n) as u8).collect()
+}
+
+async fn read(reader: &Reader, key: &Key) -> Option<(Bytes, Vec<u8>)> {
+    let object = reader.get(key).await?;
+    let body = match object.body {
+        Body::Whole(bytes) => bytes.to_vec(),
+        Body::Spans(spans) => {
+            let mut body = Vec::new();
+            for n in 0..spans.count() {
+                body.extend_from_slice(&reader.span(&spans, n).await?);
+            }
+            assert_eq!(body.len() as u64, spans.length);
+            body
+        }
+    };
+    Some((object.meta, body))
+}
+
+#[test]
+fn objects_of_every_size_come_back_now_and_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    for io in [IoChoice::Auto, IoChoice::Threads] {
+        let path = folder.path().join(format!("{io:?}.cosm"));
+        let sizes = [0, 1, 63, 4_096, 65_536, 262_144, 262_145, 1_000_000, 3 << 20];
+        for round in 0..2 {
+            let store = Store::open(&options(&path, io)).unwrap();
+            runtime().block_on(async {
+                let reader = store.reader().unwrap();
+                if round == 0 {
+                    for (n, &size) in sizes.iter().enumerate() {
+                        let (n, body) = (n as u32, body(n as u32, size));
+                        let mut writer = store.begin(&key(n), None).unwrap();
+                        for piece in body.chunks(50_000) {
+                            writer.push(piece).unwrap();
+                            assert!(!store.contains(&key(n)), "found before it was whole");
+                        }
+                        writer.finish(format!("meta {n}").as_bytes()).unwrap();
+                    }
+                }
+                for (n, &size) in sizes.iter().enumerate() {
+                    let (meta, bytes) =
+                        read(&reader, &key(n as u32)).await.unwrap_or_else(|| panic!("{size} bytes"));
+                    assert_eq!(meta, format!("meta {n}"));
+                    assert!(bytes == body(n as u32, size));
+                }
+                assert!(reader.get(&key(99)).await.is_none());
+            });
+            store.close();
+        }
+        let checked = check(&path, |_, _| ()).unwrap();
+        assert_eq!(checked.damaged, 0);
+        assert!(inspect(&path).unwrap().checkpoint);
+    }
+}
+
+#[test]
+fn a_hit_costs_one_device_read_and_a_stranger_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let store = Store::open(&options(&path, IoChoice::Auto)).unwrap();
+    for n in 0..500 {
+        store.put(&key(n), b"meta", &body(n, 8_000)).unwrap();
+    }
+    store.close();
+    let store = Store::open(&options(&path, IoChoice::Auto)).unwrap();
+    runtime().block_on(async {
+        let reader = store.reader().unwrap();
+        let before = store.stats().device_reads;
+        for n in 0..500 {
+            assert!(read(&reader, &key(n)).await.unwrap().1 == body(n, 8_000));
+        }
+        assert_eq!(store.stats().device_reads - before, 500);
+        for n in 1_000..2_000 {
+            assert!(reader.get(&key(n)).await.is_none());
+        }
+        assert_eq!(store.stats().device_reads - before, 500);
+    });
+}
+
+#[test]
+fn removed_replaced_and_abandoned_objects_are_gone_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let store = Store::open(&options(&path, IoChoice::Auto)).unwrap();
+    store.put(&key(1), b"", b"one").unwrap();
+    store.put(&key(2), b"", b"two").unwrap();
+    store.put(&key(2), b"", b"two, newer").unwrap();
+    store.remove(&key(1));
+    let mut writer = store.begin(&key(3), None).unwrap();
+    writer.push(&body(3, 1 << 20)).unwrap();
+    drop(writer);
+    let mut writer = store.begin(&key(4), Some(9 << 20)).err();
+    assert_eq!(writer.take(), Some(Refused::TooLarge));
+    let mut writer = store.begin(&key(5), None).unwrap();
+    let refused = (0..10).find_map(|_| writer.push(&body(5, 1 << 20)).err());
+    assert_eq!(refused, Some(Refused::TooLarge));
+    drop(writer);
+    for store in [
+        store.clone(),
+        {
+            store.close();
+            Store::open(&options(&path, IoChoice::Auto))
+        }
+        .unwrap_or(store),
+    ] {
+        runtime().block_on(async {
+            let reader = store.reader().unwrap();
+            for n in [1, 3, 4, 5] {
+                assert!(reader.get(&key(n)).await.is_none(), "{n}");
+            }
+            assert_eq!(read(&reader, &key(2)).await.unwrap().1, b"two, newer");
+        });
+    }
+}
+
+#[test]
+fn the_file_never_grows_and_popular_objects_survive() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let options = Options { size: Some(20 << 20), ..options(&path, IoChoice::Auto) };
+    let store = Store::open(&options).unwrap();
+    let size = std::fs::metadata(&path).unwrap().len();
+    assert_eq!(size, 20 << 20);
+    runtime().block_on(async {
+        let reader = store.reader().unwrap();
+        let put = |n: u32| {
+            // A store that is behind refuses; this test waits instead of passing on.
+            while store.put(&key(n), b"meta", &body(n, 10_000)) == Err(Refused::Busy) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
+        (0..100).for_each(put);
+        for _ in 0..3 {
+            for n in 0..10 {
+                reader.get(&key(n)).await.unwrap();
+            }
+        }
+        for n in 100..6_000 {
+            put(n);
+        }
+        for n in 0..10 {
+            assert!(read(&reader, &key(n)).await.unwrap().1 == body(n, 10_000), "popular {n}");
+        }
+        let left = (10..100).filter(|n| store.contains(&key(*n))).count();
+        assert_eq!(left, 0, "unpopular objects went");
+        assert!(read(&reader, &key(5_999)).await.is_some());
+    });
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), size);
+    let stats = store.stats();
+    assert_eq!((stats.bad_records, stats.engine.write_errors), (0, 0));
+    store.close();
+    assert_eq!(check(&path, |_, _| ()).unwrap().damaged, 0);
+}
+
+#[test]
+fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let cache = folder.path().join("cache");
+    let store = Store::open(&options(&cache, IoChoice::Auto)).unwrap();
+    let locked = Store::open(&options(&cache, IoChoice::Auto)).err().unwrap().0;
+    assert!(locked.contains("in use by another process"), "{locked}");
+    store.close();
+    drop(store);
+    let good = std::fs::read(&cache).unwrap();
+
+    let mut newer = good.clone();
+    newer[4096 + 8] = 99;
+    newer[8] = 99;
+    let mut damaged = good.clone();
+    damaged[20] ^= 1;
+    damaged[4096 + 20] ^= 1;
+    let cases = [
+        (file("newer", &newer), "has format 99"),
+        (file("damaged", &damaged), "damaged in both superblocks"),
+        (file("foreign", &vec![0x7f; 4 << 20]), "not a Cosm cache"),
+        (file("late", &[vec![0; 100_000], vec![1; 4 << 20]].concat()), "not a Cosm cache"),
+        (file("short", b"hello"), "not a Cosm cache"),
+        (file("cut", &good[..good.len() / 2]), "was cut off"),
+        (folder.path().to_path_buf(), "directory"),
+        (folder.path().join("missing/cache"), "cannot create cache"),
+    ];
+    for (path, expected) in cases {
+        let before = std::fs::read(&path).ok();
+        let options = Options { size: None, ..options(&path, IoChoice::Auto) };
+        let error = Store::open(&options).err().unwrap_or_else(|| panic!("{expected}")).0;
+        assert!(error.to_lowercase().contains(&expected.to_lowercase()), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(std::fs::read(&path).ok() == before, "touched: {expected}");
+    }
+    let wrong_size = Options { size: Some(128 << 20), ..options(&cache, IoChoice::Auto) };
+    assert!(Store::open(&wrong_size).err().unwrap().0.contains("not 128 MiB"));
+    let too_much = Options { size: Some(1 << 60), ..options(&folder.path().join("huge"), IoChoice::Auto) };
+    assert!(Store::open(&too_much).err().unwrap().0.contains("cannot reserve"));
+    assert!(!folder.path().join("huge").exists());
+}
