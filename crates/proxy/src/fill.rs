@@ -3,8 +3,9 @@
 //! The leader's fetch decides when the response's head is there: what is storable is read once, by a pump (`pump`),
 //! into a bounded window from which every reader takes it at its own pace, on whatever worker it runs. What is not
 //! storable sends the followers off on their own, and its key is remembered so that nobody waits for it again.
-//! What always holds: the window is never larger than its bound and one piece; bytes leave it only when every reader
-//! took them or the store can give them; every reader learns whether the body ended or broke off.
+//! What always holds: bytes leave the window only when every reader took them or the store can give them; it grows
+//! beyond its bound only by what is gathered for the store anyway, at most one span; every reader learns whether the
+//! body ended or broke off.
 
 use crate::memory::Held;
 use crate::respond::Refusal;
@@ -14,7 +15,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use store::{Key, Spans};
+use store::{Key, Spans, Writer};
 
 /// The fills in progress, of all workers.
 pub struct Fills {
@@ -63,8 +64,12 @@ struct State {
     /// What of the body the store can give back: everything before `readable`.
     spans: Option<Spans>,
     readable: u64,
+    /// The body is being kept: what the window holds is in memory anyway, until the store can give it.
+    kept: bool,
     /// The object was invalidated meanwhile.
     disowned: bool,
+    /// A write that the store broke off: what it wrote stays readable as long as somebody may read it.
+    broken_off: Option<Writer>,
 }
 
 #[derive(Default)]
@@ -257,6 +262,16 @@ impl Lead {
         state.readable = readable;
     }
 
+    /// Whether the body is being kept, so that the window may let go only of what the store can give.
+    pub fn keeping(&self, kept: bool) {
+        self.fill.lock().kept = kept;
+    }
+
+    /// Keeps what a refused write has written for the readers that fell behind.
+    pub fn keep_written(&self, writer: Writer) {
+        self.fill.lock().broken_off = Some(writer);
+    }
+
     /// Waits until the window has room again, or nobody reads any more.
     pub async fn room(&self) -> Room {
         poll_fn(|cx| self.poll_room(cx)).await
@@ -268,7 +283,7 @@ impl Lead {
         if state.readers.is_empty() {
             return Poll::Ready(Room::NobodyReads);
         }
-        if state.filled() < self.fill.window {
+        if state.kept || state.filled() < self.fill.window {
             return Poll::Ready(Room::Yes);
         }
         state.pump = Some(cx.waker().clone());
@@ -324,15 +339,16 @@ impl State {
         usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
     }
 
-    /// When full, lets go of pieces that every reader took or that the store can give. Until then they stay, for
-    /// readers that are yet to come.
+    /// When full, lets go of pieces that the store can give, or, when nothing is kept, that every reader took. Until
+    /// then they stay, for readers that are yet to come.
     fn make_room(&mut self, max: usize) {
         let slowest = self.readers.values().map(|slot| slot.at).min().unwrap_or(self.end);
+        let spared = if self.kept { self.readable } else { slowest.max(self.readable) };
         while self.filled() >= max
             && let Some(first) = self.window.front()
         {
             let end = self.start + first.len() as u64;
-            if end > slowest.max(self.readable) {
+            if end > spared {
                 break;
             }
             self.start = end;

@@ -4,6 +4,7 @@
 
 use crate::guard::Names;
 use crate::headers::{CACHE_STATUS, add_via};
+use bytes::Bytes;
 use cache::{Head, Stored, Vary};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
@@ -61,9 +62,9 @@ impl Held {
     }
 
     /// What the store returned; `None` if this version cannot read it.
-    pub fn decode(key: Key, object: store::Object, names: &Names) -> Option<Held> {
+    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
         match (Stored::decode(&object.meta)?, object.body) {
-            (Stored::Response(head), body) => Some(Held::response(key, head, body, names)),
+            (Stored::Response(head), body) => Some(Held::response(key, head, memory.own(body), names)),
             (Stored::Varies(vary), Body::Whole(nonce)) => {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(Held::varies(key, Variants { vary, nonce }))
@@ -133,6 +134,16 @@ impl Memory {
     pub fn get(&self, key: &Key) -> Option<Arc<Held>> {
         let held = self.cache.as_ref()?.get(&key.hash())?;
         (held.key == *key).then_some(held)
+    }
+
+    /// A copy of a body that is to stay, if it may: what a read brought is part of a larger buffer that must not.
+    pub fn own(&self, body: Body) -> Body {
+        match body {
+            Body::Whole(bytes) if bytes.len() as u64 <= self.object_max => {
+                Body::Whole(Bytes::copy_from_slice(&bytes))
+            }
+            body => body,
+        }
     }
 
     /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.
