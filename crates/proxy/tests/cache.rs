@@ -464,3 +464,72 @@ async fn the_client_s_own_conditions_reach_the_origin_on_a_miss() {
     let miss = client.get(origin.request("/", "")).await;
     assert_eq!((miss.status(), cache_status(&miss)), (200, "cosm; fwd=uri-miss; stored"));
 }
+
+#[tokio::test]
+async fn simultaneous_requests_for_different_variants_do_not_mix() {
+    let gate = Arc::new(Semaphore::new(0));
+    let wait = gate.clone();
+    let origin = Origin::with(move |mut client, seen| {
+        let wait = wait.clone();
+        async move {
+            while let Some(head) = client.head().await {
+                let language = field(&head, "accept-language").unwrap().to_owned();
+                seen.lock().unwrap().push(head);
+                wait.acquire().await.unwrap().forget();
+                client.send(ok("Cache-Control: max-age=60\r\nVary: Accept-Language\r\n", &language)).await;
+            }
+        }
+    })
+    .await;
+    let proxy = Proxy::with(|settings| settings.workers = 2);
+    let mut clients = Vec::new();
+    for n in 0..8 {
+        let language = if n % 2 == 0 { "de" } else { "fr" };
+        let mut client = proxy.client().await;
+        client.send(origin.request("/", &format!("Accept-Language: {language}\r\n"))).await;
+        clients.push((client, language));
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(origin.requests().len(), 1);
+    gate.add_permits(20);
+    for (client, language) in &mut clients {
+        assert_eq!(client.message().await.text(), *language);
+    }
+    assert_eq!(origin.requests().len(), 2, "one fetch for each variant");
+}
+
+#[tokio::test]
+async fn simultaneous_validations_share_one_304() {
+    let gate = Arc::new(Semaphore::new(0));
+    let wait = gate.clone();
+    let origin = Origin::with(move |mut client, seen| {
+        let wait = wait.clone();
+        async move {
+            while let Some(head) = client.head().await {
+                let validates = field(&head, "if-none-match").is_some();
+                seen.lock().unwrap().push(head);
+                if validates {
+                    wait.acquire().await.unwrap().forget();
+                    client.send("HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\n\r\n").await;
+                } else {
+                    client.send(ok("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")).await;
+                }
+            }
+        }
+    })
+    .await;
+    let proxy = Proxy::forward();
+    proxy.client().await.get(origin.request("/", "")).await;
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        let mut client = proxy.client().await;
+        client.send(origin.request("/", "")).await;
+        clients.push(client);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    gate.add_permits(20);
+    for client in &mut clients {
+        assert_eq!(client.message().await.text(), "hello");
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
