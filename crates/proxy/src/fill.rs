@@ -149,7 +149,7 @@ impl Fills {
     pub fn join(self: &Arc<Fills>, key: &Key) -> Joined {
         let mut table = lock(&self.table);
         if let Some(fill) = table.get(&key.hash()) {
-            let seat = if fill.key == *key { Seat::take(fill) } else { None };
+            let seat = if fill.is_for(key) { Seat::take(fill) } else { None };
             return seat.map_or(Joined::Alone, Joined::Follower);
         }
         if lock(&self.alone).knows(key.hash()) {
@@ -177,10 +177,17 @@ impl Fills {
         });
     }
 
+    /// The object will lie under another key than was asked for: it is found under both.
+    fn list_also(&self, key: &Key, fill: &Arc<Fill>) {
+        lock(&self.table).entry(key.hash()).or_insert_with(|| fill.clone());
+    }
+
     fn leave(&self, fill: &Arc<Fill>) {
         let mut table = lock(&self.table);
-        if table.get(&fill.key.hash()).is_some_and(|found| Arc::ptr_eq(found, fill)) {
-            table.remove(&fill.key.hash());
+        for key in [Some(&fill.key), fill.head.get().map(|opened| &opened.key)].into_iter().flatten() {
+            if table.get(&key.hash()).is_some_and(|found| Arc::ptr_eq(found, fill)) {
+                table.remove(&key.hash());
+            }
         }
     }
 }
@@ -212,7 +219,10 @@ impl Alone {
 impl Lead {
     /// The response is storable: followers read along. Returns the leader's own seat.
     pub fn open(&self, opened: Opened) -> Seat {
-        let _ = self.fill.head.set(Arc::new(opened));
+        let opened = self.fill.head.get_or_init(|| Arc::new(opened));
+        if let Some(table) = &self.table {
+            table.list_also(&opened.key, &self.fill);
+        }
         let seat = self.fill.seat();
         self.decide(Outcome::Open);
         seat
@@ -323,6 +333,10 @@ impl Fill {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    fn is_for(&self, key: &Key) -> bool {
+        self.key == *key || self.head.get().is_some_and(|opened| opened.key == *key)
     }
 
     fn seat(self: &Arc<Fill>) -> Seat {
