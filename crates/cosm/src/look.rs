@@ -7,7 +7,8 @@ use std::path::Path;
 /// Named figures, printed as a table or as one JSON object.
 fn print(figures: &[(&str, String)], json: bool) {
     if json {
-        let fields: Vec<String> = figures.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        let fields: Vec<String> =
+            figures.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
         println!("{{{}}}", fields.join(", "));
     } else {
         for (name, value) in figures {
@@ -57,6 +58,9 @@ pub fn check(path: &Path, json: bool) -> Result<(), String> {
     print(&figures, json);
     match checked.damaged + checked.unreadable_segments {
         0 => Ok(()),
-        n => Err(format!("cache {}: {n} records or segments are damaged; they are served as misses", path.display())),
+        n => Err(format!(
+            "cache {}: {n} records or segments are damaged; they are served as misses",
+            path.display()
+        )),
     }
 }

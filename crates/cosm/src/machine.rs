@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of memory we may use: the machine's, or less where a control group says so.
 pub fn memory() -> u64 {
-    let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_total(&text)).unwrap_or(1 << 30);
+    let total =
+        fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_total(&text)).unwrap_or(1 << 30);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    limits(&groups).filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).fold(total, u64::min)
+    limits(&groups)
+        .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
+        .fold(total, u64::min)
 }
 
 /// Cores that this process may run on.

@@ -75,7 +75,9 @@ fn command() -> Command {
         )
         .subcommand(
             Command::new("check")
-                .about("Verify every checksum of a cache; never writes; exit status 1 when records are damaged")
+                .about(
+                    "Verify every checksum of a cache; never writes; exit status 1 when records are damaged",
+                )
                 .args([cache, json]),
         )
 }

@@ -11,7 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let config = configure(args)?;
     raise_descriptor_limit();
-    let store = config.store.as_ref().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
+    let store =
+        config.store.as_ref().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
         Some(store) => eprintln!("cosm: {}", store.opened()),
         None => eprintln!("cosm: no cache on disk, only in memory"),
@@ -42,7 +43,8 @@ fn on_signal(stop: impl Fn()) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
             return;
         };
         either(&mut term, &mut int).await;

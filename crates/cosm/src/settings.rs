@@ -42,19 +42,44 @@ const BOUNDS: &str = "Bounds";
 const TIMEOUTS: &str = "Timeouts";
 
 pub const TABLE: &[Setting] = &[
-    setting!(SERVICE, "listen", "ADDRESS,…", "127.0.0.1:3128", "Where clients connect; port 0 takes a free one", |c, v| {
-        c.proxy.listen = list(v)?;
-        if c.proxy.listen.is_empty() { Err("an address is needed, like 127.0.0.1:3128".into()) } else { Ok(()) }
-    }),
-    setting!(SERVICE, "origin", "URL", "", "Serve this origin as a reverse proxy, like http://127.0.0.1:8080 \
-        [default: none, a forward proxy]", |c, v| {
-        c.proxy.origin = if v.is_empty() { None } else { Some(v.parse()?) };
-        Ok(())
-    }),
-    setting!(SERVICE, "workers", "N", "auto", "Threads that serve, each with its own listener; auto: one per core", |c, v| {
-        c.proxy.workers = if v == "auto" { machine::cores() } else { count(v, 1, 1024)? as usize };
-        Ok(())
-    }),
+    setting!(
+        SERVICE,
+        "listen",
+        "ADDRESS,…",
+        "127.0.0.1:3128",
+        "Where clients connect; port 0 takes a free one",
+        |c, v| {
+            c.proxy.listen = list(v)?;
+            if c.proxy.listen.is_empty() {
+                Err("an address is needed, like 127.0.0.1:3128".into())
+            } else {
+                Ok(())
+            }
+        }
+    ),
+    setting!(
+        SERVICE,
+        "origin",
+        "URL",
+        "",
+        "Serve this origin as a reverse proxy, like http://127.0.0.1:8080 \
+        [default: none, a forward proxy]",
+        |c, v| {
+            c.proxy.origin = if v.is_empty() { None } else { Some(v.parse()?) };
+            Ok(())
+        }
+    ),
+    setting!(
+        SERVICE,
+        "workers",
+        "N",
+        "auto",
+        "Threads that serve, each with its own listener; auto: one per core",
+        |c, v| {
+            c.proxy.workers = if v == "auto" { machine::cores() } else { count(v, 1, 1024)? as usize };
+            Ok(())
+        }
+    ),
     setting!(SERVICE, "pseudonym", "NAME", "cosm", "The name in Via and Cache-Status", |c, v| {
         let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         if v.is_empty() || !v.bytes().all(token) {
@@ -63,74 +88,151 @@ pub const TABLE: &[Setting] = &[
         c.proxy.pseudonym = v.into();
         Ok(())
     }),
-    setting!(CACHE, "cache", "PATH", "cache.cosm", "The cache: a file (made when absent, all its space reserved) or a \
-        block device; `off` caches in memory only", |c, v| {
-        let path = PathBuf::from(v);
-        c.store = match (v, c.store.take()) {
-            ("off", _) => None,
-            (_, Some(store)) => Some(Store { path, ..store }),
-            (_, None) => Some(Store::at(path)),
-        };
-        Ok(())
-    }),
-    setting!(CACHE, "cache-size", "SIZE", "", "Bytes of the cache, which it never passes [default: what an existing \
-        cache has; 1GiB for a new one]", |c, v| {
-        let size = if v.is_empty() { None } else { Some(size_within(v, 2 * MIB, u64::MAX)?) };
-        store(c, |s| s.size = size)
-    }),
-    setting!(CACHE, "memory", "SIZE", "auto", "Bytes of the memory tier above the disk; auto: a quarter of what the \
-        machine or its container allows", |c, v| {
-        c.proxy.bounds.memory_bytes = if v == "auto" { machine::memory() / 4 } else { values::size(v)? };
-        Ok(())
-    }),
-    setting!(CACHE, "memory-object-max", "SIZE", "1MiB", "Larger bodies stay out of the memory tier", |c, v| {
-        c.proxy.bounds.memory_object_bytes = values::size(v)?;
-        Ok(())
-    }),
-    setting!(CACHE, "object-size-max", "SIZE", "auto", "Larger bodies are not cached (the threshold of LRU-TH); auto: \
-        a sixteenth of the cache", |c, v| {
-        let most = if v == "auto" { None } else { Some(values::size(v)?) };
-        c.proxy.bounds.object_bytes = most.unwrap_or(u64::MAX);
-        store(c, |s| s.object_max = most)
-    }),
-    setting!(CACHE, "packet", "SIZE", "1MiB", "Bytes written at once, a power of two; an existing cache keeps its own", |c, v| {
-        let packet = size_within(v, 64 << 10, 16 * MIB)?;
-        if !packet.is_power_of_two() {
-            return Err(format!("{} is not a power of two", say_size(packet)));
+    setting!(
+        CACHE,
+        "cache",
+        "PATH",
+        "cache.cosm",
+        "The cache: a file (made when absent, all its space reserved) or a \
+        block device; `off` caches in memory only",
+        |c, v| {
+            let path = PathBuf::from(v);
+            c.store = match (v, c.store.take()) {
+                ("off", _) => None,
+                (_, Some(store)) => Some(Store { path, ..store }),
+                (_, None) => Some(Store::at(path)),
+            };
+            Ok(())
         }
-        store(c, |s| s.packet = packet as u32)
-    }),
-    setting!(CACHE, "cmax", "N", "3", "Objects referenced fewer times go when the sweep meets them", |c, v| {
-        let cmax = count(v, 1, 255)? as u8;
-        store(c, |s| s.cmax = cmax)
-    }),
-    setting!(CACHE, "amax", "N", "100", "Reference counts are halved when their average passes this", |c, v| {
-        let amax = count(v, 1, 255)? as u8;
-        store(c, |s| s.amax = amax)
-    }),
-    setting!(CACHE, "flush-interval", "TIME", "1s", "A packet that is not full is written after this long: what a \
-        crash may cost", |c, v| {
-        let interval = duration(v)?;
-        store(c, |s| s.flush_interval = interval)
-    }),
-    setting!(CACHE, "io", "WAY", "auto", "How the disk is read: uring, threads, or auto (io_uring when the kernel allows it)", |c, v| {
-        let io = match v {
-            "auto" => IoChoice::Auto,
-            "uring" => IoChoice::Uring,
-            "threads" => IoChoice::Threads,
-            _ => return Err(format!("`{v}` is not one of auto, uring, threads")),
-        };
-        store(c, |s| s.io = io)
-    }),
-    setting!(ACCESS, "allow", "NETWORK,…", "private", "Networks whose clients are served, like 10.0.0.0/8; private: \
-        loopback, private and link-local ones; all: everybody", |c, v| {
-        c.proxy.clients = match v {
-            "private" => proxy::Network::private(),
-            "all" => list("0.0.0.0/0,::/0")?,
-            _ => list(v)?,
-        };
-        Ok(())
-    }),
+    ),
+    setting!(
+        CACHE,
+        "cache-size",
+        "SIZE",
+        "",
+        "Bytes of the cache, which it never passes [default: what an existing \
+        cache has; 1GiB for a new one]",
+        |c, v| {
+            let size = if v.is_empty() { None } else { Some(size_within(v, 2 * MIB, u64::MAX)?) };
+            store(c, |s| s.size = size)
+        }
+    ),
+    setting!(
+        CACHE,
+        "memory",
+        "SIZE",
+        "auto",
+        "Bytes of the memory tier above the disk; auto: a quarter of what the \
+        machine or its container allows",
+        |c, v| {
+            c.proxy.bounds.memory_bytes = if v == "auto" { machine::memory() / 4 } else { values::size(v)? };
+            Ok(())
+        }
+    ),
+    setting!(
+        CACHE,
+        "memory-object-max",
+        "SIZE",
+        "1MiB",
+        "Larger bodies stay out of the memory tier",
+        |c, v| {
+            c.proxy.bounds.memory_object_bytes = values::size(v)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        CACHE,
+        "object-size-max",
+        "SIZE",
+        "auto",
+        "Larger bodies are not cached (the threshold of LRU-TH); auto: \
+        a sixteenth of the cache",
+        |c, v| {
+            let most = if v == "auto" { None } else { Some(values::size(v)?) };
+            c.proxy.bounds.object_bytes = most.unwrap_or(u64::MAX);
+            store(c, |s| s.object_max = most)
+        }
+    ),
+    setting!(
+        CACHE,
+        "packet",
+        "SIZE",
+        "1MiB",
+        "Bytes written at once, a power of two; an existing cache keeps its own",
+        |c, v| {
+            let packet = size_within(v, 64 << 10, 16 * MIB)?;
+            if !packet.is_power_of_two() {
+                return Err(format!("{} is not a power of two", say_size(packet)));
+            }
+            store(c, |s| s.packet = packet as u32)
+        }
+    ),
+    setting!(
+        CACHE,
+        "cmax",
+        "N",
+        "3",
+        "Objects referenced fewer times go when the sweep meets them",
+        |c, v| {
+            let cmax = count(v, 1, 255)? as u8;
+            store(c, |s| s.cmax = cmax)
+        }
+    ),
+    setting!(
+        CACHE,
+        "amax",
+        "N",
+        "100",
+        "Reference counts are halved when their average passes this",
+        |c, v| {
+            let amax = count(v, 1, 255)? as u8;
+            store(c, |s| s.amax = amax)
+        }
+    ),
+    setting!(
+        CACHE,
+        "flush-interval",
+        "TIME",
+        "1s",
+        "A packet that is not full is written after this long: what a \
+        crash may cost",
+        |c, v| {
+            let interval = duration(v)?;
+            store(c, |s| s.flush_interval = interval)
+        }
+    ),
+    setting!(
+        CACHE,
+        "io",
+        "WAY",
+        "auto",
+        "How the disk is read: uring, threads, or auto (io_uring when the kernel allows it)",
+        |c, v| {
+            let io = match v {
+                "auto" => IoChoice::Auto,
+                "uring" => IoChoice::Uring,
+                "threads" => IoChoice::Threads,
+                _ => return Err(format!("`{v}` is not one of auto, uring, threads")),
+            };
+            store(c, |s| s.io = io)
+        }
+    ),
+    setting!(
+        ACCESS,
+        "allow",
+        "NETWORK,…",
+        "private",
+        "Networks whose clients are served, like 10.0.0.0/8; private: \
+        loopback, private and link-local ones; all: everybody",
+        |c, v| {
+            c.proxy.clients = match v {
+                "private" => proxy::Network::private(),
+                "all" => list("0.0.0.0/0,::/0")?,
+                _ => list(v)?,
+            };
+            Ok(())
+        }
+    ),
     setting!(ACCESS, "connect-ports", "PORT,…", "443", "Ports that CONNECT may reach", |c, v| {
         c.proxy.connect_ports = list(v)?;
         Ok(())
@@ -139,58 +241,124 @@ pub const TABLE: &[Setting] = &[
         c.proxy.bounds.head_bytes = size_within(v, 8 << 10, 16 * MIB)? as usize;
         Ok(())
     }),
-    setting!(BOUNDS, "head-fields-max", "N", "100", "Fields of a message's head; more are refused", |c, v| {
-        c.proxy.bounds.head_fields = count(v, 16, 10_000)? as usize;
-        Ok(())
-    }),
+    setting!(
+        BOUNDS,
+        "head-fields-max",
+        "N",
+        "100",
+        "Fields of a message's head; more are refused",
+        |c, v| {
+            c.proxy.bounds.head_fields = count(v, 16, 10_000)? as usize;
+            Ok(())
+        }
+    ),
     setting!(BOUNDS, "connections-max", "N", "20000", "Client connections; more wait", |c, v| {
         c.proxy.bounds.connections = count(v, 1, 10_000_000)? as usize;
         Ok(())
     }),
-    setting!(BOUNDS, "origin-idle-max", "N", "32", "Idle connections kept for one origin by one worker", |c, v| {
-        c.proxy.bounds.idle_per_origin = count(v, 0, 100_000)? as usize;
-        Ok(())
-    }),
-    setting!(BOUNDS, "window", "SIZE", "1MiB", "Bytes of a body in transit that are kept in memory for its readers", |c, v| {
-        c.proxy.bounds.window_bytes = size_within(v, 64 << 10, GIB)? as usize;
-        Ok(())
-    }),
-    setting!(BOUNDS, "finish-max", "SIZE", "1MiB", "A body is fetched to its end for the cache when its last client \
-        left and no more than this is missing", |c, v| {
-        c.proxy.bounds.finish_bytes = values::size(v)?;
-        Ok(())
-    }),
-    setting!(TIMEOUTS, "client-header-timeout", "TIME", "30s", "From the first byte of a request's head to its last", |c, v| {
-        time(v, &mut c.proxy.timeouts.client_header)
-    }),
-    setting!(TIMEOUTS, "client-idle-timeout", "TIME", "60s", "A client connection without a request", |c, v| {
-        time(v, &mut c.proxy.timeouts.client_idle)
-    }),
-    setting!(TIMEOUTS, "client-stall-timeout", "TIME", "60s", "A client that takes or sends nothing", |c, v| {
-        time(v, &mut c.proxy.timeouts.client_stall)
-    }),
-    setting!(TIMEOUTS, "dns-timeout", "TIME", "10s", "Looking up a name", |c, v| time(v, &mut c.proxy.timeouts.dns)),
+    setting!(
+        BOUNDS,
+        "origin-idle-max",
+        "N",
+        "32",
+        "Idle connections kept for one origin by one worker",
+        |c, v| {
+            c.proxy.bounds.idle_per_origin = count(v, 0, 100_000)? as usize;
+            Ok(())
+        }
+    ),
+    setting!(
+        BOUNDS,
+        "window",
+        "SIZE",
+        "1MiB",
+        "Bytes of a body in transit that are kept in memory for its readers",
+        |c, v| {
+            c.proxy.bounds.window_bytes = size_within(v, 64 << 10, GIB)? as usize;
+            Ok(())
+        }
+    ),
+    setting!(
+        BOUNDS,
+        "finish-max",
+        "SIZE",
+        "1MiB",
+        "A body is fetched to its end for the cache when its last client \
+        left and no more than this is missing",
+        |c, v| {
+            c.proxy.bounds.finish_bytes = values::size(v)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        TIMEOUTS,
+        "client-header-timeout",
+        "TIME",
+        "30s",
+        "From the first byte of a request's head to its last",
+        |c, v| { time(v, &mut c.proxy.timeouts.client_header) }
+    ),
+    setting!(
+        TIMEOUTS,
+        "client-idle-timeout",
+        "TIME",
+        "60s",
+        "A client connection without a request",
+        |c, v| { time(v, &mut c.proxy.timeouts.client_idle) }
+    ),
+    setting!(
+        TIMEOUTS,
+        "client-stall-timeout",
+        "TIME",
+        "60s",
+        "A client that takes or sends nothing",
+        |c, v| { time(v, &mut c.proxy.timeouts.client_stall) }
+    ),
+    setting!(TIMEOUTS, "dns-timeout", "TIME", "10s", "Looking up a name", |c, v| time(
+        v,
+        &mut c.proxy.timeouts.dns
+    )),
     setting!(TIMEOUTS, "connect-timeout", "TIME", "10s", "Connecting to one address of an origin", |c, v| {
         time(v, &mut c.proxy.timeouts.origin_connect)
     }),
-    setting!(TIMEOUTS, "origin-timeout", "TIME", "60s", "From the end of a request to the head of the origin's response", |c, v| {
-        time(v, &mut c.proxy.timeouts.origin_first_byte)
-    }),
-    setting!(TIMEOUTS, "origin-stall-timeout", "TIME", "60s", "An origin that takes or sends nothing", |c, v| {
-        time(v, &mut c.proxy.timeouts.origin_stall)
-    }),
+    setting!(
+        TIMEOUTS,
+        "origin-timeout",
+        "TIME",
+        "60s",
+        "From the end of a request to the head of the origin's response",
+        |c, v| { time(v, &mut c.proxy.timeouts.origin_first_byte) }
+    ),
+    setting!(
+        TIMEOUTS,
+        "origin-stall-timeout",
+        "TIME",
+        "60s",
+        "An origin that takes or sends nothing",
+        |c, v| { time(v, &mut c.proxy.timeouts.origin_stall) }
+    ),
     setting!(TIMEOUTS, "origin-idle-timeout", "TIME", "30s", "An unused connection to an origin", |c, v| {
         time(v, &mut c.proxy.timeouts.origin_idle)
     }),
-    setting!(TIMEOUTS, "expect-timeout", "TIME", "1s", "An origin that is silent on Expect: 100-continue", |c, v| {
-        time(v, &mut c.proxy.timeouts.expect)
-    }),
+    setting!(
+        TIMEOUTS,
+        "expect-timeout",
+        "TIME",
+        "1s",
+        "An origin that is silent on Expect: 100-continue",
+        |c, v| { time(v, &mut c.proxy.timeouts.expect) }
+    ),
     setting!(TIMEOUTS, "tunnel-idle-timeout", "TIME", "10min", "A tunnel in which nothing moves", |c, v| {
         time(v, &mut c.proxy.timeouts.tunnel_idle)
     }),
-    setting!(TIMEOUTS, "drain-timeout", "TIME", "30s", "From SIGTERM to the end of running requests", |c, v| {
-        time(v, &mut c.proxy.timeouts.drain)
-    }),
+    setting!(
+        TIMEOUTS,
+        "drain-timeout",
+        "TIME",
+        "30s",
+        "From SIGTERM to the end of running requests",
+        |c, v| { time(v, &mut c.proxy.timeouts.drain) }
+    ),
 ];
 
 impl Config {
@@ -226,7 +394,8 @@ pub fn parse_file(text: &str) -> Result<Vec<(&'static str, String, usize)>, Stri
         }
         let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let known = TABLE.iter().find(|s| s.name == name).map(|s| s.name);
-        let name = known.ok_or_else(|| format!("line {number}: no setting is called `{name}`; see cosm serve --help"))?;
+        let name = known
+            .ok_or_else(|| format!("line {number}: no setting is called `{name}`; see cosm serve --help"))?;
         if settings.iter().any(|(n, ..)| *n == name) {
             return Err(format!("line {number}: `{name}` is set twice"));
         }
@@ -258,7 +427,8 @@ mod tests {
     #[test]
     fn every_setting_says_what_is_wrong_and_where() {
         for setting in TABLE.iter().filter(|s| !matches!(s.name, "cache" | "pseudonym")) {
-            let error = with(setting.name, "no such thing").err().unwrap_or_else(|| panic!("{}", setting.name));
+            let error =
+                with(setting.name, "no such thing").err().unwrap_or_else(|| panic!("{}", setting.name));
             assert!(error.starts_with(&format!("--{}: {}: ", setting.name, setting.name)), "{error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }

@@ -33,6 +33,8 @@ const PATIENCE: usize = 4;
 const WORTH: usize = 16;
 /// Removals that wait for a segment.
 const REMOVALS: usize = 1 << 16;
+/// Pages of a checkpoint written in one step: puts wait no longer than their copying takes.
+const STEP: usize = 2;
 /// Failed writes in a row after which the store takes no more.
 const BROKEN: u32 = 16;
 
@@ -591,7 +593,8 @@ impl Engine {
         }
         let index = self.state.index.clone();
         let layout = self.state.layout;
-        while let Some(pending) = self.checkpointer.take_record(&index, &layout) {
+        for _ in 0..STEP {
+            let Some(pending) = self.checkpointer.take_record(&index, &layout) else { break };
             let placed =
                 pending.record(&layout).map(|r| (self.append(pending.key.index_hash(), &r, now), r.size()));
             match placed {
