@@ -1,11 +1,14 @@
 //! Chores of this repository that need more than one shell line.
 
+mod bench;
 mod deps;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies";
+const USAGE: &str = "\
+usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies
+       cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
+                                         build in release and measure; --help after it tells more";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -13,6 +16,7 @@ fn main() -> ExitCode {
     let result = match args[..] {
         ["deps"] => deps::run(false),
         ["deps", "--advisories"] => deps::run(true),
+        ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
