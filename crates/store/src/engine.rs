@@ -85,6 +85,9 @@ pub struct Engine {
     /// Segments passed in a row that gave no room.
     barren: u64,
     failures: u32,
+    /// A write failed since the last checkpoint began: tables on the medium may list what is long gone, which only a
+    /// checkpoint outdates.
+    mend: bool,
     counters: Counters,
 }
 
@@ -168,6 +171,7 @@ impl Engine {
             removals: VecDeque::new(),
             barren: 0,
             failures: 0,
+            mend: false,
             counters: Counters::default(),
         }
     }
@@ -229,9 +233,13 @@ impl Engine {
 
     /// What time brings: flushes and the steps of a checkpoint. Call when `next_io` has nothing and time has passed.
     pub fn tick(&mut self, now: Millis) {
+        self.settle_removals(now);
         let due = self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval);
         if due || self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
             self.flush();
+        }
+        if self.mend && !self.is_broken() {
+            self.checkpoint();
         }
         self.step_checkpoint(now);
     }
@@ -249,15 +257,19 @@ impl Engine {
             replay_from: number,
             virgin: self.state.virgin,
         };
-        self.checkpointer.begin(replay, self.counters.put_bytes);
+        if self.checkpointer.begin(replay, self.counters.put_bytes) {
+            self.mend = false;
+        }
     }
 
     /// True when nothing is in memory only, nothing is in flight and no checkpoint is under way.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty()
             && self.batches.is_empty()
+            && self.removals.is_empty()
             && !self.open.as_ref().is_some_and(|o| o.is_dirty())
             && !self.checkpointer.is_active()
+            && !self.mend
     }
 
     pub fn is_broken(&self) -> bool {
@@ -308,6 +320,7 @@ impl Engine {
                 self.contents_done(number, length, result.ok().flatten())
             }
             Some(Running::Checkpoint) => {
+                self.mend |= result.is_err();
                 if self.checkpointer.io_done(result.is_ok()) {
                     self.counters.checkpoints += 1;
                 }
@@ -572,6 +585,7 @@ impl Engine {
         let batch = self.batches.remove(at);
         if batch.failed {
             self.failures += 1;
+            self.mend = true;
             self.counters.write_errors += 1;
             // What the failed packet said is said again: else an older record of the key came back after a restart.
             for entry in &batch.fresh {
