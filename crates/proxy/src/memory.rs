@@ -4,6 +4,7 @@
 
 use crate::guard::Names;
 use crate::headers::{CACHE_STATUS, add_via};
+use bytes::Bytes;
 use cache::{Head, Stored, Vary};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
@@ -24,6 +25,10 @@ pub struct Held {
 /// Uses of what was just read from the disk: the read was already counted as the first.
 const COUNTED: u32 = u32::MAX;
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are responses, and a hit shall not follow one more pointer"
+)]
 pub enum Entry {
     Response(Resident),
     /// The key's responses vary: look under the key of the request's variant.
@@ -60,10 +65,10 @@ impl Held {
     }
 
     /// What the store returned (and counted a reference of); `None` if this version cannot read it.
-    pub fn decode(key: Key, object: store::Object, names: &Names) -> Option<Held> {
+    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
         match (Stored::decode(&object.meta)?, object.body) {
             (Stored::Response(head), body) => {
-                let held = Held::response(key, head, body, names);
+                let held = Held::response(key, head, memory.own(body), names);
                 held.uses.store(COUNTED, Ordering::Relaxed);
                 Some(held)
             }
@@ -137,6 +142,16 @@ impl Memory {
     pub fn get(&self, key: &Key) -> Option<Arc<Held>> {
         let held = self.cache.as_ref()?.get(&key.hash())?;
         (held.key == *key).then_some(held)
+    }
+
+    /// A copy of a body that is to stay, if it may: what a read brought is part of a larger buffer that must not.
+    pub fn own(&self, body: Body) -> Body {
+        match body {
+            Body::Whole(bytes) if bytes.len() as u64 <= self.object_max => {
+                Body::Whole(Bytes::copy_from_slice(&bytes))
+            }
+            body => body,
+        }
     }
 
     /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.

@@ -74,8 +74,10 @@ impl Checkpointer {
         self.run.is_none() && put_bytes - self.begun_at >= LEAST.max(SPACING * index_bytes)
     }
 
-    pub fn begin(&mut self, replay: Checkpoint, put_bytes: u64) {
-        if self.run.is_none() {
+    /// False while another one is under way.
+    pub fn begin(&mut self, replay: Checkpoint, put_bytes: u64) -> bool {
+        let free = self.run.is_none();
+        if free {
             self.begun_at = put_bytes;
             self.run = Some(Run {
                 replay,
@@ -88,6 +90,7 @@ impl Checkpointer {
                 last_seq: 0,
             });
         }
+        free
     }
 
     pub fn is_active(&self) -> bool {

@@ -36,6 +36,8 @@ const PATIENCE: usize = 16;
 const WORTH: usize = 16;
 /// Removals that wait for a segment.
 const REMOVALS: usize = 1 << 16;
+/// Pages of a checkpoint written in one step: puts wait no longer than their copying takes.
+const STEP: usize = 2;
 /// Failed writes in a row after which the store takes no more.
 const BROKEN: u32 = 16;
 
@@ -86,6 +88,9 @@ pub struct Engine {
     /// Segments passed in a row that gave no room.
     barren: u64,
     failures: u32,
+    /// A write failed since the last checkpoint began: tables on the medium may list what is long gone, which only a
+    /// checkpoint outdates.
+    mend: bool,
     counters: Counters,
 }
 
@@ -169,6 +174,7 @@ impl Engine {
             removals: VecDeque::new(),
             barren: 0,
             failures: 0,
+            mend: false,
             counters: Counters::default(),
         }
     }
@@ -230,9 +236,13 @@ impl Engine {
 
     /// What time brings: flushes and the steps of a checkpoint. Call when `next_io` has nothing and time has passed.
     pub fn tick(&mut self, now: Millis) {
+        self.settle_removals(now);
         let due = self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval);
         if due || self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
             self.flush();
+        }
+        if self.mend && !self.is_broken() {
+            self.checkpoint();
         }
         self.step_checkpoint(now);
     }
@@ -250,15 +260,19 @@ impl Engine {
             replay_from: number,
             virgin: self.state.virgin,
         };
-        self.checkpointer.begin(replay, self.counters.put_bytes);
+        if self.checkpointer.begin(replay, self.counters.put_bytes) {
+            self.mend = false;
+        }
     }
 
     /// True when nothing is in memory only, nothing is in flight and no checkpoint is under way.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty()
             && self.batches.is_empty()
+            && self.removals.is_empty()
             && !self.open.as_ref().is_some_and(|o| o.is_dirty())
             && !self.checkpointer.is_active()
+            && !self.mend
     }
 
     pub fn is_broken(&self) -> bool {
@@ -310,6 +324,7 @@ impl Engine {
                 self.contents_done(number, length, result.ok().flatten())
             }
             Some(Running::Checkpoint) => {
+                self.mend |= result.is_err();
                 if self.checkpointer.io_done(result.is_ok()) {
                     self.counters.checkpoints += 1;
                 }
@@ -368,8 +383,7 @@ impl Engine {
     /// Hands the open segment to be written; false when too much is in flight.
     fn seal(&mut self) -> bool {
         let in_flight = self.batches.iter().filter(|b| b.seal).count();
-        let flushing = self.open.as_ref().is_some_and(|o| self.batches.iter().any(|b| b.seq == o.seq));
-        if in_flight >= self.queue() || flushing {
+        if in_flight >= self.queue() {
             return false;
         }
         if let Some(mut open) = self.open.take() {
@@ -542,7 +556,13 @@ impl Engine {
     // Writing
 
     fn next_write(&mut self) -> Option<(Running, Op)> {
-        for batch in &mut self.batches {
+        for at in 0..self.batches.len() {
+            // What a flush of this segment is writing is not written to at the same time.
+            let seq = self.batches[at].seq;
+            if self.batches[..at].iter().any(|b| b.seq == seq) {
+                continue;
+            }
+            let batch = &mut self.batches[at];
             let range = match batch.writes.data.pop() {
                 Some(range) => range,
                 None if batch.running == 0 && !batch.table_sent => {
@@ -574,6 +594,7 @@ impl Engine {
         let batch = self.batches.remove(at);
         if batch.failed {
             self.failures += 1;
+            self.mend = true;
             self.counters.write_errors += 1;
             // What the failed packet said is said again: else an older record of the key came back after a restart.
             for entry in &batch.fresh {
@@ -600,7 +621,8 @@ impl Engine {
         }
         let index = self.state.index.clone();
         let layout = self.state.layout;
-        while let Some(pending) = self.checkpointer.take_record(&index, &layout) {
+        for _ in 0..STEP {
+            let Some(pending) = self.checkpointer.take_record(&index, &layout) else { break };
             let placed =
                 pending.record(&layout).map(|r| (self.append(pending.key.index_hash(), &r, now), r.size()));
             match placed {

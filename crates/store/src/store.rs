@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub stats: Counts,
     traffic: Arc<Traffic>,
     ids: Mutex<StdRng>,
+    /// How often the engine is told the time when nothing else happens.
+    tick: Duration,
     started: Instant,
 }
 
@@ -96,6 +98,7 @@ impl Store {
             stats: Counts::default(),
             traffic,
             ids: Mutex::new(StdRng::from_rng(&mut rand::rng())),
+            tick: (options.flush_interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),
             started: began,
         });
         shared.prepare();
@@ -326,7 +329,6 @@ impl Shared {
 
 /// One of the store's threads: takes what the engine wants done, does it, reports back.
 fn work(shared: &Shared) {
-    let tick = Duration::from_millis(50);
     let mut engine = shared.engine();
     loop {
         if let Some(Io { id, op }) = engine.next_io() {
@@ -339,7 +341,7 @@ fn work(shared: &Shared) {
         if shared.closing.load(Relaxed) {
             return;
         }
-        let waited = shared.wake.wait_timeout(engine, tick).unwrap_or_else(PoisonError::into_inner);
+        let waited = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner);
         engine = waited.0;
         engine.tick(shared.millis());
     }

@@ -14,7 +14,8 @@ const LAYOUT: Layout = Layout { segment: 16 << 10, segments: 20, identity: 0x012
 fn dump(title: &str, bytes: &[u8], to: &mut String) {
     writeln!(to, "# {title}").unwrap();
     for (n, line) in bytes.chunks(32).enumerate().filter(|(_, line)| line.iter().any(|&b| b != 0)) {
-        let hex: Vec<String> = line.chunks(4).map(|w| w.iter().map(|b| format!("{b:02x}")).collect()).collect();
+        let hex: Vec<String> =
+            line.chunks(4).map(|w| w.iter().map(|b| format!("{b:02x}")).collect()).collect();
         writeln!(to, "{:05x}  {}", n * 32, hex.join(" ")).unwrap();
     }
 }

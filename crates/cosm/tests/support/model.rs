@@ -217,7 +217,7 @@ fn gaps(segment: usize, mut taken: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let limit = table_start(segment, taken.len());
     let mut from = 0;
     let mut free = Vec::new();
-    for next in taken.into_iter().chain([limit..segment]) {
+    for next in taken.into_iter().chain(std::iter::once(limit..segment)) {
         let gap = usize::next_multiple_of(from, BLOCK)..next.start / BLOCK * BLOCK;
         if gap.len() >= LEAST_GAP {
             free.push(gap);

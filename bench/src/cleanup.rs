@@ -1,0 +1,58 @@
+//! What must be gone when a run ends, however it ends: started processes, and the folder of temporary files.
+//!
+//! Ends by return and by error go through `Drop`; Ctrl-C and SIGTERM come here; a killed bench takes its processes
+//! along by their parent-death signal.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tokio::signal::unix::{SignalKind, signal};
+
+static PROCESSES: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+pub fn remember(process: Pid) {
+    lock(&PROCESSES).push(process);
+}
+
+/// Before the process is waited for: its number may belong to another one afterwards.
+pub fn forget(process: Pid) {
+    lock(&PROCESSES).retain(|known| *known != process);
+}
+
+/// From now on a signal ends what is remembered, removes `folder` and exits.
+pub fn at_signals(folder: &Path) -> Result<(), String> {
+    *lock(&FOLDER) = Some(folder.to_path_buf());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(|e| format!("signals: {e}"))?;
+    let watched = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    };
+    let (Ok(mut interrupt), Ok(mut terminate)) = watched else { return Err("signals: not to be had".into()) };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        });
+        clean_and_exit();
+    });
+    Ok(())
+}
+
+fn clean_and_exit() -> ! {
+    // Held to the end, so that nothing is started meanwhile.
+    let processes = lock(&PROCESSES);
+    for process in processes.iter() {
+        let _ = kill_process(*process, Signal::KILL);
+    }
+    if let Some(folder) = lock(&FOLDER).take() {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    std::process::exit(130);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,199 @@
+//! One keep-alive connection of the load generator with at most one request under way.
+
+use super::Plan;
+use super::response::{self, Head};
+use crate::body::Object;
+use rustix::net::{RecvFlags, recv};
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Instant;
+
+/// Bytes thrown away in one call at most.
+pub const SCRATCH: usize = 256 << 10;
+/// Bodies up to this size are taken in one call together with their head.
+const ONE_CALL: u64 = 16 << 10;
+/// Of larger ones the head comes first, and then the kernel throws the body away without copying it.
+const HEAD_CALL: usize = 2 << 10;
+
+pub struct Connection {
+    stream: TcpStream,
+    /// Bytes of a request up to the object's number, and after it.
+    before: Vec<u8>,
+    after: Vec<u8>,
+    request: Vec<u8>,
+    object: Object,
+    asked: Instant,
+    check: bool,
+    /// The start of a head that came in pieces; mostly empty.
+    partial: Vec<u8>,
+    awaiting: Awaiting,
+}
+
+enum Awaiting {
+    Head,
+    Body { head: Head, received: u64, wrong: bool },
+}
+
+pub enum Event {
+    Waiting,
+    Answered(Answered),
+    /// By the server, before it answered.
+    Closed,
+}
+
+pub struct Answered {
+    pub number: u64,
+    pub asked: Instant,
+    pub status: u16,
+    pub hit: bool,
+    pub close: bool,
+    pub checked: bool,
+    pub wrong: bool,
+}
+
+impl Connection {
+    pub fn open(plan: &Plan) -> Result<Connection, String> {
+        let stream = TcpStream::connect(plan.server).map_err(|e| format!("connect {}: {e}", plan.server))?;
+        let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+        ready.map_err(|e| format!("{}: {e}", plan.server))?;
+        let host = plan.origin.unwrap_or(plan.server);
+        let form = plan.origin.map(|origin| format!("http://{origin}")).unwrap_or_default();
+        Ok(Connection {
+            stream,
+            before: format!("GET {form}/s/{}/", plan.size).into_bytes(),
+            after: format!(" HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes(),
+            request: Vec::with_capacity(256),
+            object: Object { size: plan.size, number: 0 },
+            asked: Instant::now(),
+            check: false,
+            partial: Vec::new(),
+            awaiting: Awaiting::Head,
+        })
+    }
+
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Of the object last asked for.
+    pub fn number(&self) -> u64 {
+        self.object.number
+    }
+
+    pub fn ask(&mut self, number: u64, check: bool) -> Result<(), String> {
+        self.object.number = number;
+        self.check = check;
+        self.awaiting = Awaiting::Head;
+        self.partial.clear();
+        self.request.clear();
+        self.request.extend_from_slice(&self.before);
+        let _ = write!(self.request, "{number}");
+        self.request.extend_from_slice(&self.after);
+        self.asked = Instant::now();
+        match self.stream.write(&self.request) {
+            Ok(sent) if sent == self.request.len() => Ok(()),
+            Ok(_) => Err("a request did not fit the socket's buffer".into()),
+            // The server closed meanwhile: reading tells, and the request is asked again.
+            Err(error) if is_closed(error.raw_os_error()) => Ok(()),
+            Err(error) => Err(format!("send: {error}")),
+        }
+    }
+
+    /// Takes what has come.
+    pub fn receive(&mut self, scratch: &mut [u8]) -> Result<Event, String> {
+        let (limit, flags) = self.how_to_receive(scratch.len());
+        let count = match recv(&self.stream, &mut scratch[..limit], flags) {
+            Ok((_, 0)) => return Ok(Event::Closed),
+            Ok((_, count)) => count,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Event::Waiting),
+            Err(error) if is_closed(Some(error.raw_os_error())) => return Ok(Event::Closed),
+            Err(error) => return Err(format!("receive: {error}")),
+        };
+        let bytes = if flags.contains(RecvFlags::TRUNC) { None } else { Some(&scratch[..count]) };
+        match &self.awaiting {
+            Awaiting::Head => self.take_head(&scratch[..count])?,
+            Awaiting::Body { .. } => self.take_body(count, bytes),
+        }
+        Ok(self.finished())
+    }
+
+    fn how_to_receive(&self, scratch: usize) -> (usize, RecvFlags) {
+        match &self.awaiting {
+            Awaiting::Head if self.check || self.object.size <= ONE_CALL => {
+                (scratch.min(2 * ONE_CALL as usize), RecvFlags::empty())
+            }
+            Awaiting::Head => (HEAD_CALL, RecvFlags::empty()),
+            Awaiting::Body { head, received, .. } => {
+                let left = (head.body - received).min(scratch as u64) as usize;
+                (left, if self.check { RecvFlags::empty() } else { RecvFlags::TRUNC })
+            }
+        }
+    }
+
+    fn take_head(&mut self, bytes: &[u8]) -> Result<(), String> {
+        // Nearly every head comes whole: it is parsed where it lies.
+        if self.partial.is_empty() {
+            return match self.parse(bytes)? {
+                Some(head) => self.begin_body(head, &bytes[head.bytes..]),
+                None => {
+                    self.partial.extend_from_slice(bytes);
+                    Ok(())
+                }
+            };
+        }
+        let mut whole = std::mem::take(&mut self.partial);
+        whole.extend_from_slice(bytes);
+        match self.parse(&whole)? {
+            Some(head) => self.begin_body(head, &whole[head.bytes..]),
+            None => {
+                self.partial = whole;
+                Ok(())
+            }
+        }
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<Option<Head>, String> {
+        response::parse(bytes).map_err(|broken| {
+            let start = bytes[..bytes.len().min(300)].escape_ascii();
+            format!("a response cannot be measured ({broken:?}): {start}")
+        })
+    }
+
+    fn begin_body(&mut self, head: Head, bytes: &[u8]) -> Result<(), String> {
+        if bytes.len() as u64 > head.body {
+            return Err("bytes came after the end of a response".into());
+        }
+        self.awaiting = Awaiting::Body { head, received: 0, wrong: false };
+        self.take_body(bytes.len(), Some(bytes));
+        Ok(())
+    }
+
+    fn take_body(&mut self, count: usize, bytes: Option<&[u8]>) {
+        let Awaiting::Body { received, wrong, head } = &mut self.awaiting else { return };
+        if let Some(bytes) = bytes.filter(|_| self.check && head.status == 200) {
+            *wrong |= !self.object.holds(*received, bytes);
+        }
+        *received += count as u64;
+    }
+
+    fn finished(&mut self) -> Event {
+        let Awaiting::Body { head, received, wrong } = &self.awaiting else { return Event::Waiting };
+        if *received < head.body {
+            return Event::Waiting;
+        }
+        Event::Answered(Answered {
+            number: self.object.number,
+            asked: self.asked,
+            status: head.status,
+            hit: head.hit,
+            close: head.close,
+            checked: self.check && head.status == 200,
+            wrong: *wrong || (head.status == 200 && head.body != self.object.size),
+        })
+    }
+}
+
+fn is_closed(error: Option<i32>) -> bool {
+    let closed = [rustix::io::Errno::PIPE, rustix::io::Errno::CONNRESET];
+    error.is_some_and(|code| closed.iter().any(|known| known.raw_os_error() == code))
+}
