@@ -80,14 +80,21 @@ pub const TABLE: &[Setting] = &[
             Ok(())
         }
     ),
-    setting!(SERVICE, "pseudonym", "NAME", "cosm", "The name in Via and Cache-Status", |c, v| {
-        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        if v.is_empty() || !v.bytes().all(token) {
-            return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
+    setting!(
+        SERVICE,
+        "pseudonym",
+        "NAME",
+        "cosm",
+        "The name of this proxy in Via, by which it also finds loops",
+        |c, v| {
+            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            if v.is_empty() || !v.bytes().all(token) {
+                return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
+            }
+            c.proxy.pseudonym = v.into();
+            Ok(())
         }
-        c.proxy.pseudonym = v.into();
-        Ok(())
-    }),
+    ),
     setting!(
         CACHE,
         "cache",

@@ -22,6 +22,9 @@ pub struct Held {
     uses: AtomicU32,
 }
 
+/// Uses of what was just read from the disk: the read was already counted as the first.
+const COUNTED: u32 = u32::MAX;
+
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are responses, and a hit shall not follow one more pointer"
@@ -61,10 +64,14 @@ impl Held {
         Held { key, entry: Entry::Varies(variants), uses: AtomicU32::new(0) }
     }
 
-    /// What the store returned; `None` if this version cannot read it.
+    /// What the store returned (and counted a reference of); `None` if this version cannot read it.
     pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
         match (Stored::decode(&object.meta)?, object.body) {
-            (Stored::Response(head), body) => Some(Held::response(key, head, memory.own(body), names)),
+            (Stored::Response(head), body) => {
+                let held = Held::response(key, head, memory.own(body), names);
+                held.uses.store(COUNTED, Ordering::Relaxed);
+                Some(held)
+            }
             (Stored::Varies(vary), Body::Whole(nonce)) => {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(Held::varies(key, Variants { vary, nonce }))
@@ -77,6 +84,7 @@ impl Held {
     pub fn used(&self) -> Option<u8> {
         let uses = self.uses.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         match uses {
+            0 => None,
             1..=3 => Some(1),
             _ if uses.is_multiple_of(16) => Some(16),
             _ => None,

@@ -21,14 +21,17 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Packets that wait for their write or are being written; beyond, puts are refused. Room for a burst.
+/// Packets that wait for their write or are being written, at least, and their bytes; beyond, puts are refused. Room
+/// for a burst, which does not shrink with the packets.
 const QUEUE: usize = 16;
-/// Segments whose contents are read before their turn comes.
+const QUEUE_BYTES: usize = 16 << 20;
+/// Segments whose contents are read before their turn comes, at least, and their bytes.
 const AHEAD: usize = 4;
+const AHEAD_BYTES: usize = 4 << 20;
 /// Bytes read from a segment's end at first: contents of up to 1,020 records.
 pub const TABLE_READ: usize = 4 * BLOCK;
-/// Segments that one `put` may open before it gives up.
-const PATIENCE: usize = 4;
+/// Segments that one `put` may open before it gives up: one large popular object fills several, in which nothing goes.
+const PATIENCE: usize = 16;
 /// A segment is worth opening when at least this share of it would be free.
 const WORTH: usize = 16;
 /// Removals that wait for a segment.
@@ -278,8 +281,9 @@ impl Engine {
 
     /// Writes out what is in memory without waiting for the interval.
     pub fn flush(&mut self) {
+        let queue = self.queue();
         let Some(open) = self.open.as_mut().filter(|o| o.is_dirty()) else { return };
-        if self.batches.len() > QUEUE || self.batches.iter().any(|b| b.seq == open.seq) {
+        if self.batches.len() > queue || self.batches.iter().any(|b| b.seq == open.seq) {
             return;
         }
         let writes = open.take_writes(self.state.layout.identity);
@@ -305,7 +309,7 @@ impl Engine {
     /// The next thing to do on the medium, if any.
     pub fn next_io(&mut self) -> Option<Io> {
         let (running, op) =
-            self.next_write().or_else(|| self.next_contents()).or_else(|| self.next_checkpoint_io())?;
+            self.next_contents().or_else(|| self.next_write()).or_else(|| self.next_checkpoint_io())?;
         let id = self.next_id;
         self.next_id += 1;
         self.running.insert(id, running);
@@ -372,10 +376,14 @@ impl Engine {
         }
     }
 
+    fn queue(&self) -> usize {
+        QUEUE.max(QUEUE_BYTES / self.state.layout.segment as usize)
+    }
+
     /// Hands the open segment to be written; false when too much is in flight.
     fn seal(&mut self) -> bool {
         let in_flight = self.batches.iter().filter(|b| b.seal).count();
-        if in_flight >= QUEUE {
+        if in_flight >= self.queue() {
             return false;
         }
         if let Some(mut open) = self.open.take() {
@@ -403,7 +411,7 @@ impl Engine {
     /// Opens the next segment: its unpopular objects go, the survivors stay where they lie. False when its contents
     /// are not known yet. Afterwards `open` may still be `None`: the segment had no room to give.
     fn open_next(&mut self) -> bool {
-        if self.batches.len() > QUEUE {
+        if self.batches.len() > self.queue() {
             return false;
         }
         self.look_ahead();
@@ -494,7 +502,8 @@ impl Engine {
 
     /// Notes the segments whose turn comes soon.
     fn look_ahead(&mut self) {
-        while self.ahead.len() < AHEAD.min(self.state.layout.segments as usize - 1) {
+        let ahead = AHEAD.max(AHEAD_BYTES / self.state.layout.segment as usize);
+        while self.ahead.len() < ahead.min(self.state.layout.segments as usize / 2) {
             let last = self.ahead.back().map(|a| a.number);
             let number = last.map_or(self.state.cursor, |n| (n + 1) % self.state.layout.segments);
             // A segment whose table is still being written is looked at when that is done.

@@ -1,0 +1,101 @@
+//! The program under test as a child process that never outlives its guard.
+
+use super::SOON;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+pub const COSM: &str = env!("CARGO_BIN_EXE_cosm");
+
+/// A running `cosm serve`.
+pub struct Server {
+    child: Child,
+    lines: Receiver<String>,
+    pub address: SocketAddr,
+    /// The line that said so.
+    pub readiness: String,
+    /// From exec to that line.
+    pub took: Duration,
+}
+
+impl Server {
+    /// `cosm serve` on a free port, with `options` (separated by spaces) on `cache`; ready when this returns.
+    pub fn start(cache: &Path, options: &str) -> Server {
+        let began = Instant::now();
+        let mut child = Command::new(COSM)
+            .args(["serve", "--listen", "127.0.0.1:0", "--cache"])
+            .arg(cache)
+            .args(["--memory", "0", "--workers", "1"])
+            .args(options.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (send, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+        let mut server = Server {
+            child,
+            lines,
+            address: ([0; 4], 0).into(),
+            readiness: String::new(),
+            took: Duration::ZERO,
+        };
+        let mut said = Vec::new();
+        while let Ok(line) = server.lines.recv_timeout(SOON) {
+            if let Some(address) = listening(&line) {
+                (server.address, server.readiness, server.took) = (address, line, began.elapsed());
+                return server;
+            }
+            said.push(line);
+        }
+        panic!("cosm serve {options} did not become ready: {said:#?}");
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for the end of a process that was killed by its id.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// SIGTERM: drains, and must end by itself.
+    pub fn stop(mut self) -> ExitStatus {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        // Its standard error closes when it ends: no need to ask again and again.
+        let until = Instant::now() + SOON;
+        while self.lines.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
+        assert!(Instant::now() < until, "cosm did not end after SIGTERM");
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the program to its end.
+pub fn run<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
+    Command::new(COSM).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The readiness line ends in the address.
+fn listening(line: &str) -> Option<SocketAddr> {
+    line.rsplit(' ').next()?.parse().ok().filter(|address: &SocketAddr| address.port() != 0)
+}
