@@ -162,7 +162,13 @@ impl Keeper {
         }
         let shared = &self.worker.shared;
         match self.state {
-            Keeping::No => {}
+            // What the key held before is older than this response.
+            Keeping::No => {
+                shared.memory.remove(&self.key);
+                if let Some(store) = &shared.store {
+                    store.remove(&self.key);
+                }
+            }
             Keeping::Gathered(pieces) => {
                 let body = joined(&pieces);
                 if let Some(store) = &shared.store {
