@@ -198,7 +198,8 @@ pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     .await;
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner().stream;
-    match (end, link.tunnel.borrow_mut().take()) {
+    let far = link.tunnel.take();
+    match (end, far) {
         (Ok(Ok(())), Some(far)) => tunnel::run(stream, parts.read_buf, far, &worker.settings.timeouts).await,
         (Ok(_), _) => close(stream, &link).await,
         (Err(Wait::Head(_)), _) => {

@@ -13,7 +13,7 @@ use crate::target::{SCHEME, Target};
 use crate::tunnel::Far;
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Report, Time};
-use http::header::{ALLOW, CONTENT_TYPE, MAX_FORWARDS};
+use http::header::{ALLOW, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use http_body::Body;
@@ -42,9 +42,6 @@ pub struct Fetched {
 impl Exchange {
     pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
         if guard::lower_max_forwards(&self.parts.method, &mut self.parts.headers) == Hops::Here {
-            return self.final_recipient();
-        }
-        if self.parts.uri.path() == "*" && self.worker.shared.reverse.is_none() {
             return self.final_recipient();
         }
         match self.asked.plan() {
@@ -123,15 +120,9 @@ impl Exchange {
         }
     }
 
-    /// This proxy is meant: `OPTIONS *`, or Max-Forwards has run out.
+    /// Max-Forwards has run out: the request was meant for this proxy.
     fn final_recipient(&self) -> Response<ReplyBody> {
-        if self.parts.method == Method::TRACE {
-            return self.trace();
-        }
-        let mut response = respond::empty(StatusCode::NO_CONTENT);
-        let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT";
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-        response
+        if self.parts.method == Method::TRACE { self.trace() } else { options() }
     }
 
     /// What came here, without what only its owner should see (RFC 9110 section 9.3.8).
@@ -145,7 +136,6 @@ impl Exchange {
         }
         let mut response = Response::new(ReplyBody::whole(text.into()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("message/http"));
-        response.headers_mut().remove(MAX_FORWARDS);
         response
     }
 }
@@ -169,6 +159,14 @@ async fn send(
         .await?;
     let (parts, incoming) = response.into_parts();
     Ok(Fetched { parts, incoming, line })
+}
+
+/// What this proxy itself can do.
+pub fn options() -> Response<ReplyBody> {
+    let mut response = respond::empty(StatusCode::NO_CONTENT);
+    let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT";
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    response
 }
 
 /// An error answer of the proxy's own.

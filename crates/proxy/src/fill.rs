@@ -3,8 +3,9 @@
 //! The leader's fetch decides when the response's head is there: what is storable is read once, by a pump (`pump`),
 //! into a bounded window from which every reader takes it at its own pace, on whatever worker it runs. What is not
 //! storable sends the followers off on their own, and its key is remembered so that nobody waits for it again.
-//! What always holds: the window is never larger than its bound and one piece; bytes leave it only when every reader
-//! took them or the store can give them; every reader learns whether the body ended or broke off.
+//! What always holds: bytes leave the window only when every reader took them or the store can give them; it grows
+//! beyond its bound only by what is gathered for the store anyway, at most one span; every reader learns whether the
+//! body ended or broke off.
 
 use crate::memory::Held;
 use crate::respond::Refusal;
@@ -14,7 +15,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use store::{Key, Spans};
+use store::{Key, Spans, Writer};
 
 /// The fills in progress, of all workers.
 pub struct Fills {
@@ -63,8 +64,12 @@ struct State {
     /// What of the body the store can give back: everything before `readable`.
     spans: Option<Spans>,
     readable: u64,
+    /// The body is being kept: what the window holds is in memory anyway, until the store can give it.
+    kept: bool,
     /// The object was invalidated meanwhile.
     disowned: bool,
+    /// A write that the store broke off: what it wrote stays readable as long as somebody may read it.
+    broken_off: Option<Writer>,
 }
 
 #[derive(Default)]
@@ -144,7 +149,7 @@ impl Fills {
     pub fn join(self: &Arc<Fills>, key: &Key) -> Joined {
         let mut table = lock(&self.table);
         if let Some(fill) = table.get(&key.hash()) {
-            let seat = if fill.key == *key { Seat::take(fill) } else { None };
+            let seat = if fill.is_for(key) { Seat::take(fill) } else { None };
             return seat.map_or(Joined::Alone, Joined::Follower);
         }
         if lock(&self.alone).knows(key.hash()) {
@@ -172,10 +177,17 @@ impl Fills {
         });
     }
 
+    /// The object will lie under another key than was asked for: it is found under both.
+    fn list_also(&self, key: &Key, fill: &Arc<Fill>) {
+        lock(&self.table).entry(key.hash()).or_insert_with(|| fill.clone());
+    }
+
     fn leave(&self, fill: &Arc<Fill>) {
         let mut table = lock(&self.table);
-        if table.get(&fill.key.hash()).is_some_and(|found| Arc::ptr_eq(found, fill)) {
-            table.remove(&fill.key.hash());
+        for key in [Some(&fill.key), fill.head.get().map(|opened| &opened.key)].into_iter().flatten() {
+            if table.get(&key.hash()).is_some_and(|found| Arc::ptr_eq(found, fill)) {
+                table.remove(&key.hash());
+            }
         }
     }
 }
@@ -207,7 +219,10 @@ impl Alone {
 impl Lead {
     /// The response is storable: followers read along. Returns the leader's own seat.
     pub fn open(&self, opened: Opened) -> Seat {
-        let _ = self.fill.head.set(Arc::new(opened));
+        let opened = self.fill.head.get_or_init(|| Arc::new(opened));
+        if let Some(table) = &self.table {
+            table.list_also(&opened.key, &self.fill);
+        }
         let seat = self.fill.seat();
         self.decide(Outcome::Open);
         seat
@@ -257,6 +272,16 @@ impl Lead {
         state.readable = readable;
     }
 
+    /// Whether the body is being kept, so that the window may let go only of what the store can give.
+    pub fn keeping(&self, kept: bool) {
+        self.fill.lock().kept = kept;
+    }
+
+    /// Keeps what a refused write has written for the readers that fell behind.
+    pub fn keep_written(&self, writer: Writer) {
+        self.fill.lock().broken_off = Some(writer);
+    }
+
     /// Waits until the window has room again, or nobody reads any more.
     pub async fn room(&self) -> Room {
         poll_fn(|cx| self.poll_room(cx)).await
@@ -266,10 +291,9 @@ impl Lead {
         let mut state = self.fill.lock();
         state.make_room(self.fill.window);
         if state.readers.is_empty() {
-            state.drop_window();
             return Poll::Ready(Room::NobodyReads);
         }
-        if state.filled() < self.fill.window {
+        if state.kept || state.filled() < self.fill.window {
             return Poll::Ready(Room::Yes);
         }
         state.pump = Some(cx.waker().clone());
@@ -311,6 +335,10 @@ impl Fill {
         lock(&self.state)
     }
 
+    fn is_for(&self, key: &Key) -> bool {
+        self.key == *key || self.head.get().is_some_and(|opened| opened.key == *key)
+    }
+
     fn seat(self: &Arc<Fill>) -> Seat {
         let mut state = self.lock();
         let id = state.next;
@@ -325,22 +353,21 @@ impl State {
         usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
     }
 
-    /// Lets go of pieces that every reader took, and, when full, of those that the store can give.
+    /// When full, lets go of pieces that the store can give, or, when nothing is kept, that every reader took. Until
+    /// then they stay, for readers that are yet to come.
     fn make_room(&mut self, max: usize) {
         let slowest = self.readers.values().map(|slot| slot.at).min().unwrap_or(self.end);
-        while let Some(first) = self.window.front() {
+        let spared = if self.kept { self.readable } else { slowest.max(self.readable) };
+        while self.filled() >= max
+            && let Some(first) = self.window.front()
+        {
             let end = self.start + first.len() as u64;
-            if end > slowest && !(self.filled() >= max && end <= self.readable) {
+            if end > spared {
                 break;
             }
             self.start = end;
             self.window.pop_front();
         }
-    }
-
-    fn drop_window(&mut self) {
-        self.window.clear();
-        self.start = self.end;
     }
 
     /// The piece at an offset within the window, from that offset on.

@@ -51,12 +51,12 @@ pub fn add_via(headers: &mut HeaderMap, names: &Names) {
     }
 }
 
-/// The protocol that the client asks to change to.
+/// The protocol that the client asks to change to. HTTP/2 is not one that two hops could share.
 pub fn upgrade(request: &Parts) -> Option<HeaderValue> {
     if request.version < Version::HTTP_11 || !lists(&request.headers, CONNECTION, "upgrade") {
         return None;
     }
-    request.headers.get(UPGRADE).cloned()
+    request.headers.get(UPGRADE).filter(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c")).cloned()
 }
 
 /// The client waits for 100 before it sends content (RFC 9110 section 10.1.1).

@@ -58,9 +58,12 @@ pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
         let (shared, stopped, listeners) =
             (shared.clone(), stopped.clone(), listeners.pop().unwrap_or_default());
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
+        let stop = stop.clone();
         threads.push(thread.spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-            runtime.block_on(worker::run(shared, listeners, stopped))
+            let result = work(shared, listeners, stopped);
+            // One that cannot work ends all: half a proxy would hang half of its clients.
+            stop.send_replace(true);
+            result
         })?);
     }
     Ok(Running { addresses, stop, threads })
@@ -94,6 +97,12 @@ impl Running {
         }
         result
     }
+}
+
+/// One worker's thread.
+fn work(shared: Arc<Shared>, listeners: Vec<TcpListener>, stopped: watch::Receiver<bool>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(worker::run(shared, listeners, stopped))
 }
 
 fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {

@@ -110,7 +110,7 @@ impl Exchange {
             return None;
         }
         let object = reader.get(key).await?;
-        let held = Arc::new(Held::decode(key.clone(), object, &shared.names)?);
+        let held = Arc::new(Held::decode(key.clone(), object, &shared.memory, &shared.names)?);
         shared.memory.insert(&held);
         Some(held)
     }

@@ -4,6 +4,7 @@
 
 use crate::guard::Names;
 use crate::headers::{CACHE_STATUS, add_via};
+use bytes::Bytes;
 use cache::{Head, Stored, Vary};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
@@ -21,6 +22,10 @@ pub struct Held {
     uses: AtomicU32,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are responses, and a hit shall not follow one more pointer"
+)]
 pub enum Entry {
     Response(Resident),
     /// The key's responses vary: look under the key of the request's variant.
@@ -57,9 +62,9 @@ impl Held {
     }
 
     /// What the store returned; `None` if this version cannot read it.
-    pub fn decode(key: Key, object: store::Object, names: &Names) -> Option<Held> {
+    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
         match (Stored::decode(&object.meta)?, object.body) {
-            (Stored::Response(head), body) => Some(Held::response(key, head, body, names)),
+            (Stored::Response(head), body) => Some(Held::response(key, head, memory.own(body), names)),
             (Stored::Varies(vary), Body::Whole(nonce)) => {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(Held::varies(key, Variants { vary, nonce }))
@@ -129,6 +134,16 @@ impl Memory {
     pub fn get(&self, key: &Key) -> Option<Arc<Held>> {
         let held = self.cache.as_ref()?.get(&key.hash())?;
         (held.key == *key).then_some(held)
+    }
+
+    /// A copy of a body that is to stay, if it may: what a read brought is part of a larger buffer that must not.
+    pub fn own(&self, body: Body) -> Body {
+        match body {
+            Body::Whole(bytes) if bytes.len() as u64 <= self.object_max => {
+                Body::Whole(Bytes::copy_from_slice(&bytes))
+            }
+            body => body,
+        }
     }
 
     /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.

@@ -24,6 +24,7 @@ pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, key: Key, head: 
     let length = body.left();
     let names = &worker.shared.names;
     let held = Held::response(key.clone(), head.clone(), Body::Whole(Bytes::new()), names);
+    lead.keeping(true);
     let seat = lead.open(Opened { key: key.clone(), held, length });
     let keeper = Keeper::new(worker.clone(), key, head, length);
     worker.pumps.set(worker.pumps.get() + 1);
@@ -56,6 +57,7 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
                 // Trailers are not part of the object.
                 let Ok(bytes) = frame.into_data() else { continue };
                 keeper.take(&bytes, &lead);
+                lead.keeping(keeper.keeps());
                 lead.push(bytes);
                 let few_left = body.left().is_some_and(|left| left <= worth_finishing);
                 if lead.room().await == Room::NobodyReads && !(few_left && keeper.keeps()) {
@@ -101,6 +103,7 @@ impl Keeper {
     fn take(&mut self, bytes: &Bytes, lead: &Lead) {
         self.got += bytes.len() as u64;
         if self.got > self.worker.settings.bounds.object_bytes {
+            self.give_up(lead);
             self.state = Keeping::No;
         }
         match &mut self.state {
@@ -136,13 +139,20 @@ impl Keeper {
 
     fn write(&mut self, bytes: &[u8], lead: &Lead) {
         let Keeping::Written(writer) = &mut self.state else { return };
-        if writer.push(bytes).is_err() {
-            self.state = Keeping::No;
-            return;
-        }
+        let refused = writer.push(bytes).is_err();
         let spans = writer.spans();
         let size = u64::from(spans.span.max(1));
         lead.stored(spans, spans.length / size * size);
+        if refused {
+            self.give_up(lead);
+        }
+    }
+
+    /// The object is not stored; readers that fell behind still need what was.
+    fn give_up(&mut self, lead: &Lead) {
+        if let Keeping::Written(writer) = std::mem::replace(&mut self.state, Keeping::No) {
+            lead.keep_written(writer);
+        }
     }
 
     /// The body came to its proper end.
@@ -164,10 +174,8 @@ impl Keeper {
             }
             Keeping::Written(writer) => {
                 shared.memory.remove(&self.key);
-                let spans = writer.spans();
-                if writer.finish(&meta(&self.head)).is_ok() {
-                    lead.stored(spans, spans.length);
-                }
+                // A refusal is no loss here either.
+                let _ = writer.finish(&meta(&self.head));
             }
         }
     }

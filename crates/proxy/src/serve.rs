@@ -49,10 +49,14 @@ impl Door {
             return Ok(guard::stranger().response());
         }
         if *request.method() == Method::CONNECT {
-            return Err(Later::Connect(request));
+            return Err(Later::Connect(Box::new(request)));
+        }
+        let reverse = self.worker.shared.reverse.as_ref();
+        if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
+            return Ok(exchange::options());
         }
         let (parts, content) = request.into_parts();
-        let target = match Target::of(&parts, self.worker.shared.reverse.as_ref()) {
+        let target = match Target::of(&parts, reverse) {
             Ok(target) => target,
             Err(refusal) => return Ok(refusal.response()),
         };
@@ -89,7 +93,7 @@ impl Door {
 }
 
 enum Later {
-    Connect(Request<Incoming>),
+    Connect(Box<Request<Incoming>>),
     Exchange(Box<Exchange>),
 }
 

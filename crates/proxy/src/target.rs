@@ -113,7 +113,9 @@ mod tests {
     #[test]
     fn rfc9112_3_2() {
         use Version as V;
-        let table: &[(&str, &[&str], Version, Option<&'static str>, Result<&str, u16>)] = &[
+        type Row =
+            (&'static str, &'static [&'static str], Version, Option<&'static str>, Result<&'static str, u16>);
+        let table: &[Row] = &[
             ("http://a:81/p?q", &["a:81"], V::HTTP_11, None, Ok("a:81/p?q")),
             ("http://a/p", &["other"], V::HTTP_11, None, Ok("a/p")),
             ("http://a", &["a"], V::HTTP_11, None, Ok("a/")),

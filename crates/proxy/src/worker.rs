@@ -58,7 +58,7 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let settings = shared.settings.clone();
-    let reader = shared.store.as_ref().map(Store::reader).transpose()?;
+    let reader = shared.store.as_ref().and_then(reader);
     let worker = Rc::new(Worker {
         origins: Origins::new(settings.clone()),
         reader,
@@ -84,6 +84,14 @@ pub async fn run(
     let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.idle()).await;
     sweeping.abort();
     Ok(())
+}
+
+/// A worker that cannot read the store serves without it.
+fn reader(store: &Store) -> Option<Reader> {
+    store
+        .reader()
+        .inspect_err(|error| eprintln!("cosm: cannot read the cache, serving without it: {error}"))
+        .ok()
 }
 
 impl Worker {

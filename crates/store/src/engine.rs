@@ -362,8 +362,7 @@ impl Engine {
     /// Hands the open segment to be written; false when too much is in flight.
     fn seal(&mut self) -> bool {
         let in_flight = self.batches.iter().filter(|b| b.seal).count();
-        let flushing = self.open.as_ref().is_some_and(|o| self.batches.iter().any(|b| b.seq == o.seq));
-        if in_flight >= QUEUE || flushing {
+        if in_flight >= QUEUE {
             return false;
         }
         if let Some(mut open) = self.open.take() {
@@ -535,7 +534,13 @@ impl Engine {
     // Writing
 
     fn next_write(&mut self) -> Option<(Running, Op)> {
-        for batch in &mut self.batches {
+        for at in 0..self.batches.len() {
+            // What a flush of this segment is writing is not written to at the same time.
+            let seq = self.batches[at].seq;
+            if self.batches[..at].iter().any(|b| b.seq == seq) {
+                continue;
+            }
+            let batch = &mut self.batches[at];
             let range = match batch.writes.data.pop() {
                 Some(range) => range,
                 None if batch.running == 0 && !batch.table_sent => {

@@ -1,0 +1,199 @@
+//! Caching on a disk: what outlives the memory tier and the process, and what a slow reader finds there.
+
+mod support;
+
+use proxy::Settings;
+use std::path::Path;
+use std::time::Duration;
+use store::{Options, Store};
+use support::{Origin, Proxy, field};
+
+fn open(path: &Path) -> Store {
+    let options = Options { size: Some(256 << 20), object_max: Some(128 << 20), ..Options::at(path) };
+    Store::open(&options).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// Nothing is answered from memory, so what hits comes from the disk.
+fn no_memory(settings: &mut Settings) {
+    settings.bounds.memory_bytes = 0;
+}
+
+/// Answers `/n` with n bytes that depend on their place.
+async fn sized() -> Origin {
+    Origin::with(|mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            let length = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+            seen.lock().unwrap().push(head);
+            let fields = "Cache-Control: max-age=600\r\nETag: \"1\"";
+            client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{fields}\r\n\r\n")).await;
+            // At a pace that a disk can follow: beyond it the store yields, and nothing is kept.
+            for piece in content(length).chunks(256 << 10) {
+                client.send(piece).await;
+                tokio::time::sleep(Duration::from_millis(4)).await;
+            }
+        }
+    })
+    .await
+}
+
+fn content(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+const SIZES: [usize; 6] = [0, 1, 8192, 65_536, 1_500_000, 5_000_000];
+
+#[tokio::test]
+async fn objects_of_all_sizes_hit() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("cache"));
+    let origin = sized().await;
+    let proxy = Proxy::over(Some(store.clone()), no_memory);
+    let mut client = proxy.client().await;
+    for size in SIZES {
+        for expected in ["cosm; fwd=uri-miss; stored", "cosm; hit", "cosm; hit"] {
+            let response = client.get(origin.request(&format!("/{size}"), "")).await;
+            assert!(response.body == content(size), "{size}");
+            assert_eq!(response.field("cache-status"), Some(expected), "{size}");
+        }
+    }
+    assert_eq!(origin.requests().len(), SIZES.len());
+    proxy.stop();
+    proxy.ended().await;
+    tokio::task::spawn_blocking(move || store.close()).await.unwrap();
+}
+
+#[tokio::test]
+async fn ranges_read_from_the_middle() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("cache"));
+    let origin = sized().await;
+    let proxy = Proxy::over(Some(store), no_memory);
+    let mut client = proxy.client().await;
+    for size in [8192usize, 5_000_000] {
+        client.get(origin.request(&format!("/{size}"), "")).await;
+        for (first, last) in
+            [(0, 0), (100, 4000), (size - 1, size - 1), (size / 2, size - 1), (size / 3, size / 3 * 2)]
+        {
+            let range = format!("Range: bytes={first}-{last}\r\n");
+            let part = client.get(origin.request(&format!("/{size}"), &range)).await;
+            assert_eq!(part.status(), 206);
+            assert!(part.body == content(size)[first..=last], "{size} {first}-{last}");
+        }
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_restart_is_warm() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let origin = sized().await;
+    for round in 0..2 {
+        let store = open(&path);
+        let proxy = Proxy::over(Some(store.clone()), |_| {});
+        let mut client = proxy.client().await;
+        for size in SIZES {
+            let response = client.get(origin.request(&format!("/{size}"), "")).await;
+            assert!(response.body == content(size), "{size}");
+            assert_eq!(
+                response.field("cache-status") == Some("cosm; hit"),
+                round == 1,
+                "{size} {}",
+                response.head
+            );
+        }
+        proxy.stop();
+        proxy.ended().await;
+        tokio::task::spawn_blocking(move || store.close()).await.unwrap();
+    }
+    assert_eq!(origin.requests().len(), SIZES.len());
+}
+
+#[tokio::test]
+async fn a_validated_object_keeps_its_body() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("cache"));
+    let origin = Origin::with(|mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            let validates = field(&head, "if-none-match").is_some();
+            seen.lock().unwrap().push(head);
+            if validates {
+                client.send("HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: max-age=600\r\nX-New: 1\r\n\r\n").await;
+            } else {
+                client
+                    .send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: max-age=0\r\nContent-Length: 3000000\r\n\r\n")
+                    .await;
+                client.send(content(3_000_000)).await;
+            }
+        }
+    })
+    .await;
+    let proxy = Proxy::over(Some(store), no_memory);
+    let mut client = proxy.client().await;
+    for (status, new) in [
+        ("cosm; fwd=uri-miss; stored", None),
+        ("cosm; fwd=stale; fwd-status=304", Some("1")),
+        ("cosm; hit", Some("1")),
+    ] {
+        let response = client.get(origin.request("/", "")).await;
+        assert_eq!((response.field("cache-status"), response.field("x-new")), (Some(status), new));
+        assert!(response.body == content(3_000_000));
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn variants_and_their_marker_are_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("cache"));
+    let origin = Origin::with(|mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            let language = field(&head, "accept-language").unwrap_or("").to_owned();
+            client.body(&head).await;
+            seen.lock().unwrap().push(head);
+            client
+                .send(format!(
+                    "HTTP/1.1 200 OK\r\nVary: Accept-Language\r\nCache-Control: max-age=600\r\nContent-Length: 2\r\n\r\n{language}"
+                ))
+                .await;
+        }
+    })
+    .await;
+    let proxy = Proxy::over(Some(store), no_memory);
+    let mut client = proxy.client().await;
+    for expected in [1, 2, 2, 2] {
+        let language = if expected == 1 { "de" } else { "fr" };
+        let response = client.get(origin.request("/", &format!("Accept-Language: {language}\r\n"))).await;
+        assert_eq!((response.text(), origin.requests().len()), (language, expected));
+    }
+    let post = format!(
+        "POST {} HTTP/1.1\r\nHost: a\r\nAccept-Language: xx\r\nContent-Length: 0\r\n\r\n",
+        origin.url("/")
+    );
+    client.get(post).await;
+    assert_eq!(client.get(origin.request("/", "Accept-Language: de\r\n")).await.text(), "de");
+    assert_eq!(client.get(origin.request("/", "Accept-Language: fr\r\n")).await.text(), "fr");
+    assert_eq!(origin.requests().len(), 5);
+}
+
+#[tokio::test]
+async fn a_reader_that_falls_behind_reads_from_the_disk() {
+    const TOTAL: usize = 40 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("cache"));
+    let origin = sized().await;
+    let proxy = Proxy::over(Some(store), |settings| {
+        settings.workers = 2;
+        settings.bounds.window_bytes = 256 << 10;
+    });
+    let request = origin.request(&format!("/{TOTAL}"), "");
+    let mut slow = proxy.client().await;
+    slow.send(&request).await;
+    let head = slow.head().await.unwrap();
+    assert_eq!(field(&head, "cache-status"), Some("cosm; fwd=uri-miss; stored"));
+    // Another reader takes everything while the first one sleeps: the origin is not held back.
+    let mut quick = proxy.client().await;
+    assert!(quick.get(&request).await.body == content(TOTAL));
+    assert!(slow.exactly(TOTAL).await == content(TOTAL));
+    assert_eq!(origin.requests().len(), 1);
+}

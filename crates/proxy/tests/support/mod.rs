@@ -1,0 +1,289 @@
+//! A proxy on a free port, origins written with raw sockets, and raw clients.
+
+#![allow(dead_code)]
+
+use proxy::{Running, Settings};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// No step of a test takes longer on a machine that works.
+pub const SOON: Duration = Duration::from_secs(20);
+
+pub struct Proxy {
+    running: Option<Running>,
+    pub address: SocketAddr,
+}
+
+impl Proxy {
+    /// A forward proxy with short timeouts where a test would have to wait for them.
+    pub fn forward() -> Proxy {
+        Proxy::with(|_| {})
+    }
+
+    pub fn reverse(origin: &Origin) -> Proxy {
+        let authority = origin.address.to_string();
+        Proxy::with(|settings| settings.origin = Some(proxy::Origin { scheme: "http".into(), authority }))
+    }
+
+    pub fn with(change: impl FnOnce(&mut Settings)) -> Proxy {
+        Proxy::over(None, change)
+    }
+
+    pub fn over(store: Option<store::Store>, change: impl FnOnce(&mut Settings)) -> Proxy {
+        let mut settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
+        settings.timeouts.drain = Duration::from_secs(5);
+        change(&mut settings);
+        let running = proxy::start(settings, store).unwrap();
+        let address = running.addresses()[0];
+        Proxy { running: Some(running), address }
+    }
+
+    pub fn stop(&self) {
+        self.running.as_ref().unwrap().stop();
+    }
+
+    /// Waits for the end without blocking the test's runtime.
+    pub async fn ended(mut self) {
+        let running = self.running.take().unwrap();
+        soon(tokio::task::spawn_blocking(move || running.wait())).await.unwrap().unwrap();
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// One request on a connection of its own; everything that comes until the proxy closes.
+    pub async fn exchange(&self, request: impl AsRef<[u8]>) -> String {
+        let mut client = self.client().await;
+        client.send(request).await;
+        client.rest().await
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop();
+        }
+    }
+}
+
+/// Fails the test when something takes too long.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, future).await.expect("timed out")
+}
+
+pub struct Client {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct Message {
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    pub fn status(&self) -> u16 {
+        self.head.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    pub fn field(&self, name: &str) -> Option<&str> {
+        field(&self.head, name)
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+/// The first value of a field.
+pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+impl Client {
+    pub async fn connect(address: SocketAddr) -> Client {
+        Client::of(soon(TcpStream::connect(address)).await.unwrap())
+    }
+
+    pub fn of(stream: TcpStream) -> Client {
+        Client { stream, unread: Vec::new() }
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        soon(self.stream.write_all(bytes.as_ref())).await.unwrap();
+    }
+
+    /// Reads more; `false` at the end.
+    async fn more(&mut self) -> bool {
+        let mut buffer = vec![0; 64 << 10];
+        match soon(self.stream.read(&mut buffer)).await {
+            Ok(0) | Err(_) => false,
+            Ok(n) => {
+                self.unread.extend_from_slice(&buffer[..n]);
+                true
+            }
+        }
+    }
+
+    /// A head up to its empty line; `None` when the connection ended before one began.
+    pub async fn head(&mut self) -> Option<String> {
+        loop {
+            if let Some(at) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head: Vec<u8> = self.unread.drain(..at + 4).collect();
+                return Some(String::from_utf8(head).unwrap());
+            }
+            if !self.more().await {
+                assert!(self.unread.is_empty(), "half a head: {:?}", String::from_utf8_lossy(&self.unread));
+                return None;
+            }
+        }
+    }
+
+    pub async fn exactly(&mut self, n: usize) -> Vec<u8> {
+        while self.unread.len() < n {
+            assert!(self.more().await, "ended {} bytes early", n - self.unread.len());
+        }
+        self.unread.drain(..n).collect()
+    }
+
+    async fn line(&mut self) -> String {
+        loop {
+            if let Some(at) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=at).collect();
+                return String::from_utf8(line).unwrap().trim_end().to_owned();
+            }
+            assert!(self.more().await, "ended in a line");
+        }
+    }
+
+    /// A message by its framing: length, chunks, or the connection's end for responses.
+    pub async fn message(&mut self) -> Message {
+        let head = self.head().await.expect("no message");
+        let body = self.body(&head).await;
+        Message { head, body }
+    }
+
+    pub async fn body(&mut self, head: &str) -> Vec<u8> {
+        if field(head, "transfer-encoding").is_some() {
+            return self.chunks().await;
+        }
+        if let Some(length) = field(head, "content-length") {
+            return self.exactly(length.parse().unwrap()).await;
+        }
+        let response = head.starts_with("HTTP/");
+        let bodyless =
+            [" 204 ", " 304 ", " 101 ", " 100 ", " 103 "].iter().any(|status| head[..14].contains(status));
+        if !response || bodyless { Vec::new() } else { self.rest().await.into_bytes() }
+    }
+
+    async fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line().await;
+            let size = usize::from_str_radix(line.split(';').next().unwrap(), 16).unwrap();
+            if size == 0 {
+                break;
+            }
+            body.extend(self.exactly(size).await);
+            assert_eq!(self.line().await, "");
+        }
+        while !self.line().await.is_empty() {}
+        body
+    }
+
+    /// A response to a request.
+    pub async fn get(&mut self, request: impl AsRef<[u8]>) -> Message {
+        self.send(request).await;
+        self.message().await
+    }
+
+    /// Everything until the end of the connection.
+    pub async fn rest(&mut self) -> String {
+        while self.more().await {}
+        String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
+    }
+
+    pub async fn is_closed(&mut self) -> bool {
+        self.unread.is_empty() && !self.more().await
+    }
+
+    pub async fn finish(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+}
+
+/// A server whose behaviour is a function of each connection.
+pub struct Origin {
+    pub address: SocketAddr,
+    pub seen: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Origin {
+    /// `serve` gets each connection.
+    pub async fn with<F, Fut>(serve: F) -> Origin
+    where
+        F: Fn(Client, Arc<Mutex<Vec<String>>>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = seen.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(Client::of(stream), all.clone()));
+            }
+        });
+        Origin { address, seen, task }
+    }
+
+    /// Answers every request of every connection with these bytes.
+    pub async fn answering(response: impl Into<Vec<u8>>) -> Origin {
+        let response = Arc::new(response.into());
+        Origin::with(move |mut client, seen| {
+            let response = response.clone();
+            async move {
+                while let Some(head) = client.head().await {
+                    let body = client.body(&head).await;
+                    seen.lock().unwrap().push(head + &String::from_utf8_lossy(&body));
+                    client.send(&*response).await;
+                    if field(&String::from_utf8_lossy(&response), "content-length").is_none() {
+                        break;
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    pub fn requests(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// A plain request for a path of this origin, through a forward proxy.
+    pub fn request(&self, path: &str, fields: &str) -> String {
+        format!("GET {} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.url(path), self.address)
+    }
+}
