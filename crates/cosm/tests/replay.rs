@@ -15,7 +15,7 @@ use support::trace::workload;
 
 const MIB: usize = 1 << 20;
 /// Metadata bytes of a response of this origin, as the proxy keeps it.
-const META: usize = 128;
+const META: usize = 125;
 
 #[test]
 fn ten_thousand_requests_through_a_cache_of_default_packets() {
