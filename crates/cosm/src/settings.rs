@@ -375,7 +375,7 @@ impl Config {
         for setting in TABLE {
             let (place, text) =
                 given(setting.name).unwrap_or_else(|| ("the default".into(), setting.default.into()));
-            (setting.apply)(&mut config, &text).map_err(|e| format!("{place}: {}: {e}", setting.name))?;
+            (setting.apply)(&mut config, &text).map_err(|e| format!("{place}: {e}"))?;
         }
         Ok(config)
     }
@@ -436,7 +436,7 @@ mod tests {
         for setting in TABLE.iter().filter(|s| !matches!(s.name, "cache" | "pseudonym")) {
             let error =
                 with(setting.name, "no such thing").err().unwrap_or_else(|| panic!("{}", setting.name));
-            assert!(error.starts_with(&format!("--{}: {}: ", setting.name, setting.name)), "{error}");
+            assert!(error.starts_with(&format!("--{}: ", setting.name)), "{error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
         assert!(with("packet", "96KiB").is_err() && with("cmax", "0").is_err());
