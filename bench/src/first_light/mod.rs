@@ -60,11 +60,11 @@ impl Part {
 pub fn run(request: &Request) -> Result<(), String> {
     let folder = temporary(&request.dir)?;
     cleanup::at_signals(folder.path())?;
+    let machine = machine::Machine::look(&request.cosm, folder.path());
     let cores = process::cores()?;
     process::pin(cores.1)?;
     let scale = if request.quick { Scale::quick() } else { Scale::whole() };
     let field = Field::open(request.cosm.clone(), folder.path().to_path_buf(), cores, scale)?;
-    let machine = machine::Machine::look(&request.cosm, folder.path());
     let mut report = Report::begin(request.command.clone(), machine, scale, cores);
     measure(&field, &request.only, &mut report)?;
     let out = request.out.clone().unwrap_or_else(|| PathBuf::from("results").join(machine::today()));

@@ -12,6 +12,9 @@ use figures::median;
 use serde::Serialize;
 use std::path::Path;
 
+/// Cores that others may keep busy before the report warns.
+const QUIET: f64 = 0.25;
+
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub command: String,
@@ -85,6 +88,12 @@ impl Report {
         }
         if let Some(others) = median(self.runs.iter().filter_map(|run| run.others_cores)) {
             lines.push(format!("Others, and kernel threads, kept {others:.2} cores busy meanwhile."));
+            if others > QUIET {
+                lines.push(
+                    "**Not a quiet machine: requests/s, latencies and the device's figures are too bad.**"
+                        .into(),
+                );
+            }
         }
         lines
     }

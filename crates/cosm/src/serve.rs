@@ -69,7 +69,7 @@ fn configure(args: &ArgMatches) -> Result<Config, Failure> {
             .map_err(|e| Failure::Failed(format!("cannot read configuration {path}: {e}")))?;
         let settings = parse_file(&text).map_err(|e| Failure::Usage(format!("{path}, {e}")))?;
         for (name, value, line) in settings {
-            from_file.insert(name, (format!("{path}, line {line}"), value));
+            from_file.insert(name, (format!("{path}, line {line}, {name}"), value));
         }
     }
     let given = |name: &str| {

@@ -80,14 +80,21 @@ pub const TABLE: &[Setting] = &[
             Ok(())
         }
     ),
-    setting!(SERVICE, "pseudonym", "NAME", "cosm", "The name in Via and Cache-Status", |c, v| {
-        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        if v.is_empty() || !v.bytes().all(token) {
-            return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
+    setting!(
+        SERVICE,
+        "pseudonym",
+        "NAME",
+        "cosm",
+        "The name of this proxy in Via, by which it also finds loops",
+        |c, v| {
+            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            if v.is_empty() || !v.bytes().all(token) {
+                return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
+            }
+            c.proxy.pseudonym = v.into();
+            Ok(())
         }
-        c.proxy.pseudonym = v.into();
-        Ok(())
-    }),
+    ),
     setting!(
         CACHE,
         "cache",
@@ -368,7 +375,7 @@ impl Config {
         for setting in TABLE {
             let (place, text) =
                 given(setting.name).unwrap_or_else(|| ("the default".into(), setting.default.into()));
-            (setting.apply)(&mut config, &text).map_err(|e| format!("{place}: {}: {e}", setting.name))?;
+            (setting.apply)(&mut config, &text).map_err(|e| format!("{place}: {e}"))?;
         }
         Ok(config)
     }
@@ -429,7 +436,7 @@ mod tests {
         for setting in TABLE.iter().filter(|s| !matches!(s.name, "cache" | "pseudonym")) {
             let error =
                 with(setting.name, "no such thing").err().unwrap_or_else(|| panic!("{}", setting.name));
-            assert!(error.starts_with(&format!("--{}: {}: ", setting.name, setting.name)), "{error}");
+            assert!(error.starts_with(&format!("--{}: ", setting.name)), "{error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
         assert!(with("packet", "96KiB").is_err() && with("cmax", "0").is_err());

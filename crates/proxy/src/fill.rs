@@ -293,7 +293,7 @@ impl Lead {
         if state.readers.is_empty() {
             return Poll::Ready(Room::NobodyReads);
         }
-        if state.kept || state.filled() < self.fill.window {
+        if state.filled() < self.fill.window || (state.kept && state.somebody_starves()) {
             return Poll::Ready(Room::Yes);
         }
         state.pump = Some(cx.waker().clone());
@@ -349,6 +349,11 @@ impl Fill {
 }
 
 impl State {
+    /// A reader took all there is. What is kept need not wait for the others: they find it in the store.
+    fn somebody_starves(&self) -> bool {
+        self.readers.values().any(|slot| slot.at >= self.end)
+    }
+
     fn filled(&self) -> usize {
         usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
     }
@@ -451,7 +456,7 @@ impl Seat {
             slot.at += bytes;
         }
         state.make_room(self.fill.window);
-        if state.filled() < self.fill.window {
+        if state.filled() < self.fill.window || state.somebody_starves() {
             wake_pump(state);
         }
     }

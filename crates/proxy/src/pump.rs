@@ -178,10 +178,12 @@ impl Keeper {
                 let held = Held::response(self.key, self.head, Body::Whole(body), &shared.names);
                 shared.memory.insert(&Arc::new(held));
             }
-            Keeping::Written(writer) => {
+            Keeping::Written(mut writer) => {
                 shared.memory.remove(&self.key);
-                // A refusal is no loss here either.
-                let _ = writer.finish(&meta(&self.head));
+                // A refusal is no loss here either; but readers that fell behind still need what was written.
+                if writer.finish(&meta(&self.head)).is_err() {
+                    lead.keep_written(writer);
+                }
             }
         }
     }

@@ -61,7 +61,8 @@ pub struct Bounds {
     pub remembered: usize,
 }
 
-/// How long each wait may last. A client's waits are watched in quarters: one may last up to a quarter longer.
+/// How long each wait may last. A client's waits are looked at every quarter of the shortest one, at least every five
+/// seconds: one may last two looks longer.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
     /// From the first byte of a request's head to its last: the client gets 408 and is closed.

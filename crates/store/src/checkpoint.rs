@@ -14,13 +14,16 @@ use crate::index::{Index, Packed, SHARDS};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A checkpoint is due when this many times the index's bytes, but at least `LEAST`, were put: it costs 2 % of them.
+/// A checkpoint is due when this many times the index's bytes were put: it costs 2 % of them. But not before `LEAST`,
+/// and not later than half of the cache was put.
 const SPACING: u64 = 48;
 const LEAST: u64 = 64 << 20;
 
 pub struct Checkpointer {
     generation: u64,
     pins: HashSet<u64>,
+    /// The checkpoint in force needs the tables from this sequence number on.
+    replay_seq: u64,
     begun_at: u64,
     run: Option<Run>,
 }
@@ -66,12 +69,19 @@ impl Pending {
 }
 
 impl Checkpointer {
-    pub fn new(generation: u64, pins: Vec<u64>) -> Checkpointer {
-        Checkpointer { generation, pins: pins.into_iter().collect(), begun_at: 0, run: None }
+    pub fn new(generation: u64, pins: Vec<u64>, replay_seq: u64) -> Checkpointer {
+        Checkpointer { generation, pins: pins.into_iter().collect(), replay_seq, begun_at: 0, run: None }
     }
 
-    pub fn due(&self, put_bytes: u64, index_bytes: u64) -> bool {
-        self.run.is_none() && put_bytes - self.begun_at >= LEAST.max(SPACING * index_bytes)
+    /// True when a restart would need the table with this sequence number: until there is a newer checkpoint, its
+    /// segment must not be opened again.
+    pub fn needs(&self, seq: u64) -> bool {
+        seq >= self.replay_seq
+    }
+
+    pub fn due(&self, put_bytes: u64, objects: u64, layout: &Layout) -> bool {
+        let spacing = LEAST.max(SPACING * objects * Packed::BYTES as u64).min(layout.size() / 2);
+        self.run.is_none() && put_bytes - self.begun_at >= spacing
     }
 
     /// False while another one is under way.
@@ -205,7 +215,10 @@ impl Checkpointer {
             Stage::Superblock => run.stage = Stage::SyncSuperblock,
             Stage::SyncSuperblock => {
                 self.generation += 1;
-                self.pins = self.run.take().map(|r| r.pins).unwrap_or_default();
+                if let Some(run) = self.run.take() {
+                    self.pins = run.pins;
+                    self.replay_seq = run.replay.replay_seq;
+                }
                 return true;
             }
             Stage::Pages | Stage::Root | Stage::Settling => {}

@@ -5,6 +5,7 @@
 //! - the index points only to records that were put whole, in an image or on the medium;
 //! - records of one segment become durable before its table of contents does;
 //! - segments are opened in cyclic order, each with a higher sequence number than the one before;
+//! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records;
 //! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for.
 
 use crate::buffer::{Buffer, Pool};
@@ -25,6 +26,8 @@ use std::sync::Arc;
 /// for a burst, which does not shrink with the packets.
 const QUEUE: usize = 16;
 const QUEUE_BYTES: usize = 16 << 20;
+/// Of these so many are written at once, the oldest first: a crash finds no wider gap in the order of segments.
+const DEPTH: usize = 4;
 /// Segments whose contents are read before their turn comes, at least, and their bytes.
 const AHEAD: usize = 4;
 const AHEAD_BYTES: usize = 4 << 20;
@@ -70,6 +73,8 @@ pub struct State {
     pub generation: u64,
     /// Places of the current checkpoint's records.
     pub pins: Vec<u64>,
+    /// That checkpoint needs the tables from this sequence number on.
+    pub replay_seq: u64,
 }
 
 pub struct Engine {
@@ -122,6 +127,13 @@ struct Batch {
     seal: bool,
 }
 
+/// What a segment is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Object,
+    Checkpoint,
+}
+
 /// A segment whose turn comes soon.
 struct Ahead {
     number: u64,
@@ -160,7 +172,7 @@ impl Engine {
         pool: Arc<Pool>,
     ) -> Engine {
         Engine {
-            checkpointer: Checkpointer::new(state.generation, state.pins.clone()),
+            checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
             state,
             replacement,
             flush_interval,
@@ -185,7 +197,7 @@ impl Engine {
 
     /// Puts a record under the key. What was under it before is gone, whether the new one is taken or not.
     pub fn put(&mut self, key: &Key, record: &Record<'_>, now: Millis) -> Result<(), Refused> {
-        match self.append(key.index_hash(), record, now) {
+        match self.append(key.index_hash(), record, Purpose::Object, now) {
             Ok(place) => {
                 let slot = Slot { place, units: (record.size() / UNIT) as u16, count: 1 };
                 self.state.index.insert(key.index_hash(), slot);
@@ -337,7 +349,13 @@ impl Engine {
     // Appending
 
     /// Finds room for a record: its place.
-    fn append(&mut self, hash: u64, record: &Record<'_>, now: Millis) -> Result<u64, Refused> {
+    fn append(
+        &mut self,
+        hash: u64,
+        record: &Record<'_>,
+        purpose: Purpose,
+        now: Millis,
+    ) -> Result<u64, Refused> {
         if self.is_broken() {
             return Err(Refused::Broken);
         }
@@ -346,7 +364,7 @@ impl Engine {
         }
         self.settle_removals(now);
         for _ in 0..PATIENCE {
-            if self.open.is_none() && !self.open_next() {
+            if self.open.is_none() && !self.open_next(purpose) {
                 return Err(Refused::Busy);
             }
             let Some(open) = &mut self.open else { continue };
@@ -363,7 +381,7 @@ impl Engine {
 
     fn settle_removals(&mut self, now: Millis) {
         while let Some(&hash) = self.removals.front() {
-            if self.open.is_none() && !self.open_next() {
+            if self.open.is_none() && !self.open_next(Purpose::Object) {
                 return;
             }
             let Some(open) = &mut self.open else { continue };
@@ -409,8 +427,8 @@ impl Engine {
     // The sweep
 
     /// Opens the next segment: its unpopular objects go, the survivors stay where they lie. False when its contents
-    /// are not known yet. Afterwards `open` may still be `None`: the segment had no room to give.
-    fn open_next(&mut self) -> bool {
+    /// are not known yet, or are needed. Afterwards `open` may still be `None`: the segment had no room to give.
+    fn open_next(&mut self, purpose: Purpose) -> bool {
         if self.batches.len() > self.queue() {
             return false;
         }
@@ -418,6 +436,13 @@ impl Engine {
         let known =
             |a: &Ahead| matches!(a.contents, Foreseen::Virgin | Foreseen::Known(_) | Foreseen::Unreadable);
         if !self.ahead.front().is_some_and(known) {
+            return false;
+        }
+        if purpose == Purpose::Object
+            && let Some(Ahead { contents: Foreseen::Known(contents), .. }) = self.ahead.front()
+            && self.checkpointer.needs(contents.seq)
+        {
+            self.checkpoint();
             return false;
         }
         let Some(Ahead { number, contents }) = self.ahead.pop_front() else { return false };
@@ -457,11 +482,11 @@ impl Engine {
         if self.replacement.ages(objects, references) {
             self.state.index.age();
         }
-        if self.checkpointer.due(self.counters.put_bytes, self.state.index.bytes() as u64) {
-            self.checkpoint();
-        }
         let image = self.pool.take(segment);
         self.open = Some(OpenSegment::new(number, self.state.seq, image, keep));
+        if self.checkpointer.due(self.counters.put_bytes, objects, &self.state.layout) {
+            self.checkpoint();
+        }
         if barren {
             // Its table is written all the same: a recovery that reads every segment must not find removed keys.
             self.seal();
@@ -556,7 +581,7 @@ impl Engine {
     // Writing
 
     fn next_write(&mut self) -> Option<(Running, Op)> {
-        for at in 0..self.batches.len() {
+        for at in 0..self.batches.len().min(DEPTH) {
             // What a flush of this segment is writing is not written to at the same time.
             let seq = self.batches[at].seq;
             if self.batches[..at].iter().any(|b| b.seq == seq) {
@@ -623,8 +648,9 @@ impl Engine {
         let layout = self.state.layout;
         for _ in 0..STEP {
             let Some(pending) = self.checkpointer.take_record(&index, &layout) else { break };
-            let placed =
-                pending.record(&layout).map(|r| (self.append(pending.key.index_hash(), &r, now), r.size()));
+            let placed = pending
+                .record(&layout)
+                .map(|r| (self.append(pending.key.index_hash(), &r, Purpose::Checkpoint, now), r.size()));
             match placed {
                 Some((Ok(place), length)) => {
                     self.checkpointer.placed(&pending, place, length, self.state.seq)

@@ -47,6 +47,7 @@ pub fn recover(disk: &dyn Disk, pool: &Arc<Pool>, superblocks: &[Superblock]) ->
             found.from_checkpoint = index.len() as u64;
             let mut state = recovery.blank(index, newest.generation);
             state.pins = pins;
+            state.replay_seq = checkpoint.replay_seq;
             recovery.replay_since(&mut state, checkpoint, &mut found);
             state
         }
@@ -123,6 +124,7 @@ impl Recovery<'_> {
             virgin: 0,
             generation,
             pins: Vec::new(),
+            replay_seq: 0,
         }
     }
 
@@ -170,8 +172,12 @@ impl Recovery<'_> {
                 let place = self.layout.place(number, bytes_of(entry).start);
                 if entry.is_removal() {
                     state.index.remove(entry.hash);
-                } else if state.index.live(entry.hash, place).is_none() && !state.pins.contains(&place) {
-                    state.index.insert(entry.hash, Slot { place, units: entry.units, count: 1 });
+                } else if !state.pins.contains(&place) {
+                    // A survivor keeps its count. Another length at the same place is a newer record.
+                    let same = |slot: Slot| slot.place == place && slot.units == entry.units;
+                    if !state.index.find(entry.hash).is_some_and(same) {
+                        state.index.insert(entry.hash, Slot { place, units: entry.units, count: 1 });
+                    }
                 }
             }
             if contents.seq >= state.seq.max(1) {

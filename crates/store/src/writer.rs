@@ -52,8 +52,8 @@ impl Writer {
         Spans { id: self.id, length: u64::from(self.spans) * u64::from(span), span }
     }
 
-    /// Commits the object.
-    pub fn finish(mut self, meta: &[u8]) -> Result<(), Refused> {
+    /// Commits the object. After `Err` its spans stay readable until the writer is dropped.
+    pub fn finish(&mut self, meta: &[u8]) -> Result<(), Refused> {
         if let Some(refused) = self.failed {
             return Err(refused);
         }
