@@ -250,7 +250,7 @@ impl Engine {
     pub fn tick(&mut self, now: Millis) {
         self.settle_removals(now);
         let due = self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval);
-        if due || self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
+        if due {
             self.flush();
         }
         if self.mend && !self.is_broken() {
@@ -661,6 +661,9 @@ impl Engine {
                 }
                 Some((Err(_), _)) | None => self.checkpointer.abandon(),
             }
+        }
+        if self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
+            self.flush();
         }
         if self.is_broken() {
             self.checkpointer.abandon();

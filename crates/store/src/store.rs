@@ -30,7 +30,7 @@ const SPAN: usize = 256 << 10;
 /// How long `close` waits for the last writes.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that each size of buffer may keep for reuse.
-const POOL: usize = 8 << 20;
+const POOL: usize = 4 << 20;
 
 /// A handle to one open cache; cheap to clone, shared by all workers.
 #[derive(Clone)]
