@@ -193,7 +193,7 @@ impl Checkpointer {
             Stage::Pages | Stage::Root | Stage::Settling | Stage::Abandoned => return None,
             Stage::SyncRecords | Stage::SyncSuperblock => Op::Sync,
             Stage::Superblock => {
-                let superblock = Superblock { layout: *layout, generation, checkpoint: Some(run.replay) };
+                let superblock = Superblock { layout: *layout, generation, checkpoint: run.replay };
                 let mut image = Buffer::new(BLOCK);
                 image.copy_from_slice(&superblock.encode());
                 let offset = COPIES[generation as usize % COPIES.len()];

@@ -5,7 +5,8 @@
 //! - the index points only to records that were put whole, in an image or on the medium;
 //! - records of one segment become durable before its table of contents does;
 //! - segments are opened in cyclic order, each with a higher sequence number than the one before;
-//! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records;
+//! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records, and
+//!   written when all that was opened before it is;
 //! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for.
 
 use crate::buffer::{Buffer, Pool};
@@ -438,15 +439,12 @@ impl Engine {
         if !self.ahead.front().is_some_and(known) {
             return false;
         }
-        if purpose == Purpose::Object
-            && let Some(Ahead { contents: Foreseen::Known(contents), .. }) = self.ahead.front()
-            && self.checkpointer.needs(contents.seq)
-        {
+        if purpose == Purpose::Object && self.replaces_needed(self.state.seq + 1) {
             self.checkpoint();
             return false;
         }
         let Some(Ahead { number, contents }) = self.ahead.pop_front() else { return false };
-        debug_assert_eq!(number, self.state.cursor);
+        debug_assert_eq!((number, number), (self.state.cursor, self.state.seq % self.state.layout.segments));
         let entries = match contents {
             Foreseen::Known(contents) => self.live_entries(number, contents),
             Foreseen::Unreadable => {
@@ -495,6 +493,12 @@ impl Engine {
             self.barren = 0;
         }
         true
+    }
+
+    /// True when the segment opened as number `seq` had a table that the checkpoint in force needs. Turns are strict:
+    /// its number a cycle ago is known.
+    fn replaces_needed(&self, seq: u64) -> bool {
+        seq > self.state.layout.segments && self.checkpointer.needs(seq - self.state.layout.segments)
     }
 
     /// The entries that the index still points to, and whether each survives.
@@ -585,6 +589,10 @@ impl Engine {
             // What a flush of this segment is writing is not written to at the same time.
             let seq = self.batches[at].seq;
             if self.batches[..at].iter().any(|b| b.seq == seq) {
+                continue;
+            }
+            // A needed table may supersede what an older one lists that is not overwritten yet.
+            if at > 0 && self.replaces_needed(seq) {
                 continue;
             }
             let batch = &mut self.batches[at];

@@ -43,7 +43,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
         segments: newest.layout.segments,
         identity: newest.layout.identity,
         generation: newest.generation,
-        checkpoint: newest.checkpoint.is_some(),
+        checkpoint: newest.checkpoint.root_place != 0,
         from_checkpoint: recovered.from_checkpoint,
         objects: recovered.objects,
         next_segment: state.cursor,

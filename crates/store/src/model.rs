@@ -68,7 +68,7 @@ impl World {
     fn new(seed: u64) -> World {
         let mut rng = StdRng::seed_from_u64(seed);
         let disk = Arc::new(SimDisk::new(LAYOUT.size() as usize, StdRng::seed_from_u64(rng.random())));
-        let first = Superblock { layout: LAYOUT, generation: 1, checkpoint: None };
+        let first = Superblock { layout: LAYOUT, generation: 1, checkpoint: Default::default() };
         disk.write(COPIES[1], &first.encode()).unwrap();
         disk.sync().unwrap();
         let pool = Pool::new(1 << 20);

@@ -1,7 +1,7 @@
 //! Recovery: from the medium back to a `State`. Reads only; a start writes nothing before its first packet.
 //!
-//! 1. The newest superblock whose checkpoint can be read whole gives the index as it was. Without one, every
-//!    segment's table of contents is read instead.
+//! 1. The newest superblock whose checkpoint can be read whole gives the index as it was; before the first checkpoint
+//!    that is nothing. When none can be read, every segment's table of contents is read instead.
 //! 2. Segments opened since are replayed in the order of their sequence numbers: their tables list what was put and
 //!    removed.
 //! 3. What the checkpoint said of those segments counts only where their tables agree. Where a table is torn it
@@ -67,12 +67,15 @@ fn load_checkpoint(
     pool: &Arc<Pool>,
     superblock: &Superblock,
 ) -> Option<(Index, Vec<u64>, Checkpoint)> {
-    let checkpoint = superblock.checkpoint?;
+    let checkpoint = superblock.checkpoint;
     let layout = &superblock.layout;
+    let index = Index::new(layout.identity);
+    if checkpoint.root_place == 0 {
+        return Some((index, Vec::new(), checkpoint));
+    }
     let root = (checkpoint.root_place, checkpoint.root_units);
     let pages =
         load_root(&read_record(disk, pool, layout, root, Kind::Root, &root_key(superblock.generation))?);
-    let index = Index::new(layout.identity);
     for (number, &page) in pages.iter().enumerate() {
         let key = page_key(superblock.generation, number as u32);
         let body = read_record(disk, pool, layout, page, Kind::Page, &key)?;
@@ -153,7 +156,7 @@ impl Recovery<'_> {
         self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
     }
 
-    /// Replays every segment: there is no checkpoint.
+    /// Replays every segment: no checkpoint can be read.
     fn replay_all(&self, state: &mut State, found: &mut Recovered) {
         let all: Vec<u64> = (0..self.layout.segments).collect();
         let mut tables: HashMap<u64, Option<Contents>> = HashMap::new();

@@ -24,7 +24,7 @@ fn dump(title: &str, bytes: &[u8], to: &mut String) {
 fn format_1_is_as_it_was() {
     let checkpoint =
         Checkpoint { root_place: 0x4001, root_units: 7, replay_seq: 21, replay_from: 1, virgin: 20 };
-    let superblock = Superblock { layout: LAYOUT, generation: 2, checkpoint: Some(checkpoint) };
+    let superblock = Superblock { layout: LAYOUT, generation: 2, checkpoint };
 
     let mut segment = vec![0; LAYOUT.segment as usize];
     let about = |kind, id, length, span| About { kind, id, length, span, written: 1_000_000_000 };

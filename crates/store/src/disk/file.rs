@@ -98,7 +98,7 @@ impl FileDisk {
 
     /// Writes the first superblock of a new cache.
     pub fn format(&self, layout: Layout) -> io::Result<superblock::Superblock> {
-        let first = superblock::Superblock { layout, generation: 1, checkpoint: None };
+        let first = superblock::Superblock { layout, generation: 1, checkpoint: Default::default() };
         let mut image = Buffer::new(BLOCK);
         self.write(superblock::COPIES[0], &image)?;
         self.write(superblock::COPIES[1], &image)?;

@@ -10,8 +10,10 @@ pub const COPIES: [u64; 2] = [0, BLOCK as u64];
 const CHECKED: usize = 80;
 
 /// Where a checkpoint's root record lies and from where the log must be replayed over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The default is what a new cache has: an empty index, and the whole log to replay over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
+    /// 0: there is none.
     pub root_place: u64,
     pub root_units: u16,
     /// Every segment with this sequence number or a later one may hold what the checkpoint does not.
@@ -27,7 +29,7 @@ pub struct Superblock {
     pub layout: Layout,
     /// The valid copy with the higher generation counts.
     pub generation: u64,
-    pub checkpoint: Option<Checkpoint>,
+    pub checkpoint: Checkpoint,
 }
 
 /// Why a block is not one of our superblocks.
@@ -46,10 +48,7 @@ pub enum NotOurs {
 impl Superblock {
     pub fn encode(&self) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
-        let (root_place, root_units, replay_seq, replay_from, virgin) = match self.checkpoint {
-            Some(c) => (c.root_place, c.root_units, c.replay_seq, c.replay_from, c.virgin),
-            None => (0, 0, 0, 0, 0),
-        };
+        let Checkpoint { root_place, root_units, replay_seq, replay_from, virgin } = self.checkpoint;
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
             block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -84,8 +83,13 @@ impl Superblock {
         }
         let layout = Layout { segment: fields.u32(), segments: fields.u64(), identity: fields.u64() };
         let generation = fields.u64();
-        let (root_place, root_units) = (fields.u64(), fields.u64());
-        let (replay_seq, replay_from, virgin) = (fields.u64(), fields.u64(), fields.u64());
+        let checkpoint = Checkpoint {
+            root_place: fields.u64(),
+            root_units: fields.u64() as u16,
+            replay_seq: fields.u64(),
+            replay_from: fields.u64(),
+            virgin: fields.u64(),
+        };
         let sum = fields.u64();
         let sane = layout.segment.is_power_of_two()
             && layout.segment as usize >= 4 * BLOCK
@@ -97,13 +101,6 @@ impl Superblock {
         if !sane || sum != xxh3_64_with_seed(&block[..CHECKED], layout.identity) {
             return Err(NotOurs::Damaged);
         }
-        let checkpoint = (root_place != 0).then_some(Checkpoint {
-            root_place,
-            root_units: root_units as u16,
-            replay_seq,
-            replay_from,
-            virgin,
-        });
         Ok(Superblock { layout, generation, checkpoint })
     }
 }
@@ -116,7 +113,7 @@ mod tests {
     fn a_superblock_survives_its_encoding_and_no_other_bytes_pass() {
         let checkpoint =
             Checkpoint { root_place: 77, root_units: 3, replay_seq: 12, replay_from: 4, virgin: 9 };
-        for checkpoint in [None, Some(checkpoint)] {
+        for checkpoint in [Checkpoint::default(), checkpoint] {
             let layout = Layout { segment: 1 << 20, segments: 64, identity: 0x1234 };
             let superblock = Superblock { layout, generation: 5, checkpoint };
             let block = superblock.encode();
