@@ -1,0 +1,60 @@
+// Runs the http-cache-tests in one folder against one server and prints a JSON array of what each test came to.
+// node run.mjs SUITE BASE [PROXY] [ID]: BASE is asked for the tests, through the forward PROXY if one is named ('-': none).
+import http from 'node:http'
+import { createRequire } from 'node:module'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+const [suite, base, proxy = '-', only] = process.argv.slice(2)
+const through = proxy === '-' ? undefined : new URL(proxy)
+const load = path => import(pathToFileURL(join(suite, path)))
+const require = createRequire(join(suite, 'package.json'))
+const newer = existsSync(join(suite, 'test-engine'))
+const engine = newer ? 'test-engine/' : ''
+
+// An agent of node's own http that asks a forward proxy.
+class AbsoluteForm extends http.Agent {
+  addRequest (request, options) {
+    request.path = `http://${options.host}:${options.port}${request.path}`
+    super.addRequest(request, { ...options, host: through.hostname, port: through.port })
+  }
+}
+
+function fetcher () {
+  if (newer) {
+    if (!through) return
+    const undici = require('undici')
+    undici.Agent = class extends undici.ProxyAgent {
+      constructor () { super({ uri: through.href, proxyTunnel: false }) }
+    }
+    const dispatcher = new undici.Agent()
+    globalThis.fetch = (url, init) => undici.fetch(url, { dispatcher, ...init })
+  } else {
+    const nodeFetch = require('node-fetch')
+    const agent = through && new AbsoluteForm({ keepAlive: true })
+    return (url, init) => nodeFetch(url, { agent, ...init })
+  }
+}
+
+const fetch = fetcher()
+const { default: suites } = await load('tests/index.mjs')
+const { runTests, getResults } = await load(engine + 'client/runner.mjs')
+const { determineTestResult } = await load(engine + (newer ? 'lib/results.mjs' : 'lib/display.mjs'))
+const dump = test => ({ ...test, dump: true })
+const chosen = !only
+  ? suites
+  : suites.map(s => ({ ...s, tests: s.tests.filter(t => t.id === only).map(dump) }))
+console.log = (...what) => console.error(...what)
+await (newer ? runTests(chosen, false, base) : runTests(chosen, fetch, false, base))
+
+const outcomes = { '✅': 'pass', Y: 'pass', '⛔️': 'fail', '⚠️': 'fail', N: 'fail', '⚪️': 'dependency', '-': 'untested' }
+const results = getResults()
+const rows = chosen.flatMap(s => s.tests.map(test => ({
+  suite: s.id,
+  id: test.id,
+  kind: test.kind ?? 'required',
+  outcome: outcomes[determineTestResult(suites, test.id, results)[2]] ?? 'harness',
+  detail: Array.isArray(results[test.id]) ? results[test.id].join(': ') : ''
+})).filter(row => row.outcome !== 'untested'))
+process.stdout.write(JSON.stringify(rows, null, 1) + '\n', () => process.exit(0))
