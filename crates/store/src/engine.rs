@@ -12,9 +12,11 @@
 use crate::buffer::{Buffer, Pool};
 use crate::checkpoint::Checkpointer;
 use crate::format::contents::{self, Contents, Entry, Unreadable};
+use crate::format::ledger::Ledger;
 use crate::format::record::Record;
 use crate::format::{BLOCK, Layout, UNIT, align_up};
 use crate::index::{Index, Slot};
+use crate::ledger::Keeper;
 use crate::packetizer::{OpenSegment, Writes, bytes_of, gaps};
 use crate::policy::Replacement;
 use crate::{Key, Refused};
@@ -76,6 +78,7 @@ pub struct State {
     pub pins: Vec<u64>,
     /// That checkpoint needs the tables from this sequence number on.
     pub replay_seq: u64,
+    pub ledger: Ledger,
 }
 
 pub struct Engine {
@@ -91,6 +94,7 @@ pub struct Engine {
     next_id: u64,
     removals: VecDeque<u64>,
     checkpointer: Checkpointer,
+    keeper: Keeper,
     /// Segments passed in a row that gave no room.
     barren: u64,
     failures: u32,
@@ -163,17 +167,19 @@ enum Running {
         length: usize,
     },
     Checkpoint,
+    Ledger,
 }
 
 impl Engine {
     pub fn new(
-        state: State,
+        mut state: State,
         replacement: Box<dyn Replacement>,
         flush_interval: Millis,
         pool: Arc<Pool>,
     ) -> Engine {
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
+            keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
             state,
             replacement,
             flush_interval,
@@ -252,8 +258,9 @@ impl Engine {
         self.settle_removals(now);
         let due = self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval);
         if due {
-            self.flush();
+            self.flush_open();
         }
+        self.keeper.tick(now, self.flush_interval);
         if self.mend && !self.is_broken() {
             self.checkpoint();
         }
@@ -286,6 +293,7 @@ impl Engine {
             && !self.open.as_ref().is_some_and(|o| o.is_dirty())
             && !self.checkpointer.is_active()
             && !self.mend
+            && self.keeper.is_idle()
     }
 
     pub fn is_broken(&self) -> bool {
@@ -294,6 +302,11 @@ impl Engine {
 
     /// Writes out what is in memory without waiting for the interval.
     pub fn flush(&mut self) {
+        self.keeper.flush();
+        self.flush_open();
+    }
+
+    fn flush_open(&mut self) {
         let queue = self.queue();
         let Some(open) = self.open.as_mut().filter(|o| o.is_dirty()) else { return };
         if self.batches.len() > queue || self.batches.iter().any(|b| b.seq == open.seq) {
@@ -321,8 +334,11 @@ impl Engine {
 
     /// The next thing to do on the medium, if any.
     pub fn next_io(&mut self) -> Option<Io> {
-        let (running, op) =
-            self.next_contents().or_else(|| self.next_write()).or_else(|| self.next_checkpoint_io())?;
+        let (running, op) = self
+            .next_ledger_io()
+            .or_else(|| self.next_contents())
+            .or_else(|| self.next_write())
+            .or_else(|| self.next_checkpoint_io())?;
         let id = self.next_id;
         self.next_id += 1;
         self.running.insert(id, running);
@@ -341,6 +357,9 @@ impl Engine {
                 if self.checkpointer.io_done(result.is_ok()) {
                     self.counters.checkpoints += 1;
                 }
+            }
+            Some(Running::Ledger) => {
+                self.counters.write_errors += u64::from(!self.keeper.io_done(result.is_ok(), now));
             }
             None => debug_assert!(false, "an answer to nothing"),
         }
@@ -671,7 +690,7 @@ impl Engine {
             }
         }
         if self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
-            self.flush();
+            self.flush_open();
         }
         if self.is_broken() {
             self.checkpointer.abandon();
@@ -688,5 +707,27 @@ impl Engine {
     fn next_checkpoint_io(&mut self) -> Option<(Running, Op)> {
         let op = self.checkpointer.next_io(&self.state.layout)?;
         Some((Running::Checkpoint, op))
+    }
+
+    // The ledger
+
+    /// What recovery found, or what was set last.
+    pub fn ledger(&self) -> &[u8] {
+        self.keeper.bytes()
+    }
+
+    /// Replaces the ledger; durable one flush interval, a write and a sync later. Of several that wait the last one is
+    /// written. `TooLarge` beyond `format::ledger::MAX` bytes, `Broken` when its writes failed too often.
+    pub fn set_ledger(&mut self, bytes: &[u8], now: Millis) -> Result<(), Refused> {
+        self.keeper.set(bytes, now)
+    }
+
+    /// True when what was set last is durable (or given up).
+    pub fn is_ledger_written(&self) -> bool {
+        self.keeper.is_idle()
+    }
+
+    fn next_ledger_io(&mut self) -> Option<(Running, Op)> {
+        Some((Running::Ledger, self.keeper.next_io()?))
     }
 }

@@ -29,6 +29,9 @@ pub struct Inspection {
     pub objects: u64,
     pub next_segment: u64,
     pub newest_sequence: u64,
+    /// Bytes of the caller's ledger, and how often it was written.
+    pub ledger_bytes: u64,
+    pub ledger_generation: u64,
 }
 
 /// Reads the superblocks, the checkpoint and the tables written since.
@@ -48,6 +51,8 @@ pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
         objects: recovered.objects,
         next_segment: state.cursor,
         newest_sequence: state.seq,
+        ledger_bytes: state.ledger.bytes.len() as u64,
+        ledger_generation: state.ledger.generation,
     })
 }
 

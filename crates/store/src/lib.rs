@@ -10,6 +10,7 @@ pub mod engine;
 pub mod format;
 pub mod index;
 mod inspect;
+mod ledger;
 #[cfg(test)]
 mod model;
 mod packetizer;
@@ -20,6 +21,7 @@ mod store;
 mod table;
 mod writer;
 
+pub use format::ledger::MAX as LEDGER_MAX;
 pub use inspect::{Checked, Inspection, check, inspect};
 pub use reader::Reader;
 pub use store::{DEFAULT_SIZE, Store};

@@ -5,11 +5,15 @@
 //! power with unsynced writes or damage to the medium, with any earlier value of its own. Where nothing fails, no
 //! record is ever found damaged; where the process is killed and nothing else fails, nothing is lost that had been
 //! written.
+//!
+//! The ledger is the one set last; after a crash the last one whose writing had completed, or a newer one; after damage
+//! any earlier one, or none: always one that was set, whole.
 
 use crate::buffer::Pool;
 use crate::disk::Disk;
 use crate::disk::sim::{Faults, SimDisk};
 use crate::engine::{Engine, Io, Op};
+use crate::format::ledger::COPIES as COPIES_OF_LEDGER;
 use crate::format::record::{self, About, Kind, Record};
 use crate::format::superblock::{COPIES, Superblock};
 use crate::format::{BLOCK, DATA_START, Layout, UNIT, align_down, align_up};
@@ -50,6 +54,10 @@ struct World {
     only_kills: bool,
     /// Records that were not what the index expected.
     bad: u64,
+    /// All ledgers there ever were; 0: the empty one of a new cache.
+    ledgers: Vec<u64>,
+    /// Those before this one were superseded durably.
+    ledger_floor: usize,
 }
 
 fn key(n: u64) -> Key {
@@ -62,6 +70,16 @@ fn body(value: u64) -> Vec<u8> {
     let length =
         if value.is_multiple_of(7) { rng.random_range(0..12_000) } else { rng.random_range(0..3_000) };
     (0..length).map(|_| rng.random()).collect()
+}
+
+/// A ledger that says which one it is, in every byte of it; now and then a long one.
+fn ledger(value: u64) -> Vec<u8> {
+    let mut rng = StdRng::seed_from_u64(value);
+    let longest = if value.is_multiple_of(5) { 40_000 } else { 500 };
+    let rest = rng.random_range(0..longest);
+    let mut bytes = value.to_le_bytes().to_vec();
+    bytes.extend((0..rest).map(|_| rng.random::<u8>()));
+    if value == 0 { Vec::new() } else { bytes }
 }
 
 impl World {
@@ -87,6 +105,8 @@ impl World {
             gets: 0,
             only_kills: false,
             bad: 0,
+            ledgers: vec![0],
+            ledger_floor: 0,
         }
     }
 
@@ -137,6 +157,28 @@ impl World {
         Some(value)
     }
 
+    fn set_ledger(&mut self) {
+        self.values += 1;
+        if self.engine.set_ledger(&ledger(self.values), self.now).is_ok() {
+            self.ledgers.push(self.values);
+        }
+    }
+
+    /// Which ledger the engine has, checked byte by byte.
+    fn read_ledger(&self) -> u64 {
+        let bytes = self.engine.ledger();
+        let value = bytes.get(..8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));
+        assert_eq!(bytes, ledger(value), "ledger {value}");
+        value
+    }
+
+    fn get_ledger(&mut self) {
+        assert_eq!(Some(&self.read_ledger()), self.ledgers.last(), "an old ledger");
+        if self.engine.is_ledger_written() {
+            self.ledger_floor = self.ledgers.len() - 1;
+        }
+    }
+
     fn get(&mut self, n: u64) {
         self.gets += 1;
         if let Some(value) = self.read(n) {
@@ -165,6 +207,7 @@ impl World {
             Op::Sync => self.disk.sync().map(|()| None),
         };
         self.engine.done(id, result, self.now);
+        self.get_ledger();
     }
 
     fn settle(&mut self) {
@@ -211,6 +254,10 @@ impl World {
             self.disk.lose_power();
         }
         (self.engine, self.index) = open(&self.disk, &self.pool);
+        let ledger = self.read_ledger();
+        let possible = &self.ledgers[if damage { 0 } else { self.ledger_floor }..];
+        assert!(possible.contains(&ledger), "ledger {ledger} came back, but only {possible:?} could");
+        self.ledgers.push(ledger);
         for n in 0..KEYS {
             let answer = self.read(n);
             assert!(answer.is_some() || !written.contains(&n), "key {n} had been written, and is lost");
@@ -260,7 +307,8 @@ fn history(seed: u64) -> (u64, u64) {
             450..480 => world.remove(n),
             480..700 => world.get(n),
             700..950 => world.step(),
-            950..985 => world.engine.tick(world.now),
+            950..977 => world.engine.tick(world.now),
+            977..985 => world.set_ledger(),
             985..989 => world.engine.checkpoint(),
             989..992 => {
                 let checkpoint = world.rng.random_bool(0.5);
@@ -272,7 +320,11 @@ fn history(seed: u64) -> (u64, u64) {
                 let faults = Faults { read: 50, write: 30, no_space: 20 };
                 world.disk.set_faults(faults);
             }
-            997..999 if hostile == 2 => world.disk.flip_bit(DATA_START as usize),
+            997 if hostile == 2 => world.disk.flip_bit(DATA_START as usize..LAYOUT.size() as usize),
+            998 if hostile == 2 => {
+                let copy = COPIES_OF_LEDGER[world.rng.random_range(0..2)] as usize;
+                world.disk.flip_bit(copy..copy + BLOCK);
+            }
             _ => world.get(n),
         }
     }

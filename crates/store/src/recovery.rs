@@ -13,6 +13,7 @@ use crate::checkpoint::{load_page, load_root, page_key, root_key};
 use crate::disk::Disk;
 use crate::engine::{State, TABLE_READ};
 use crate::format::contents::{self, Contents, Unreadable};
+use crate::format::ledger::{self, Ledger};
 use crate::format::record::{self, Kind};
 use crate::format::superblock::{Checkpoint, Superblock};
 use crate::format::{BLOCK, Layout, UNIT, align_down, align_up};
@@ -58,6 +59,7 @@ pub fn recover(disk: &dyn Disk, pool: &Arc<Pool>, superblocks: &[Superblock]) ->
         }
     };
     state.cursor %= newest.layout.segments;
+    state.ledger = recovery.ledger();
     found.objects = state.index.len() as u64;
     (state, found)
 }
@@ -128,6 +130,28 @@ impl Recovery<'_> {
             generation,
             pins: Vec::new(),
             replay_seq: 0,
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// The newer valid copy of the ledger; an empty one when there is none.
+    fn ledger(&self) -> Ledger {
+        let copies = ledger::COPIES.iter().filter_map(|&offset| self.ledger_copy(offset));
+        copies.max_by_key(|ledger| ledger.generation).unwrap_or_default()
+    }
+
+    fn ledger_copy(&self, offset: u64) -> Option<Ledger> {
+        let mut length = BLOCK;
+        loop {
+            let mut buffer = self.pool.take(length);
+            self.disk.read(offset, &mut buffer, length).ok()?;
+            match Ledger::decode(self.layout.identity, &buffer[..length]) {
+                Ok(ledger) => return Some(ledger),
+                Err(ledger::Unreadable::Longer(longer)) if longer > length => {
+                    length = align_up(longer, BLOCK)
+                }
+                Err(_) => return None,
+            }
         }
     }
 

@@ -188,6 +188,20 @@ impl Store {
         shared.engine().remove(key.index_hash(), shared.millis());
     }
 
+    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache.
+    pub fn ledger(&self) -> Vec<u8> {
+        self.0.shared.engine().ledger().to_vec()
+    }
+
+    /// Replaces the ledger, whole: a restart finds these bytes or, when they were not durable yet, those before.
+    /// Does not wait: durable one flush interval, a write and a sync later, or when `close` returns. Of several set
+    /// within an interval the last one is written. `TooLarge` beyond `LEDGER_MAX` bytes; `Broken` when writing it
+    /// failed too often.
+    pub fn set_ledger(&self, bytes: &[u8]) -> Result<(), Refused> {
+        let shared = &self.0.shared;
+        shared.engine().set_ledger(bytes, shared.millis())
+    }
+
     /// Counts `n` references that the memory tier answered, so that replacement knows of them.
     pub fn touch(&self, key: &Key, n: u8) {
         self.0.shared.index.reference(key.index_hash(), n);
@@ -205,7 +219,8 @@ impl Store {
         loop {
             shared.wake.notify_all();
             let engine = shared.engine();
-            if engine.is_idle() || engine.is_broken() || Instant::now() > until {
+            let broken = engine.is_broken() && engine.is_ledger_written();
+            if engine.is_idle() || broken || Instant::now() > until {
                 break;
             }
             drop(engine);

@@ -1,9 +1,10 @@
-//! The byte layout of format 1, pinned. When this fails, readers of older caches would misread: bump
+//! The byte layout of format 2, pinned. When this fails, readers of older caches would misread: bump
 //! `format::VERSION`, describe the change in docs/format.md, and add a new golden file.
 //! `COSM_BLESS=1` writes the file anew.
 
 use std::fmt::Write;
 use store::format::contents::{self, Entry};
+use store::format::ledger::{Ledger, offset};
 use store::format::record::{About, Kind, Record};
 use store::format::superblock::{Checkpoint, Superblock};
 use store::format::{BLOCK, Layout, UNIT};
@@ -21,7 +22,7 @@ fn dump(title: &str, bytes: &[u8], to: &mut String) {
 }
 
 #[test]
-fn format_1_is_as_it_was() {
+fn format_2_is_as_it_was() {
     let checkpoint =
         Checkpoint { root_place: 0x4001, root_units: 7, replay_seq: 21, replay_from: 1, virgin: 20 };
     let superblock = Superblock { layout: LAYOUT, generation: 2, checkpoint };
@@ -44,12 +45,17 @@ fn format_1_is_as_it_was() {
     entries.push(Entry::removal(0x9999));
     contents::encode(LAYOUT.identity, 3, 21, &entries, &mut segment);
 
+    let ledger = Ledger { generation: 9, bytes: b"the ledger".to_vec() };
+    let mut copy = vec![0; ledger.size()];
+    ledger.encode(LAYOUT.identity, &mut copy);
+
     let mut text = String::new();
     dump("superblock", &superblock.encode(), &mut text);
+    dump(&format!("ledger, at {:#x}", offset(ledger.generation)), &copy, &mut text);
     dump("records at the start of a segment", &segment[..BLOCK], &mut text);
     dump("table of contents in its last block", &segment[segment.len() - BLOCK..], &mut text);
 
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-1.hex");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-2.hex");
     if std::env::var_os("COSM_BLESS").is_some() {
         std::fs::write(path, &text).unwrap();
     }

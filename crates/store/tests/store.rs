@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use std::path::Path;
-use store::{Body, IoChoice, Key, Options, Reader, Refused, Store, check, inspect};
+use std::time::{Duration, Instant};
+use store::{Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Store, check, inspect};
 use tokio::runtime::LocalRuntime;
 
 fn runtime() -> LocalRuntime {
@@ -192,11 +193,15 @@ fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
     let mut newer = good.clone();
     newer[4096 + 8] = 99;
     newer[8] = 99;
+    let mut older = good.clone();
+    older[4096 + 8] = 1;
+    older[8] = 1;
     let mut damaged = good.clone();
     damaged[20] ^= 1;
     damaged[4096 + 20] ^= 1;
     let cases = [
         (file("newer", &newer), "has format 99"),
+        (file("older", &older), "has format 1, this program reads format 2"),
         (file("damaged", &damaged), "damaged in both superblocks"),
         (file("foreign", &vec![0x7f; 4 << 20]), "not a Cosm cache"),
         (file("late", &[vec![0; 100_000], vec![1; 4 << 20]].concat()), "not a Cosm cache"),
@@ -218,4 +223,39 @@ fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
     let too_much = Options { size: Some(1 << 60), ..options(&folder.path().join("huge"), IoChoice::Auto) };
     assert!(Store::open(&too_much).err().unwrap().0.contains("cannot reserve"));
     assert!(!folder.path().join("huge").exists());
+}
+
+#[test]
+fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    // Closing does not wait for the interval.
+    let patient = Options { flush_interval: Duration::from_secs(3_600), ..options(&path, IoChoice::Threads) };
+    let store = Store::open(&patient).unwrap();
+    assert_eq!(store.ledger(), b"");
+    assert_eq!(store.set_ledger(&vec![0; LEDGER_MAX + 1]), Err(Refused::TooLarge));
+    for length in [10, LEDGER_MAX, 5_000] {
+        store.set_ledger(&body(1, length)).unwrap();
+        assert_eq!(store.ledger(), body(1, length));
+    }
+    store.close();
+    drop(store);
+    let seen = inspect(&path).unwrap();
+    assert_eq!((seen.ledger_bytes, seen.ledger_generation), (5_000, 1));
+
+    let quick = Options { flush_interval: Duration::from_millis(50), ..patient };
+    for n in 2..6 {
+        let store = Store::open(&quick).unwrap();
+        assert!(store.ledger() == if n == 2 { body(1, 5_000) } else { body(n - 1, LEDGER_MAX) });
+        let before = store.stats().device_writes;
+        store.set_ledger(&body(n, LEDGER_MAX)).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while store.stats().device_writes == before {
+            assert!(Instant::now() < until, "the ledger is never written");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // Nothing is flushed by this: it is as after a kill, once the write under way has ended.
+        drop(store);
+    }
+    assert_eq!(inspect(&path).unwrap().ledger_generation, 5);
 }

@@ -5,6 +5,7 @@ use super::Disk;
 use crate::buffer::Buffer;
 use rand::{RngExt, rngs::StdRng};
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The medium keeps whole sectors, whatever happens.
@@ -50,9 +51,10 @@ impl SimDisk {
         }
     }
 
-    pub fn flip_bit(&self, from: usize) {
+    /// Flips one bit somewhere in `bytes`.
+    pub fn flip_bit(&self, bytes: Range<usize>) {
         let state = &mut *self.state();
-        let bit = state.rng.random_range(from * 8..state.bytes.len() * 8);
+        let bit = state.rng.random_range(bytes.start * 8..bytes.end * 8);
         state.bytes[bit / 8] ^= 1 << (bit % 8);
     }
 

@@ -1,10 +1,11 @@
 //! The one author of disk bytes. `docs/format.md` draws the same layout; the golden test pins it.
 //!
-//! A cache is: two superblocks, then segments of equal size. A segment holds records from its start upward and
+//! A cache is: two superblocks, two copies of the ledger, then segments of equal size. A segment holds records from its start upward and
 //! its table of contents from its end downward. All integers are little-endian, all checksums XXH3-64 seeded
 //! with the cache's random identity, so that nothing of an earlier cache on the same medium can be taken for ours.
 
 pub mod contents;
+pub mod ledger;
 pub mod record;
 pub mod superblock;
 
@@ -12,10 +13,10 @@ pub mod superblock;
 pub const BLOCK: usize = 4096;
 /// Records begin at multiples of this; the index counts in it.
 pub const UNIT: usize = 64;
-/// Where the first segment begins: the superblocks have room to grow, and large packets stay aligned.
+/// Where the first segment begins: superblocks and ledger have room before it, and large packets stay aligned.
 pub const DATA_START: u64 = 1 << 20;
 /// Bumped by every change that an older reader would misread.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Sizes that never change after a cache was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

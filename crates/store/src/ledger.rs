@@ -1,0 +1,143 @@
+//! The ledger's keeper: what was set last, and how far it is on the medium.
+//!
+//! sync (of what an earlier life may have left unsynced) → write of the elder copy → sync. The copy that counts is
+//! never written, so that what was durable stays so until its successor is.
+
+use crate::Refused;
+use crate::buffer::Buffer;
+use crate::engine::{Millis, Op};
+use crate::format::BLOCK;
+use crate::format::ledger::{Ledger, MAX, offset};
+use std::sync::Arc;
+
+/// Failed writes in a row after which it is not tried again.
+const BROKEN: u32 = 16;
+
+pub struct Keeper {
+    identity: u64,
+    /// What was set last, or else found; its generation is that of the copy that counts.
+    ledger: Ledger,
+    /// Since when something waits that was set and that no write took.
+    waiting: Option<Millis>,
+    /// It need not wait for the interval's end.
+    urgent: bool,
+    /// The copy that counts is known to be durable.
+    durable: bool,
+    stage: Stage,
+    /// The stage's I/O was handed out.
+    sent: bool,
+    failures: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Rest,
+    SyncElder,
+    Write,
+    Sync,
+}
+
+impl Keeper {
+    /// Goes on from what recovery found.
+    pub fn new(identity: u64, found: Ledger) -> Keeper {
+        let durable = found.generation == 0;
+        Keeper {
+            identity,
+            ledger: found,
+            waiting: None,
+            urgent: false,
+            durable,
+            stage: Stage::Rest,
+            sent: false,
+            failures: 0,
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.ledger.bytes
+    }
+
+    /// Replaces the content: at most `MAX` bytes.
+    pub fn set(&mut self, bytes: &[u8], now: Millis) -> Result<(), Refused> {
+        if bytes.len() > MAX {
+            return Err(Refused::TooLarge);
+        }
+        if self.is_broken() {
+            return Err(Refused::Broken);
+        }
+        self.ledger.bytes = bytes.to_vec();
+        self.waiting.get_or_insert(now);
+        Ok(())
+    }
+
+    /// What waits is written at the next tick.
+    pub fn flush(&mut self) {
+        self.urgent = self.waiting.is_some();
+    }
+
+    /// Begins to write what has waited for `interval`.
+    pub fn tick(&mut self, now: Millis, interval: Millis) {
+        let due = |since| self.urgent || now.saturating_sub(since) >= interval;
+        if self.waiting.is_some_and(due) && self.stage == Stage::Rest && !self.is_broken() {
+            self.stage = if self.durable { Stage::Write } else { Stage::SyncElder };
+        }
+    }
+
+    /// True when what was set last is durable, or given up.
+    pub fn is_idle(&self) -> bool {
+        self.stage == Stage::Rest && (self.waiting.is_none() || self.is_broken())
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.failures >= BROKEN
+    }
+
+    pub fn next_io(&mut self) -> Option<Op> {
+        if self.sent {
+            return None;
+        }
+        let op = match self.stage {
+            Stage::Rest => return None,
+            Stage::SyncElder | Stage::Sync => Op::Sync,
+            Stage::Write => self.write(),
+        };
+        self.sent = true;
+        Some(op)
+    }
+
+    fn write(&mut self) -> Op {
+        let next = Ledger { generation: self.ledger.generation + 1, bytes: self.ledger.bytes.clone() };
+        let mut image = Buffer::new(next.size());
+        next.encode(self.identity, &mut image);
+        debug_assert!(image.len().is_multiple_of(BLOCK));
+        // What is set from now on waits for the next write.
+        (self.waiting, self.urgent) = (None, false);
+        Op::Write { offset: offset(next.generation), range: 0..image.len(), image: Arc::new(image) }
+    }
+
+    /// The outcome of `next_io`; false when a write failed. It is tried again at the next tick.
+    pub fn io_done(&mut self, ok: bool, now: Millis) -> bool {
+        debug_assert!(self.sent);
+        self.sent = false;
+        if !ok {
+            self.failures += 1;
+            self.stage = Stage::Rest;
+            self.waiting.get_or_insert(now);
+            self.urgent = true;
+            return false;
+        }
+        self.stage = match self.stage {
+            Stage::SyncElder => {
+                self.durable = true;
+                Stage::Write
+            }
+            Stage::Write => Stage::Sync,
+            Stage::Sync | Stage::Rest => {
+                self.ledger.generation += 1;
+                self.failures = 0;
+                Stage::Rest
+            }
+        };
+        true
+    }
+}
