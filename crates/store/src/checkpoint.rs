@@ -1,5 +1,6 @@
-//! Checkpoints: the whole index, written as records into the same log, so that a restart reads it and replays only
-//! what came after. WebCoSM section 6.1 asks for no more than this: metadata to safe storage every few minutes.
+//! Checkpoints: the whole index and the overlay, written as records into the same log, so that a restart reads them and
+//! replays only what came after. WebCoSM section 6.1 asks for no more than this: metadata to safe storage every few
+//! minutes.
 //!
 //! pages → root (the list of pages) → all written → sync → superblock → sync. The records of the checkpoint in force
 //! are pinned: the sweep skips them. A checkpoint that fails at any step leaves the one before it in force.
@@ -9,12 +10,14 @@ use crate::buffer::Buffer;
 use crate::engine::Op;
 use crate::format::record::{About, Kind, Record};
 use crate::format::superblock::{COPIES, Checkpoint, Superblock};
+use crate::format::update::push_entry;
 use crate::format::{BLOCK, Fields, Layout, UNIT};
 use crate::index::{Index, Packed, SHARDS};
-use std::collections::HashSet;
+use crate::overlay::{Overlay, Update};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-/// A checkpoint is due when this many times the index's bytes were put: it costs 2 % of them. But not before `LEAST`,
+/// A checkpoint is due when this many times its bytes were put: it costs 2 % of them. But not before `LEAST`,
 /// and not later than half of the cache was put.
 const SPACING: u64 = 48;
 const LEAST: u64 = 64 << 20;
@@ -35,6 +38,8 @@ struct Run {
     /// The stage's I/O was handed out.
     sent: bool,
     export: Export,
+    /// What was in the overlay when the index had been written out, and has no page yet.
+    updates: VecDeque<(u64, Update)>,
     waiting: Option<Pending>,
     pages: Vec<(u64, u16)>,
     pins: HashSet<u64>,
@@ -45,6 +50,7 @@ struct Run {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Stage {
     Pages,
+    Updates,
     Root,
     Settling,
     SyncRecords,
@@ -79,8 +85,9 @@ impl Checkpointer {
         seq >= self.replay_seq
     }
 
-    pub fn due(&self, put_bytes: u64, objects: u64, layout: &Layout) -> bool {
-        let spacing = LEAST.max(SPACING * objects * Packed::BYTES as u64).min(layout.size() / 2);
+    /// `bytes` is about what it would take.
+    pub fn due(&self, put_bytes: u64, bytes: u64, layout: &Layout) -> bool {
+        let spacing = LEAST.max(SPACING * bytes).min(layout.size() / 2);
         self.run.is_none() && put_bytes - self.begun_at >= spacing
     }
 
@@ -94,6 +101,7 @@ impl Checkpointer {
                 stage: Stage::Pages,
                 sent: false,
                 export: Export::default(),
+                updates: VecDeque::new(),
                 waiting: None,
                 pages: Vec::new(),
                 pins: HashSet::new(),
@@ -127,7 +135,7 @@ impl Checkpointer {
     }
 
     /// The next record to be placed; `placed` or `give_back` must follow.
-    pub fn take_record(&mut self, index: &Index, layout: &Layout) -> Option<Pending> {
+    pub fn take_record(&mut self, index: &Index, overlay: &Overlay, layout: &Layout) -> Option<Pending> {
         let generation = self.generation + 1;
         let run = self.run.as_mut()?;
         if let Some(pending) = run.waiting.take() {
@@ -136,11 +144,20 @@ impl Checkpointer {
         match run.stage {
             Stage::Pages => {
                 let number = run.pages.len() as u32;
-                let body = run.export.page(index, layout.segment as usize / 8);
+                let body = run.export.page(index, page_bytes(layout));
                 if run.export.is_done() {
-                    run.stage = Stage::Root;
+                    run.updates = overlay.export().into();
+                    run.stage = if run.updates.is_empty() { Stage::Root } else { Stage::Updates };
                 }
                 Some(Pending { key: page_key(generation, number), kind: Kind::Page, body })
+            }
+            Stage::Updates => {
+                let number = run.pages.len() as u32;
+                let body = overlay_page(&mut run.updates, page_bytes(layout));
+                if run.updates.is_empty() {
+                    run.stage = Stage::Root;
+                }
+                Some(Pending { key: page_key(generation, number), kind: Kind::Overlay, body })
             }
             Stage::Root if !run.sent => {
                 run.sent = true;
@@ -190,7 +207,7 @@ impl Checkpointer {
         let generation = self.generation + 1;
         let run = self.run.as_mut().filter(|r| !r.sent)?;
         let op = match run.stage {
-            Stage::Pages | Stage::Root | Stage::Settling | Stage::Abandoned => return None,
+            Stage::Pages | Stage::Updates | Stage::Root | Stage::Settling | Stage::Abandoned => return None,
             Stage::SyncRecords | Stage::SyncSuperblock => Op::Sync,
             Stage::Superblock => {
                 let superblock = Superblock { layout: *layout, generation, checkpoint: run.replay };
@@ -221,7 +238,7 @@ impl Checkpointer {
                 }
                 return true;
             }
-            Stage::Pages | Stage::Root | Stage::Settling => {}
+            Stage::Pages | Stage::Updates | Stage::Root | Stage::Settling => {}
         }
         false
     }
@@ -272,6 +289,24 @@ impl Export {
         }
         body
     }
+}
+
+/// Bytes of a page's body, about; metadata of an update is at most that long.
+pub fn page_bytes(layout: &Layout) -> usize {
+    layout.segment as usize / 8
+}
+
+/// As many of the updates as `full` bytes take, and one at least.
+fn overlay_page(updates: &mut VecDeque<(u64, Update)>, full: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some((hash, Update { target, meta, .. })) = updates.front() {
+        if !body.is_empty() && body.len() + meta.len() > full {
+            break;
+        }
+        push_entry(&mut body, *hash, target, meta);
+        updates.pop_front();
+    }
+    body
 }
 
 /// Puts a page's entries into the index; false when it is not one.

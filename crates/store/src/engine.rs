@@ -10,16 +10,19 @@
 //! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for.
 
 use crate::buffer::{Buffer, Pool};
-use crate::checkpoint::Checkpointer;
-use crate::format::contents::{self, Contents, Entry, Unreadable};
+use crate::checkpoint::{Checkpointer, page_bytes};
+use crate::format::contents::{self, Contents, Entry, Mark, Unreadable};
 use crate::format::ledger::Ledger;
 use crate::format::record::Record;
+use crate::format::update::Target;
 use crate::format::{BLOCK, Layout, UNIT, align_up};
-use crate::index::{Index, Slot};
+use crate::index::{Index, Packed, Slot};
 use crate::ledger::Keeper;
+use crate::overlay::{Overlay, Update};
 use crate::packetizer::{OpenSegment, Writes, bytes_of, gaps};
 use crate::policy::Replacement;
 use crate::{Key, Refused};
+use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops::Range;
@@ -66,6 +69,7 @@ pub enum Op {
 pub struct State {
     pub layout: Layout,
     pub index: Arc<Index>,
+    pub overlay: Arc<Overlay>,
     /// The sequence number of the newest segment.
     pub seq: u64,
     /// The segment to open next.
@@ -108,7 +112,9 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub puts: u64,
+    /// Records put and updates, bytes.
     pub put_bytes: u64,
+    pub updates: u64,
     pub refused: u64,
     pub swept: u64,
     pub survived: u64,
@@ -136,6 +142,7 @@ struct Batch {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Object,
+    Update,
     Checkpoint,
 }
 
@@ -207,6 +214,7 @@ impl Engine {
         match self.append(key.index_hash(), record, Purpose::Object, now) {
             Ok(place) => {
                 let slot = Slot { place, units: (record.size() / UNIT) as u16, count: 1 };
+                self.state.overlay.remove(key.index_hash());
                 self.state.index.insert(key.index_hash(), slot);
                 self.counters.puts += 1;
                 self.counters.put_bytes += record.size() as u64;
@@ -220,10 +228,46 @@ impl Engine {
         }
     }
 
+    /// Gives the record that `target` names new metadata, by `record`, an update. False when that record is not (or no
+    /// more) what is under the key, or when the overlay does not take metadata of this length: then nothing has
+    /// changed. Refused, the metadata stays as it was.
+    pub fn update(
+        &mut self,
+        key: &Key,
+        record: &Record<'_>,
+        target: Target,
+        meta: &[u8],
+        now: Millis,
+    ) -> Result<bool, Refused> {
+        let hash = key.index_hash();
+        let fits = self.state.overlay.admits(meta.len()) && meta.len() <= page_bytes(&self.state.layout);
+        if !fits || !self.is_live(hash, &target) {
+            return Ok(false);
+        }
+        let place = self.append(hash, record, Purpose::Update, now).inspect_err(|_| {
+            self.counters.refused += 1;
+        })?;
+        self.counters.updates += 1;
+        self.counters.put_bytes += record.size() as u64;
+        // Finding room may have swept it.
+        let live = self.is_live(hash, &target);
+        if live {
+            let meta = Bytes::copy_from_slice(meta);
+            self.state.overlay.insert(hash, Update { target, meta, record: Some(place) });
+        }
+        Ok(live)
+    }
+
+    fn is_live(&self, hash: u64, target: &Target) -> bool {
+        let slot = self.state.index.find(hash);
+        slot.is_some_and(|slot| slot.place == target.place && slot.units == target.units)
+    }
+
     /// Removes what is under the hash, durably with the next flush. Noted even when the index knows nothing of it:
     /// a record that the sweep dropped may still be listed on the medium.
     pub fn remove(&mut self, hash: u64, now: Millis) {
         self.state.index.remove(hash);
+        self.state.overlay.remove(hash);
         self.queue_removal(hash);
         self.settle_removals(now);
     }
@@ -383,12 +427,13 @@ impl Engine {
             return Err(Refused::TooLarge);
         }
         self.settle_removals(now);
+        let mark = if purpose == Purpose::Update { Mark::Update } else { Mark::Put };
         for _ in 0..PATIENCE {
             if self.open.is_none() && !self.open_next(purpose) {
                 return Err(Refused::Busy);
             }
             let Some(open) = &mut self.open else { continue };
-            if let Some(at) = open.append(hash, record) {
+            if let Some(at) = open.append(hash, record, mark) {
                 self.dirty_since.get_or_insert(now);
                 return Ok(self.state.layout.place(open.number, at));
             }
@@ -458,7 +503,7 @@ impl Engine {
         if !self.ahead.front().is_some_and(known) {
             return false;
         }
-        if purpose == Purpose::Object && self.replaces_needed(self.state.seq + 1) {
+        if purpose != Purpose::Checkpoint && self.replaces_needed(self.state.seq + 1) {
             self.checkpoint();
             return false;
         }
@@ -469,6 +514,7 @@ impl Engine {
             Foreseen::Unreadable => {
                 let layout = self.state.layout;
                 self.state.index.retain(|_, slot| layout.segment_of(slot.place) != number);
+                self.state.overlay.retain(|_, target| layout.segment_of(target.place) != number);
                 Vec::new()
             }
             _ => Vec::new(),
@@ -490,6 +536,7 @@ impl Engine {
             for (entry, _) in entries.iter().filter(|(_, stays)| !stays) {
                 let place = self.state.layout.place(number, bytes_of(entry).start);
                 self.state.index.remove_at(entry.hash, place);
+                self.state.overlay.remove_at(entry.hash, place);
                 self.counters.swept += 1;
             }
             self.counters.survived += survivors.len() as u64;
@@ -501,7 +548,8 @@ impl Engine {
         }
         let image = self.pool.take(segment);
         self.open = Some(OpenSegment::new(number, self.state.seq, image, keep));
-        if self.checkpointer.due(self.counters.put_bytes, objects, &self.state.layout) {
+        let bytes = objects * Packed::BYTES as u64 + self.state.overlay.bytes() as u64;
+        if self.checkpointer.due(self.counters.put_bytes, bytes, &self.state.layout) {
             self.checkpoint();
         }
         if barren {
@@ -520,14 +568,19 @@ impl Engine {
         seq > self.state.layout.segments && self.checkpointer.needs(seq - self.state.layout.segments)
     }
 
-    /// The entries that the index still points to, and whether each survives.
+    /// The entries that the index still points to, and whether each survives. Updates do not: what they say is in
+    /// the overlay. But until a checkpoint has it, only they tell a restart.
     fn live_entries(&self, number: u64, contents: Contents) -> Vec<(Entry, bool)> {
         let layout = &self.state.layout;
         let end = contents::start(layout.segment as usize, contents.entries.len());
+        let needed = self.replaces_needed(self.state.seq + 1);
         let stays = |entry: &Entry| {
             let place = layout.place(number, bytes_of(entry).start);
             if self.checkpointer.pins(place) {
                 return Some(true);
+            }
+            if entry.is_update() {
+                return (needed && self.state.overlay.is_from(entry.hash, place)).then_some(true);
             }
             self.state.index.live(entry.hash, place).map(|count| self.replacement.survives(count))
         };
@@ -649,11 +702,14 @@ impl Engine {
             self.mend = true;
             self.counters.write_errors += 1;
             // What the failed packet said is said again: else an older record of the key came back after a restart.
-            for entry in &batch.fresh {
+            for entry in batch.fresh.iter().filter(|e| !e.is_update()) {
                 let place = self.state.layout.place(batch.number, bytes_of(entry).start);
                 let lost = match entry.is_removal() {
                     true => self.state.index.find(entry.hash).is_none(),
-                    false => self.state.index.remove_at(entry.hash, place),
+                    false => {
+                        self.state.overlay.remove_at(entry.hash, place);
+                        self.state.index.remove_at(entry.hash, place)
+                    }
                 };
                 if lost {
                     self.queue_removal(entry.hash);
@@ -671,10 +727,10 @@ impl Engine {
         if !self.checkpointer.is_active() {
             return;
         }
-        let index = self.state.index.clone();
+        let (index, overlay) = (self.state.index.clone(), self.state.overlay.clone());
         let layout = self.state.layout;
         for _ in 0..STEP {
-            let Some(pending) = self.checkpointer.take_record(&index, &layout) else { break };
+            let Some(pending) = self.checkpointer.take_record(&index, &overlay, &layout) else { break };
             let placed = pending
                 .record(&layout)
                 .map(|r| (self.append(pending.key.index_hash(), &r, Purpose::Checkpoint, now), r.size()));

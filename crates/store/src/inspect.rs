@@ -8,7 +8,7 @@ use crate::format::record::{self, Kind};
 use crate::format::superblock::Superblock;
 use crate::packetizer::bytes_of;
 use crate::recovery::{read_table, recover};
-use crate::{OpenError, store::superblocks};
+use crate::{DEFAULT_OVERLAY, OpenError, store::superblocks};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct Inspection {
     pub objects: u64,
     pub next_segment: u64,
     pub newest_sequence: u64,
+    /// Objects with newer metadata than their record has.
+    pub updated: u64,
     /// Bytes of the caller's ledger, and how often it was written.
     pub ledger_bytes: u64,
     pub ledger_generation: u64,
@@ -38,7 +40,7 @@ pub struct Inspection {
 pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
     let (disk, pool, superblocks) = look(path)?;
     let newest = superblocks[0];
-    let (state, recovered) = recover(&disk, &pool, &superblocks);
+    let (state, recovered) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY);
     Ok(Inspection {
         format: crate::format::VERSION,
         size: newest.layout.size(),
@@ -51,6 +53,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
         objects: recovered.objects,
         next_segment: state.cursor,
         newest_sequence: state.seq,
+        updated: state.overlay.len() as u64,
         ledger_bytes: state.ledger.bytes.len() as u64,
         ledger_generation: state.ledger.generation,
     })
@@ -76,7 +79,7 @@ pub struct Checked {
 /// Reads every segment and verifies every record that a start would serve. `progress(done, of)` is called now and then.
 pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked, OpenError> {
     let (disk, pool, superblocks) = look(path)?;
-    let (state, _) = recover(&disk, &pool, &superblocks);
+    let (state, _) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY);
     let layout = state.layout;
     let mut checked = Checked::default();
     for number in 0..layout.segments {
@@ -93,7 +96,11 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
         }
         for entry in contents.entries.iter().filter(|e| !e.is_removal()) {
             let place = layout.place(number, bytes_of(entry).start);
-            if state.index.live(entry.hash, place).is_none() && !state.pins.contains(&place) {
+            let live = match entry.is_update() {
+                true => state.overlay.is_from(entry.hash, place),
+                false => state.index.live(entry.hash, place).is_some() || state.pins.contains(&place),
+            };
+            if !live {
                 checked.superseded += 1;
             } else if is_sound(layout.identity, &image, entry) {
                 checked.sound += 1;
@@ -110,9 +117,7 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
 fn is_sound(identity: u64, image: &[u8], entry: &Entry) -> bool {
     record::parse(identity, &image[bytes_of(entry)]).is_some_and(|found| {
         let key = crate::Key::new(image[bytes_of(entry)][found.key].to_vec());
-        let known =
-            matches!(found.about.kind, Kind::Object | Kind::Head | Kind::Span | Kind::Page | Kind::Root);
-        known && key.index_hash() == entry.hash
+        (found.about.kind == Kind::Update) == entry.is_update() && key.index_hash() == entry.hash
     })
 }
 

@@ -13,6 +13,7 @@ mod inspect;
 mod ledger;
 #[cfg(test)]
 mod model;
+mod overlay;
 mod packetizer;
 pub mod policy;
 mod reader;
@@ -81,6 +82,9 @@ pub struct Options {
     pub amax: u8,
     /// What was put is written out after this long even when its packet is not full.
     pub flush_interval: Duration,
+    /// Bytes of memory for newer metadata of objects that stay where they lie (`Store::put_meta`). Beyond it the oldest
+    /// are forgotten, and the objects have their own metadata again; 0: such objects are written anew.
+    pub overlay_bytes: usize,
     pub io: IoChoice,
 }
 
@@ -95,10 +99,14 @@ impl Options {
             cmax: 3,
             amax: 100,
             flush_interval: Duration::from_secs(1),
+            overlay_bytes: DEFAULT_OVERLAY,
             io: IoChoice::Auto,
         }
     }
 }
+
+/// Memory for newer metadata unless told otherwise, bytes.
+pub const DEFAULT_OVERLAY: usize = 4 << 20;
 
 /// Why a cache was not opened: one line for the user. Nothing was touched.
 #[derive(Debug, PartialEq, Eq)]
@@ -180,6 +188,9 @@ pub struct Stats {
     /// Sum of all reference counts.
     pub references: u64,
     pub index_bytes: u64,
+    /// Objects with newer metadata than their record has, and the memory that takes.
+    pub updated: u64,
+    pub overlay_bytes: u64,
     pub engine: engine::Counters,
     pub device_reads: u64,
     pub device_read_bytes: u64,

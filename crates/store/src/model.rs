@@ -6,6 +6,9 @@
 //! record is ever found damaged; where the process is killed and nothing else fails, nothing is lost that had been
 //! written.
 //!
+//! A value may get newer metadata. It answers with the newest; or with an older one of its own where the overlay is too
+//! small, where the update was lost in a crash, or where a caller has updated what was not there any more.
+//!
 //! The ledger is the one set last; after a crash the last one whose writing had completed, or a newer one; after damage
 //! any earlier one, or none: always one that was set, whole.
 
@@ -16,22 +19,55 @@ use crate::engine::{Engine, Io, Op};
 use crate::format::ledger::COPIES as COPIES_OF_LEDGER;
 use crate::format::record::{self, About, Kind, Record};
 use crate::format::superblock::{COPIES, Superblock};
+use crate::format::update::Target;
 use crate::format::{BLOCK, DATA_START, Layout, UNIT, align_down, align_up};
 use crate::index::Index;
 use crate::policy::Fbc;
 use crate::recovery::recover;
-use crate::{Key, Refused};
+use crate::{DEFAULT_OVERLAY, Key, Refused};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const LAYOUT: Layout = Layout { segment: 32 << 10, segments: 10, identity: 0xfeed };
 const KEYS: u64 = 60;
+/// One in so many values is a larger one.
+const LARGE: u64 = 7;
+
+/// What was put, and which of its metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Value {
+    value: u64,
+    version: u64,
+    /// Says what the body is: several values of a key may have the same.
+    body: u64,
+}
+
+impl Value {
+    fn meta(&self) -> Vec<u8> {
+        let words = [self.value, self.version, self.body].map(u64::to_le_bytes);
+        // Of several lengths, and so that places are used again by records of the same length.
+        let more = vec![self.version as u8; self.version as usize % 3 * 100];
+        [&words.concat()[..], &more].concat()
+    }
+
+    /// `None` for bytes that are no value's metadata.
+    fn of(meta: &[u8]) -> Option<Value> {
+        let word = |n: usize| Some(u64::from_le_bytes(meta.get(8 * n..8 * n + 8)?.try_into().ok()?));
+        let value = Value { value: word(0)?, version: word(1)?, body: word(2)? };
+        (value.meta() == meta).then_some(value)
+    }
+
+    /// True for this value with this metadata or older.
+    fn was(&self, other: &Value) -> bool {
+        (self.value, self.body) == (other.value, other.body) && self.version <= other.version
+    }
+}
 
 /// All values a key ever had, `None` for a removal; and from which one on a crash may bring it back.
 #[derive(Default, Clone)]
 struct History {
-    values: Vec<Option<u64>>,
+    values: Vec<Option<Value>>,
     /// Everything before was superseded durably.
     floor: usize,
     /// How many values there were when everything was written last.
@@ -52,6 +88,13 @@ struct World {
     gets: u64,
     /// Nothing fails in this history but that the process is killed.
     only_kills: bool,
+    /// Newer metadata may be forgotten at any time: the overlay is small, and callers update what went meanwhile.
+    forgetful: bool,
+    overlay: usize,
+    updates: u64,
+    keys: u64,
+    /// How often a key is put with the same body again.
+    again: f64,
     /// Records that were not what the index expected.
     bad: u64,
     /// All ledgers there ever were; 0: the empty one of a new cache.
@@ -68,7 +111,7 @@ fn key(n: u64) -> Key {
 fn body(value: u64) -> Vec<u8> {
     let mut rng = StdRng::seed_from_u64(value);
     let length =
-        if value.is_multiple_of(7) { rng.random_range(0..12_000) } else { rng.random_range(0..3_000) };
+        if value.is_multiple_of(LARGE) { rng.random_range(0..12_000) } else { rng.random_range(0..3_000) };
     (0..length).map(|_| rng.random()).collect()
 }
 
@@ -90,7 +133,11 @@ impl World {
         disk.write(COPIES[1], &first.encode()).unwrap();
         disk.sync().unwrap();
         let pool = Pool::new(1 << 20);
-        let (engine, index) = open(&disk, &pool);
+        let forgetful = rng.random_bool(0.5);
+        let overlay = if forgetful { rng.random_range(0..2_000) } else { DEFAULT_OVERLAY };
+        // Few keys and always the same bodies: then a place is used again by the same key's same body.
+        let (keys, again) = if rng.random_bool(0.1) { (6, 1.0) } else { (KEYS, 0.2) };
+        let (engine, index) = open(&disk, &pool, overlay);
         World {
             rng,
             disk,
@@ -99,11 +146,16 @@ impl World {
             index,
             flying: Vec::new(),
             now: 0,
-            values: 0,
+            values: LARGE * KEYS,
             history: HashMap::new(),
             hits: 0,
             gets: 0,
             only_kills: false,
+            forgetful,
+            overlay,
+            updates: 0,
+            keys,
+            again,
             bad: 0,
             ledgers: vec![0],
             ledger_floor: 0,
@@ -112,16 +164,45 @@ impl World {
 
     fn put(&mut self, n: u64) {
         self.values += 1;
-        let value = self.values;
-        let (key, body) = (key(n), body(value));
+        let body_of = if self.rng.random_bool(self.again) { LARGE * n } else { self.values };
+        let value = Value { value: self.values, version: 0, body: body_of };
+        let (key, body) = (key(n), body(value.body));
         let about =
             About { kind: Kind::Object, id: 0, length: body.len() as u64, span: 0, written: self.now };
-        let meta = value.to_le_bytes();
+        let meta = value.meta();
         let record = Record::new(LAYOUT.identity, about, key.bytes(), &meta, &body).unwrap();
         let put = self.engine.put(&key, &record, self.now);
         assert!(put != Err(Refused::TooLarge));
         // A refusal removes what was there.
         self.history.entry(n).or_default().values.push(put.is_ok().then_some(value));
+    }
+
+    /// Newer metadata for a value of the key: the one it has, or in forgetful histories sometimes an earlier one.
+    fn update(&mut self, n: u64) {
+        let key = key(n);
+        let Some(slot) = self.index.find(key.index_hash()) else { return };
+        let history = self.history.get_mut(&n).unwrap();
+        let Some(&Some(current)) = history.values.last() else { panic!("key {n}: in the index, but gone") };
+        let all: Vec<Value> = history.values.iter().flatten().copied().collect();
+        let stale = self.forgetful && self.rng.random_bool(0.2);
+        // Of an earlier value with the same body it would be an update of the current one, as a put of both is.
+        let of = if stale { all[self.rng.random_range(0..all.len())] } else { current };
+        let of = if of.body == current.body { current } else { of };
+        self.updates += 1;
+        let newest = Value { version: self.updates, ..of };
+        let (meta, body) = (newest.meta(), body(of.body));
+        let sum = record::part_sum(LAYOUT.identity, &body);
+        let target = Target { place: slot.place, units: slot.units, sum };
+        let names = target.encode();
+        let about =
+            About { kind: Kind::Update, id: 0, length: names.len() as u64, span: 0, written: self.now };
+        let record = Record::new(LAYOUT.identity, about, key.bytes(), &meta, &names).unwrap();
+        let update = self.engine.update(&key, &record, target, &meta, self.now);
+        assert!(update != Err(Refused::TooLarge));
+        // With another body it is no update of the current value.
+        if update == Ok(true) && of == current {
+            history.values.push(Some(newest));
+        }
     }
 
     fn remove(&mut self, n: u64) {
@@ -130,7 +211,7 @@ impl World {
     }
 
     /// What the store answers: the value, checked byte by byte.
-    fn read(&mut self, n: u64) -> Option<u64> {
+    fn read(&mut self, n: u64) -> Option<Value> {
         let key = key(n);
         let slot = self.index.reference(key.index_hash(), 1)?;
         let length = usize::from(slot.units) * UNIT;
@@ -152,8 +233,9 @@ impl World {
             self.index.remove_at(key.index_hash(), slot.place);
             return None;
         };
-        let value = u64::from_le_bytes(bytes[found.meta].try_into().unwrap());
-        assert_eq!(bytes[found.body], body(value)[..], "key {n} value {value}");
+        let newer = self.engine.state.overlay.meta(key.index_hash(), slot.place, found.sum);
+        let value = Value::of(newer.as_deref().unwrap_or(&bytes[found.meta])).expect("metadata of a value");
+        assert_eq!(bytes[found.body], body(value.body)[..], "key {n} value {value:?}");
         Some(value)
     }
 
@@ -184,7 +266,9 @@ impl World {
         if let Some(value) = self.read(n) {
             self.hits += 1;
             let history = self.history.get(&n).unwrap_or_else(|| panic!("key {n} was never put"));
-            assert_eq!(history.values.last(), Some(&Some(value)), "key {n}: an old value");
+            let last = history.values.last().copied().flatten().expect("it was removed");
+            let right = if self.forgetful { value.was(&last) } else { value == last };
+            assert!(right, "key {n}: {value:?}, not {last:?}");
         }
     }
 
@@ -253,7 +337,7 @@ impl World {
         if power {
             self.disk.lose_power();
         }
-        (self.engine, self.index) = open(&self.disk, &self.pool);
+        (self.engine, self.index) = open(&self.disk, &self.pool, self.overlay);
         let ledger = self.read_ledger();
         let possible = &self.ledgers[if damage { 0 } else { self.ledger_floor }..];
         assert!(possible.contains(&ledger), "ledger {ledger} came back, but only {possible:?} could");
@@ -267,16 +351,27 @@ impl World {
             };
             let from = if hostile { 0 } else { history.floor };
             let possible = &history.values[from.min(history.values.len())..];
+            // Metadata that was forgotten may be found again in the log.
+            let known = |value: &Value| history.values.iter().flatten().any(|v| value.was(v));
+            let could =
+                |value: &Value| known(value) && possible.iter().flatten().any(|p| p.value == value.value);
             assert!(
-                answer.is_none() || possible.contains(&answer),
+                answer.as_ref().is_none_or(could),
                 "key {n}: {answer:?} came back, but only {possible:?} could"
             );
+            if written.contains(&n) && !self.forgetful {
+                assert_eq!(
+                    Some(&answer),
+                    history.values.last(),
+                    "key {n}: an update had been written, and is lost"
+                );
+            }
             history.values.push(answer);
         }
     }
 }
 
-fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>) -> (Engine, Arc<Index>) {
+fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize) -> (Engine, Arc<Index>) {
     let mut buffer = pool.take(2 * BLOCK);
     let faults = Faults::default();
     disk.set_faults(faults);
@@ -286,7 +381,7 @@ fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>) -> (Engine, Arc<Index>) {
         .filter_map(|&at| Superblock::decode(&buffer[at as usize..at as usize + BLOCK]).ok())
         .collect();
     superblocks.sort_by_key(|s| std::cmp::Reverse(s.generation));
-    let (state, _) = recover(&**disk, pool, &superblocks);
+    let (state, _) = recover(&**disk, pool, &superblocks, overlay);
     let index = state.index.clone();
     (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), 500, pool.clone()), index)
 }
@@ -301,9 +396,10 @@ fn history(seed: u64) -> (u64, u64) {
     for _ in 0..world.rng.random_range(steps) {
         world.now += world.rng.random_range(0..100);
         // A skewed choice: some keys are popular enough to survive the sweep.
-        let n = world.rng.random_range(0..KEYS).min(world.rng.random_range(0..KEYS));
+        let n = world.rng.random_range(0..world.keys).min(world.rng.random_range(0..world.keys));
         match world.rng.random_range(0..1_000) {
-            0..450 => world.put(n),
+            0..370 => world.put(n),
+            370..450 => world.update(n),
             450..480 => world.remove(n),
             480..700 => world.get(n),
             700..950 => world.step(),
@@ -314,6 +410,10 @@ fn history(seed: u64) -> (u64, u64) {
                 let checkpoint = world.rng.random_bool(0.5);
                 world.disk.set_faults(Faults::default());
                 world.barrier(checkpoint);
+                // At once, so that few keys were touched since.
+                if world.only_kills && world.rng.random_bool(0.5) {
+                    world.crash(false, false);
+                }
             }
             992..995 if hostile > 0 => world.crash(hostile == 3, hostile == 2),
             995..997 if hostile == 1 => {

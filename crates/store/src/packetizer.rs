@@ -5,7 +5,7 @@
 //! written to the medium, so a survivor's bytes are never touched, and two writes never share a block in flight.
 
 use crate::buffer::Buffer;
-use crate::format::contents::{self, Entry};
+use crate::format::contents::{self, Entry, Mark};
 use crate::format::record::Record;
 use crate::format::{BLOCK, UNIT, align_down, align_up};
 use std::ops::Range;
@@ -70,7 +70,8 @@ pub fn bytes_of(entry: &Entry) -> Range<usize> {
 }
 
 impl OpenSegment {
-    pub fn new(number: u64, seq: u64, image: Buffer, survivors: Vec<Entry>) -> OpenSegment {
+    pub fn new(number: u64, seq: u64, image: Buffer, mut survivors: Vec<Entry>) -> OpenSegment {
+        survivors.iter_mut().filter(|e| !e.is_update()).for_each(|e| e.mark = Mark::Stayed);
         let gaps = gaps(image.len(), &survivors)
             .into_iter()
             .map(|g| Gap { start: g.start, written: g.start, position: g.start, end: g.end })
@@ -81,14 +82,15 @@ impl OpenSegment {
     }
 
     /// Copies the record to the first gap that has room: its offset, or `None` when none has.
-    pub fn append(&mut self, hash: u64, record: &Record<'_>) -> Option<usize> {
+    pub fn append(&mut self, hash: u64, record: &Record<'_>, mark: Mark) -> Option<usize> {
         let limit = self.limit_with_one_more()?;
         let length = record.size();
         let gap = self.gaps.iter_mut().find(|g| g.position + length <= g.end.min(limit))?;
         let at = gap.position;
         record.copy_to(&mut self.image[at..at + length]);
         gap.position += length;
-        self.entries.push(Entry { hash, offset: (at / UNIT) as u32, units: (length / UNIT) as u16 });
+        let (offset, units) = ((at / UNIT) as u32, (length / UNIT) as u16);
+        self.entries.push(Entry { hash, offset, units, mark });
         self.dirty = true;
         Some(at)
     }
@@ -162,7 +164,8 @@ mod tests {
     }
 
     fn entry(start: usize, length: usize) -> Entry {
-        Entry { hash: 1, offset: (start / UNIT) as u32, units: (length / UNIT) as u16 }
+        let (offset, units) = ((start / UNIT) as u32, (length / UNIT) as u16);
+        Entry { hash: 1, offset, units, mark: Mark::Put }
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
         let mut open = OpenSegment::new(0, 1, Buffer::new(SEGMENT), vec![]);
         let body = vec![9; 8_000];
         let mut records = 0;
-        while open.append(records, &record(&body)).is_some() {
+        while open.append(records, &record(&body), Mark::Put).is_some() {
             records += 1;
         }
         assert_eq!(records, (SEGMENT - BLOCK) as u64 / 8_128);
@@ -185,16 +188,16 @@ mod tests {
             [4096..100 << 10, align_up((100 << 10) + 10_048, BLOCK)..SEGMENT - BLOCK]
         );
         let mut open = OpenSegment::new(0, 1, Buffer::new(SEGMENT), survivors);
-        assert_eq!(open.append(5, &record(&[1; 60_000])), Some(4096));
-        assert_eq!(open.append(6, &record(&[1; 60_000])), Some(114_688));
-        assert_eq!(open.append(7, &record(&[1; 100])), Some(4096 + 60_096));
-        assert!(open.append(8, &record(&[1; 90_000])).is_none());
+        assert_eq!(open.append(5, &record(&[1; 60_000]), Mark::Put), Some(4096));
+        assert_eq!(open.append(6, &record(&[1; 60_000]), Mark::Put), Some(114_688));
+        assert_eq!(open.append(7, &record(&[1; 100]), Mark::Put), Some(4096 + 60_096));
+        assert!(open.append(8, &record(&[1; 90_000]), Mark::Put).is_none());
         assert!(open.peek(0..64).is_none() && open.peek(4096..8192).is_some());
         let writes = open.take_writes(1);
         assert_eq!(writes.data, [4096..65_536, 114_688..176_128]);
         assert_eq!(writes.table, SEGMENT - BLOCK..SEGMENT);
         // Later writes of the same segment repeat only the block that both share.
-        open.append(9, &record(&[2; 100])).unwrap();
+        open.append(9, &record(&[2; 100]), Mark::Put).unwrap();
         assert_eq!(open.take_writes(1).data.first(), Some(&(align_down(4096 + 60_096 + 192, BLOCK)..65_536)));
     }
 
@@ -207,7 +210,7 @@ mod tests {
         }
         assert_eq!(removals as usize, (BLOCK - 64) / 16 - 1);
         let mut open = OpenSegment::new(0, 1, Buffer::new(SEGMENT), vec![]);
-        while open.append(1, &record(&[])).is_some() {}
+        while open.append(1, &record(&[]), Mark::Put).is_some() {}
         while open.append_removal(2) {}
         let end = open.fresh().iter().map(|e| bytes_of(e).end).max().unwrap();
         assert!(open.take_writes(1).table.start <= contents::start(SEGMENT, open.fresh().len()));

@@ -33,15 +33,18 @@ impl Reader {
     pub async fn get(&self, key: &Key) -> Option<Object> {
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
         let (bytes, found) = self.record(key, slot).await?;
-        let meta = bytes.slice(found.meta);
+        let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
-            Kind::Object => Some(Object { meta, body: Body::Whole(bytes.slice(found.body)) }),
+            Kind::Object => {
+                let newer = self.shared.overlay.meta(key.index_hash(), slot.place, found.sum);
+                Some(Object { meta: newer.unwrap_or(meta), body: Body::Whole(bytes.slice(found.body)) })
+            }
             Kind::Head => {
                 let spans = Spans { id: found.about.id, length: found.about.length, span: found.about.span };
                 let whole = (0..spans.count()).all(|n| self.shared.contains(&span_key(spans.id, n)));
                 whole.then_some(Object { meta, body: Body::Spans(spans) })
             }
-            Kind::Span | Kind::Page | Kind::Root => None,
+            Kind::Span | Kind::Page | Kind::Root | Kind::Update | Kind::Overlay => None,
         }
     }
 

@@ -6,20 +6,24 @@
 //!    removed.
 //! 3. What the checkpoint said of those segments counts only where their tables agree. Where a table is torn it
 //!    stands, for a record that is not what the index expects is found out when it is read.
+//! 4. Updates are read, the youngest of each key, and count when what they name is still what the key has.
 
 use crate::Key;
 use crate::buffer::{Buffer, Pool};
 use crate::checkpoint::{load_page, load_root, page_key, root_key};
 use crate::disk::Disk;
 use crate::engine::{State, TABLE_READ};
-use crate::format::contents::{self, Contents, Unreadable};
+use crate::format::contents::{self, Contents, Mark, Unreadable};
 use crate::format::ledger::{self, Ledger};
 use crate::format::record::{self, Kind};
 use crate::format::superblock::{Checkpoint, Superblock};
+use crate::format::update::{self, Target};
 use crate::format::{BLOCK, Layout, UNIT, align_down, align_up};
 use crate::index::{Index, Print, Slot};
+use crate::overlay::{Overlay, Update};
 use crate::packetizer::bytes_of;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Tables read at once.
@@ -37,23 +41,29 @@ pub struct Recovered {
     pub scanned: u64,
 }
 
-/// `superblocks` are the valid ones, newest first.
-pub fn recover(disk: &dyn Disk, pool: &Arc<Pool>, superblocks: &[Superblock]) -> (State, Recovered) {
+/// `superblocks` are the valid ones, newest first; the overlay is to take `overlay_bytes`.
+pub fn recover(
+    disk: &dyn Disk,
+    pool: &Arc<Pool>,
+    superblocks: &[Superblock],
+    overlay_bytes: usize,
+) -> (State, Recovered) {
     let newest = superblocks[0];
     let mut found = Recovered::default();
-    let loaded = superblocks.iter().find_map(|s| load_checkpoint(disk, pool, s));
+    let loaded = superblocks.iter().find_map(|s| load_checkpoint(disk, pool, s, overlay_bytes));
     let recovery = Recovery { disk, pool, layout: newest.layout };
     let mut state = match loaded {
-        Some((index, pins, checkpoint)) => {
+        Some(Loaded { index, overlay, pins, checkpoint }) => {
             found.from_checkpoint = index.len() as u64;
-            let mut state = recovery.blank(index, newest.generation);
+            let mut state = recovery.blank(index, overlay, newest.generation);
             state.pins = pins;
             state.replay_seq = checkpoint.replay_seq;
             recovery.replay_since(&mut state, checkpoint, &mut found);
             state
         }
         None => {
-            let mut state = recovery.blank(Index::new(newest.layout.identity), newest.generation);
+            let (index, overlay) = (Index::new(newest.layout.identity), Overlay::new(overlay_bytes));
+            let mut state = recovery.blank(index, overlay, newest.generation);
             recovery.replay_all(&mut state, &mut found);
             state
         }
@@ -64,40 +74,72 @@ pub fn recover(disk: &dyn Disk, pool: &Arc<Pool>, superblocks: &[Superblock]) ->
     (state, found)
 }
 
+/// A checkpoint, read whole.
+struct Loaded {
+    index: Index,
+    overlay: Overlay,
+    pins: Vec<u64>,
+    checkpoint: Checkpoint,
+}
+
 fn load_checkpoint(
     disk: &dyn Disk,
     pool: &Arc<Pool>,
     superblock: &Superblock,
-) -> Option<(Index, Vec<u64>, Checkpoint)> {
+    overlay_bytes: usize,
+) -> Option<Loaded> {
     let checkpoint = superblock.checkpoint;
     let layout = &superblock.layout;
     let index = Index::new(layout.identity);
+    let overlay = Overlay::new(overlay_bytes);
     if checkpoint.root_place == 0 {
-        return Some((index, Vec::new(), checkpoint));
+        return Some(Loaded { index, overlay, pins: Vec::new(), checkpoint });
     }
     let root = (checkpoint.root_place, checkpoint.root_units);
-    let pages =
-        load_root(&read_record(disk, pool, layout, root, Kind::Root, &root_key(superblock.generation))?);
+    let root = read_record(disk, pool, layout, root, &root_key(superblock.generation))?;
+    let pages = if root.kind == Kind::Root { load_root(&root.body) } else { return None };
     for (number, &page) in pages.iter().enumerate() {
         let key = page_key(superblock.generation, number as u32);
-        let body = read_record(disk, pool, layout, page, Kind::Page, &key)?;
-        if !load_page(&index, &body) {
-            return None;
+        let page = read_record(disk, pool, layout, page, &key)?;
+        match page.kind {
+            Kind::Page if load_page(&index, &page.body) => {}
+            Kind::Overlay => {
+                for (hash, target, meta) in update::entries(&page.body) {
+                    overlay.insert(hash, Update { target, meta, record: None });
+                }
+            }
+            _ => return None,
         }
     }
     let pins = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
-    Some((index, pins, checkpoint))
+    Some(Loaded { index, overlay, pins, checkpoint })
 }
 
-/// The body of the record at a place, when it is the one expected.
+/// A record's parts, copied.
+struct Parts {
+    kind: Kind,
+    meta: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// The record at a place, when its key is the one expected.
 fn read_record(
     disk: &dyn Disk,
     pool: &Arc<Pool>,
     layout: &Layout,
     (place, units): (u64, u16),
-    kind: Kind,
     key: &Key,
-) -> Option<Vec<u8>> {
+) -> Option<Parts> {
+    read_any(disk, pool, layout, (place, units)).and_then(|(found, parts)| (found == *key).then_some(parts))
+}
+
+/// The record at a place, if there is a whole one, with its key.
+fn read_any(
+    disk: &dyn Disk,
+    pool: &Arc<Pool>,
+    layout: &Layout,
+    (place, units): (u64, u16),
+) -> Option<(Key, Parts)> {
     let start = place.checked_mul(UNIT as u64)?;
     let length = usize::from(units) * UNIT;
     if start + length as u64 > layout.size() {
@@ -109,8 +151,19 @@ fn read_record(
     disk.read(start - skip as u64, &mut buffer, span).ok()?;
     let bytes = &buffer[skip..skip + length];
     let found = record::parse(layout.identity, bytes)?;
-    let ours = found.about.kind == kind && bytes[found.key.clone()] == key.bytes()[..];
-    ours.then(|| bytes[found.body].to_vec())
+    let part = |range: Range<usize>| bytes[range].to_vec();
+    let (meta, body) = (part(found.meta), part(found.body));
+    Some((Key::new(part(found.key)), Parts { kind: found.about.kind, meta, body }))
+}
+
+/// The youngest update of a key that the log has.
+#[derive(Clone, Copy)]
+struct Candidate {
+    hash: u64,
+    place: u64,
+    units: u16,
+    /// Its turn among all of them.
+    turn: usize,
 }
 
 struct Recovery<'a> {
@@ -120,10 +173,11 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    fn blank(&self, index: Index, generation: u64) -> State {
+    fn blank(&self, index: Index, overlay: Overlay, generation: u64) -> State {
         State {
             layout: self.layout,
             index: Arc::new(index),
+            overlay: Arc::new(overlay),
             seq: 0,
             cursor: 0,
             virgin: 0,
@@ -194,9 +248,22 @@ impl Recovery<'_> {
 
     fn replay(&self, state: &mut State, mut tables: Vec<(u64, Contents)>) {
         tables.sort_by_key(|(_, contents)| contents.seq);
+        let mut updates: HashMap<u64, Candidate> = HashMap::new();
+        let mut turn = 0;
         for (number, contents) in tables {
             for entry in &contents.entries {
                 let place = self.layout.place(number, bytes_of(entry).start);
+                let hash = entry.hash;
+                if entry.is_update() {
+                    turn += 1;
+                    updates.insert(hash, Candidate { hash, place, units: entry.units, turn });
+                    continue;
+                }
+                // What the sweep skipped keeps its newer metadata; what was put has no older updates.
+                if entry.mark == Mark::Put {
+                    state.overlay.remove(hash);
+                    updates.remove(&hash);
+                }
                 if entry.is_removal() {
                     state.index.remove(entry.hash);
                 } else if !state.pins.contains(&place) {
@@ -213,6 +280,41 @@ impl Recovery<'_> {
             }
             state.virgin = state.virgin.max(number + 1);
         }
+        self.apply(state, updates.into_values().collect());
+    }
+
+    /// Reads updates into the overlay: the youngest, as many as it may take.
+    fn apply(&self, state: &State, mut updates: Vec<Candidate>) {
+        updates.sort_by_key(|u| std::cmp::Reverse(u.turn));
+        let mut room = state.overlay.bound();
+        let fitting = updates.iter().take_while(|u| {
+            let length = usize::from(u.units) * UNIT;
+            let fits = length <= room;
+            room = room.saturating_sub(length);
+            fits
+        });
+        let mut read = self.updates(&fitting.copied().collect::<Vec<_>>());
+        read.reverse();
+        for (hash, update) in read {
+            state.overlay.insert(hash, update);
+        }
+        let index = &state.index;
+        state.overlay.retain(|hash, target| {
+            index.find(hash).is_some_and(|slot| slot.place == target.place && slot.units == target.units)
+        });
+    }
+
+    /// The update records among `candidates` that are whole, read in parallel, in the order given.
+    fn updates(&self, candidates: &[Candidate]) -> Vec<(u64, Update)> {
+        in_parallel(candidates, |c| {
+            let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units))?;
+            let target = Target::decode(&parts.body)?;
+            let ours = parts.kind == Kind::Update && key.index_hash() == c.hash;
+            let update = Update { target, meta: parts.meta.into(), record: Some(c.place) };
+            ours.then_some((c.hash, update))
+        })
+        .flatten()
+        .collect()
     }
 
     /// Removes entries of the checkpoint that point into a segment whose table does not know them: what the crash
@@ -222,6 +324,7 @@ impl Recovery<'_> {
             .iter()
             .flat_map(|(number, contents)| contents.iter().map(move |c| (*number, c)))
             .flat_map(|(number, c)| c.entries.iter().map(move |e| (number, e)))
+            .filter(|(_, e)| !e.is_update())
             .map(|(number, e)| (index.print(e.hash), self.layout.place(number, bytes_of(e).start)))
             .collect();
         index.retain(|print, slot| {
@@ -236,19 +339,26 @@ impl Recovery<'_> {
 
     /// The tables of some segments, read in parallel, in the order given.
     fn tables(&self, numbers: &[u64]) -> Vec<(u64, Option<Contents>)> {
-        let share = numbers.len().div_ceil(PARALLEL).max(1);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = numbers
-                .chunks(share)
-                .map(|some| scope.spawn(|| some.iter().map(|&n| (n, self.table(n))).collect::<Vec<_>>()))
-                .collect();
-            threads.into_iter().flat_map(|t| t.join().unwrap_or_default()).collect()
-        })
+        in_parallel(numbers, |&n| (n, self.table(n))).collect()
     }
 
     fn table(&self, number: u64) -> Option<Contents> {
         read_table(self.disk, self.pool, &self.layout, number)
     }
+}
+
+/// What `read` gives for each of some, by several threads, in the order given.
+fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> impl Iterator<Item = A> {
+    let share = some.len().div_ceil(PARALLEL).max(1);
+    let read = &read;
+    let answers = std::thread::scope(|scope| {
+        let threads: Vec<_> = some
+            .chunks(share)
+            .map(|some| scope.spawn(move || some.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap_or_default()).collect::<Vec<_>>()
+    });
+    answers.into_iter().flatten()
 }
 
 /// A segment's table of contents, if it has a valid one.

@@ -6,10 +6,12 @@ use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
 use crate::engine::{Engine, Io, Millis, Op};
-use crate::format::record::{About, Kind, Record};
+use crate::format::record::{About, Kind, Record, part_sum};
 use crate::format::superblock::{COPIES, NotOurs, Superblock};
+use crate::format::update::Target;
 use crate::format::{BLOCK, DATA_START, Layout, VERSION};
-use crate::index::Index;
+use crate::index::{Index, Slot};
+use crate::overlay::Overlay;
 use crate::policy::{Admission, Fbc, Threshold};
 use crate::reader::{Backend, Reader};
 use crate::recovery::recover;
@@ -50,6 +52,7 @@ pub(crate) struct Shared {
     wake: Condvar,
     closing: AtomicBool,
     pub index: Arc<Index>,
+    pub overlay: Arc<Overlay>,
     pub disk: Arc<dyn Disk>,
     pub pool: Arc<Pool>,
     pub layout: Layout,
@@ -80,9 +83,9 @@ impl Store {
         let direct = disk.is_direct();
         let disk: Arc<dyn Disk> = Arc::new(disk);
         let pool = Pool::new(POOL);
-        let (state, recovered) = recover(&*disk, &pool, &superblocks);
+        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
         let layout = state.layout;
-        let index = state.index.clone();
+        let (index, overlay) = (state.index.clone(), state.overlay.clone());
         let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
         let engine = Engine::new(state, replacement, options.flush_interval.as_millis() as u64, pool.clone());
         let shared = Arc::new(Shared {
@@ -90,6 +93,7 @@ impl Store {
             wake: Condvar::new(),
             closing: AtomicBool::new(false),
             index,
+            overlay,
             disk: disk.clone(),
             pool,
             layout,
@@ -174,10 +178,13 @@ impl Store {
         Ok(Writer::new(shared.clone(), key, expected))
     }
 
-    /// Replaces the metadata of a stored object whose body stays (`body` as `Reader::get` returned it).
+    /// Replaces the metadata of a stored object whose body stays (`body` as `Reader::get` returned it, or as it was
+    /// put). A small object's record stays where it lies: the log takes the metadata only, which is kept in memory too.
+    /// There the oldest make room (`Options::overlay_bytes`), and their objects have again the metadata that they were
+    /// put with. Refused, an object keeps its older metadata or is gone.
     pub fn put_meta(&self, key: &Key, meta: &[u8], body: &Body) -> Result<(), Refused> {
         match body {
-            Body::Whole(bytes) => self.0.shared.put_whole(key, meta, bytes),
+            Body::Whole(bytes) => self.0.shared.put_update(key, meta, bytes),
             Body::Spans(spans) => self.0.shared.put_head(key, meta, spans),
         }
     }
@@ -248,6 +255,8 @@ impl Store {
             objects,
             references,
             index_bytes: shared.index.bytes() as u64,
+            updated: shared.overlay.len() as u64,
+            overlay_bytes: shared.overlay.bytes() as u64,
             engine: shared.engine().counters(),
             device_reads: shared.traffic.reads.load(Relaxed),
             device_read_bytes: shared.traffic.read_bytes.load(Relaxed),
@@ -286,6 +295,25 @@ impl Shared {
         self.put(key, about, meta, body)
     }
 
+    /// New metadata for the object with this body, by an update where that is possible.
+    pub fn put_update(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        // For a shorter body an update would save nothing.
+        let saves = body.len() > Target::BYTES;
+        let slot = self.index.find(key.index_hash()).filter(|_| saves);
+        if let Some(Slot { place, units, .. }) = slot {
+            let target = Target { place, units, sum: part_sum(self.layout.identity, body) };
+            let names = target.encode();
+            let length = names.len() as u64;
+            let about = About { kind: Kind::Update, id: 0, length, span: 0, written: self.seconds() };
+            let record = Record::new(self.layout.identity, about, key.bytes(), meta, &names);
+            let record = record.ok_or(Refused::TooLarge)?;
+            if self.append(|engine, now| engine.update(key, &record, target, meta, now))? {
+                return Ok(());
+            }
+        }
+        self.put_whole(key, meta, body)
+    }
+
     pub fn put_head(&self, key: &Key, meta: &[u8], spans: &Spans) -> Result<(), Refused> {
         let Spans { id, length, span } = *spans;
         let about = About { kind: Kind::Head, id, length, span, written: self.seconds() };
@@ -296,11 +324,17 @@ impl Shared {
     pub fn put(&self, key: &Key, about: About, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
         let record =
             Record::new(self.layout.identity, about, key.bytes(), meta, body).ok_or(Refused::TooLarge)?;
+        self.append(|engine, now| engine.put(key, &record, now))
+    }
+
+    /// Has the engine take something, and wakes a thread when that gave it something to do.
+    fn append<T>(&self, take: impl FnOnce(&mut Engine, Millis) -> Result<T, Refused>) -> Result<T, Refused> {
         let (result, work) = {
             let mut engine = self.engine();
             let before = engine.counters().segments;
-            let result = engine.put(key, &record, self.millis());
-            (result, result.is_err() || engine.counters().segments != before)
+            let result = take(&mut engine, self.millis());
+            let work = result.is_err() || engine.counters().segments != before;
+            (result, work)
         };
         if work {
             self.wake.notify_all();

@@ -3,10 +3,11 @@
 //! `COSM_BLESS=1` writes the file anew.
 
 use std::fmt::Write;
-use store::format::contents::{self, Entry};
+use store::format::contents::{self, Entry, Mark};
 use store::format::ledger::{Ledger, offset};
 use store::format::record::{About, Kind, Record};
 use store::format::superblock::{Checkpoint, Superblock};
+use store::format::update::{Target, push_entry};
 use store::format::{BLOCK, Layout, UNIT};
 
 const LAYOUT: Layout = Layout { segment: 16 << 10, segments: 20, identity: 0x0123_4567_89ab_cdef };
@@ -29,17 +30,24 @@ fn format_2_is_as_it_was() {
 
     let mut segment = vec![0; LAYOUT.segment as usize];
     let about = |kind, id, length, span| About { kind, id, length, span, written: 1_000_000_000 };
+    let target = Target { place: 0x4000, units: 2, sum: 0x5555_6666_7777_8888 };
+    let names = target.encode();
     let records = [
         Record::new(LAYOUT.identity, about(Kind::Object, 0, 5, 0), b"key one", b"meta", b"hello"),
         Record::new(LAYOUT.identity, about(Kind::Span, 42, 64, 64), b"span", b"", &[0x5a; 64]),
         Record::new(LAYOUT.identity, about(Kind::Head, 42, 64, 64), b"key two", b"meta", b""),
+        Record::new(LAYOUT.identity, about(Kind::Update, 0, 20, 0), b"key one", b"newer", &names),
     ];
+    let mut page = Vec::new();
+    push_entry(&mut page, 0x1111, &target, b"newer");
     let mut entries = Vec::new();
     let mut at = 0;
     for record in records.iter().flatten() {
         record.copy_to(&mut segment[at..at + record.size()]);
         let units = (record.size() / UNIT) as u16;
-        entries.push(Entry { hash: 0x1111 * (entries.len() as u64 + 1), offset: (at / UNIT) as u32, units });
+        let n = entries.len();
+        let mark = [Mark::Stayed, Mark::Put, Mark::Put, Mark::Update][n];
+        entries.push(Entry { hash: 0x1111 * (n as u64 + 1), offset: (at / UNIT) as u32, units, mark });
         at += record.size();
     }
     entries.push(Entry::removal(0x9999));
@@ -53,6 +61,7 @@ fn format_2_is_as_it_was() {
     dump("superblock", &superblock.encode(), &mut text);
     dump(&format!("ledger, at {:#x}", offset(ledger.generation)), &copy, &mut text);
     dump("records at the start of a segment", &segment[..BLOCK], &mut text);
+    dump("body of an overlay page", &page, &mut text);
     dump("table of contents in its last block", &segment[segment.len() - BLOCK..], &mut text);
 
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-2.hex");

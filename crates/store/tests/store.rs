@@ -259,3 +259,68 @@ fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
     }
     assert_eq!(inspect(&path).unwrap().ledger_generation, 5);
 }
+
+/// Meta and body of a key, and what that cost the device.
+fn hit(store: &Store, key: &Key) -> ((Bytes, Vec<u8>), u64) {
+    let before = store.stats().device_reads;
+    let found = runtime().block_on(async { read(&store.reader().unwrap(), key).await }).unwrap();
+    (found, store.stats().device_reads - before)
+}
+
+#[test]
+fn an_update_costs_a_small_record_and_a_later_hit_one_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let options = Options { flush_interval: Duration::from_millis(50), ..options(&path, IoChoice::Auto) };
+    let open = || Store::open(&options).unwrap();
+    let large = body(1, 64 << 10);
+    let store = open();
+    store.put(&key(1), b"meta 0", &large).unwrap();
+    store.put(&key(2), b"meta 0", b"small").unwrap();
+    store.close();
+    drop(store);
+
+    for round in 1..=8 {
+        let store = open();
+        let (before, meta) = (store.stats(), format!("meta {round}"));
+        store.put_meta(&key(1), meta.as_bytes(), &Body::Whole(large.clone().into())).unwrap();
+        let after = store.stats();
+        assert_eq!(after.engine.updates, 1);
+        let written = after.engine.put_bytes - before.engine.put_bytes;
+        assert!(written < 4_096, "{written} bytes of log");
+        assert_eq!(after.updated, 1);
+        // In memory, in the log, and in a checkpoint.
+        assert_eq!(hit(&store, &key(1)), ((meta.clone().into(), large.clone()), 1));
+        if round % 2 == 0 {
+            store.close();
+        } else {
+            let until = Instant::now() + Duration::from_secs(20);
+            while store.stats().device_writes == after.device_writes {
+                assert!(Instant::now() < until, "the update is never written");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        drop(store);
+        assert_eq!(inspect(&path).unwrap().updated, 1);
+        let store = open();
+        assert_eq!(hit(&store, &key(1)), ((meta.into(), large.clone()), 1), "round {round}");
+        store.close();
+    }
+    let store = open();
+    // What is put, removed or of another body has nothing of it.
+    store.put_meta(&key(1), b"of another body", &Body::Whole(body(2, 64 << 10).into())).unwrap();
+    assert_eq!(hit(&store, &key(1)).0, (Bytes::from("meta 0"), large.clone()));
+    store.put_meta(&key(1), b"newest", &Body::Whole(large.clone().into())).unwrap();
+    store.put(&key(1), b"put again", &large).unwrap();
+    assert_eq!(hit(&store, &key(1)).0, (Bytes::from("put again"), large.clone()));
+    // What would not be shorter, or is gone, is put whole.
+    store.put_meta(&key(2), b"meta 1", &Body::Whole("small".into())).unwrap();
+    store.remove(&key(1));
+    store.put_meta(&key(1), b"back", &Body::Whole(large.clone().into())).unwrap();
+    assert_eq!(hit(&store, &key(1)).0, (Bytes::from("back"), large));
+    assert_eq!(hit(&store, &key(2)).0, (Bytes::from("meta 1"), b"small".to_vec()));
+    assert_eq!(store.stats().updated, 0);
+    store.close();
+    let checked = check(&path, |_, _| ()).unwrap();
+    assert_eq!((checked.damaged, checked.unreadable_segments), (0, 0));
+}

@@ -11,6 +11,24 @@ pub const ENTRY: usize = 16;
 const MAGIC: u32 = u32::from_le_bytes(*b"cSEG");
 const CHECKED: usize = 24;
 
+/// How an entry came into its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Mark {
+    /// Put while the segment was open; or, without length, a removal.
+    Put = 0,
+    /// There before the segment was opened: the sweep skipped it.
+    Stayed = 1,
+    /// An update of a record that lies elsewhere: the index never points to it.
+    Update = 2,
+}
+
+impl Mark {
+    fn of(bits: u16) -> Mark {
+        [Mark::Stayed, Mark::Update].into_iter().find(|m| *m as u16 == bits).unwrap_or(Mark::Put)
+    }
+}
+
 /// One record of the segment, or a removal that happened while the segment was open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -20,14 +38,18 @@ pub struct Entry {
     pub offset: u32,
     /// Length in units; 0 for a removal.
     pub units: u16,
+    pub mark: Mark,
 }
 
 impl Entry {
     pub fn removal(hash: u64) -> Entry {
-        Entry { hash, offset: 0, units: 0 }
+        Entry { hash, offset: 0, units: 0, mark: Mark::Put }
     }
     pub fn is_removal(&self) -> bool {
         self.units == 0
+    }
+    pub fn is_update(&self) -> bool {
+        self.mark == Mark::Update
     }
 }
 
@@ -63,7 +85,7 @@ pub fn encode(identity: u64, number: u64, seq: u64, entries: &[Entry], image: &m
         to[0..8].copy_from_slice(&entry.hash.to_le_bytes());
         to[8..12].copy_from_slice(&entry.offset.to_le_bytes());
         to[12..14].copy_from_slice(&entry.units.to_le_bytes());
-        to[14..16].fill(0);
+        to[14..16].copy_from_slice(&(entry.mark as u16).to_le_bytes());
     }
     let trailer = &mut image[trailer_at..];
     trailer.fill(0);
@@ -94,7 +116,7 @@ pub fn decode(identity: u64, number: u64, segment: usize, tail: &[u8]) -> Result
     }
     let entries = table[..count * ENTRY].rchunks_exact(ENTRY).map(|bytes| {
         let mut fields = Fields(bytes);
-        Entry { hash: fields.u64(), offset: fields.u32(), units: fields.u16() }
+        Entry { hash: fields.u64(), offset: fields.u32(), units: fields.u16(), mark: Mark::of(fields.u16()) }
     });
     Ok(Contents { seq, entries: entries.collect() })
 }
@@ -112,8 +134,10 @@ mod tests {
 
     #[test]
     fn a_table_survives_its_encoding_and_flipped_bits_are_found() {
-        let entries: Vec<Entry> =
-            (0..40).map(|i| Entry { hash: i << 40, offset: i as u32 * 5, units: (i % 4) as u16 }).collect();
+        let mark = |i| [Mark::Put, Mark::Stayed, Mark::Update][i as usize % 3];
+        let entries: Vec<Entry> = (0..40)
+            .map(|i| Entry { hash: i << 40, offset: i as u32 * 5, units: (i % 4) as u16, mark: mark(i) })
+            .collect();
         let mut image = vec![0x55; 64 << 10];
         encode(3, 11, 99, &entries, &mut image);
         let tail = &image[image.len() - BLOCK..];

@@ -8,6 +8,7 @@ pub mod contents;
 pub mod ledger;
 pub mod record;
 pub mod superblock;
+pub mod update;
 
 /// Device offsets and lengths of direct writes are multiples of this.
 pub const BLOCK: usize = 4096;

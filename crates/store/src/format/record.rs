@@ -28,11 +28,16 @@ pub enum Kind {
     Page = 4,
     /// The list of a checkpoint's pages.
     Root = 5,
+    /// Newer metadata of an object that lies elsewhere: see `format::update`.
+    Update = 6,
+    /// A piece of a checkpoint of the overlay.
+    Overlay = 7,
 }
 
 impl Kind {
     pub fn of(byte: u8) -> Option<Kind> {
-        [Kind::Object, Kind::Head, Kind::Span, Kind::Page, Kind::Root].into_iter().find(|k| *k as u8 == byte)
+        use Kind::*;
+        [Object, Head, Span, Page, Root, Update, Overlay].into_iter().find(|k| *k as u8 == byte)
     }
 }
 
@@ -79,7 +84,7 @@ impl<'a> Record<'a> {
         header[32..40].copy_from_slice(&about.id.to_le_bytes());
         header[40..48].copy_from_slice(&about.written.to_le_bytes());
         let parts = [key, meta, body];
-        let sum = checksum(identity, &header, parts);
+        let sum = checksum(identity, &header, parts.map(|part| part_sum(identity, part)));
         header[CHECKED..].copy_from_slice(&sum.to_le_bytes());
         Some(Record { header, parts })
     }
@@ -107,6 +112,8 @@ pub struct Found {
     pub key: Range<usize>,
     pub meta: Range<usize>,
     pub body: Range<usize>,
+    /// Checksum of the body.
+    pub sum: u64,
 }
 
 impl Found {
@@ -134,22 +141,28 @@ pub fn parse(identity: u64, bytes: &[u8]) -> Option<Found> {
         return None;
     }
     let parts = [bytes.get(key.clone())?, bytes.get(meta.clone())?, bytes.get(body.clone())?];
-    (checksum(identity, header, parts) == sum).then_some(Found {
+    let sums = parts.map(|part| part_sum(identity, part));
+    (checksum(identity, header, sums) == sum).then_some(Found {
         about: About { kind, id, length, span, written },
         key,
         meta,
         body,
+        sum: sums[2],
     })
 }
 
-fn checksum(identity: u64, header: &[u8; HEADER], parts: [&[u8]; 3]) -> u64 {
-    let mut sums = [0; CHECKED + 24];
-    sums[..CHECKED].copy_from_slice(&header[..CHECKED]);
-    for (i, part) in parts.into_iter().enumerate() {
-        let sum = xxh3_64_with_seed(part, identity);
-        sums[CHECKED + 8 * i..CHECKED + 8 * i + 8].copy_from_slice(&sum.to_le_bytes());
+/// Checksum of one part of a record.
+pub fn part_sum(identity: u64, part: &[u8]) -> u64 {
+    xxh3_64_with_seed(part, identity)
+}
+
+fn checksum(identity: u64, header: &[u8; HEADER], sums: [u64; 3]) -> u64 {
+    let mut all = [0; CHECKED + 24];
+    all[..CHECKED].copy_from_slice(&header[..CHECKED]);
+    for (sum, to) in sums.into_iter().zip(all[CHECKED..].chunks_exact_mut(8)) {
+        to.copy_from_slice(&sum.to_le_bytes());
     }
-    xxh3_64_with_seed(&sums, identity)
+    xxh3_64_with_seed(&all, identity)
 }
 
 #[cfg(test)]
