@@ -60,7 +60,7 @@ impl Reader {
     async fn record(&self, key: &Key, slot: Slot) -> Option<(Bytes, Found)> {
         let found = match self.bytes(slot).await {
             Ok(bytes) => record::parse(self.shared.layout.identity, &bytes)
-                .filter(|found| bytes[found.key.clone()] == key.bytes()[..])
+                .filter(|found| found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..])
                 .map(|found| (bytes, found)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.shared.stats.busy_reads.fetch_add(1, Relaxed);

@@ -39,6 +39,12 @@ impl Kind {
         use Kind::*;
         [Object, Head, Span, Page, Root, Update, Overlay].into_iter().find(|k| *k as u8 == byte)
     }
+
+    /// True for what the index points to. An update has its object's key, and may come to lie where a restart after a
+    /// loss of power takes the object to be.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Kind::Object | Kind::Head | Kind::Span)
+    }
 }
 
 /// What a record says of itself, apart from its three parts.
