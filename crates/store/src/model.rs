@@ -101,6 +101,8 @@ struct World {
     ledgers: Vec<u64>,
     /// Those before this one were superseded durably.
     ledger_floor: usize,
+    /// One was set since the last crash: what was found may not have been synced.
+    ledger_set: bool,
 }
 
 fn key(n: u64) -> Key {
@@ -159,6 +161,7 @@ impl World {
             bad: 0,
             ledgers: vec![0],
             ledger_floor: 0,
+            ledger_set: false,
         }
     }
 
@@ -244,6 +247,7 @@ impl World {
         self.values += 1;
         if self.engine.set_ledger(&ledger(self.values), self.now).is_ok() {
             self.ledgers.push(self.values);
+            self.ledger_set = true;
         }
     }
 
@@ -257,7 +261,7 @@ impl World {
 
     fn get_ledger(&mut self) {
         assert_eq!(Some(&self.read_ledger()), self.ledgers.last(), "an old ledger");
-        if self.engine.is_ledger_written() {
+        if self.ledger_set && self.engine.is_ledger_written() {
             self.ledger_floor = self.ledgers.len() - 1;
         }
     }
@@ -344,6 +348,7 @@ impl World {
         let possible = &self.ledgers[if damage { 0 } else { self.ledger_floor }..];
         assert!(possible.contains(&ledger), "ledger {ledger} came back, but only {possible:?} could");
         self.ledgers.push(ledger);
+        self.ledger_set = false;
         for n in 0..KEYS {
             let answer = self.read(n);
             assert!(answer.is_some() || !written.contains(&n), "key {n} had been written, and is lost");
