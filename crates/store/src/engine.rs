@@ -229,8 +229,8 @@ impl Engine {
     }
 
     /// Gives the record that `target` names new metadata, by `record`, an update. False when that record is not (or no
-    /// more) what is under the key, or when the overlay does not take metadata of this length: then nothing has
-    /// changed. Refused, the metadata stays as it was.
+    /// more) what is under the key, or when the overlay has no room: then nothing has changed. Refused, the metadata
+    /// stays as it was.
     pub fn update(
         &mut self,
         key: &Key,
@@ -240,7 +240,8 @@ impl Engine {
         now: Millis,
     ) -> Result<bool, Refused> {
         let hash = key.index_hash();
-        let fits = self.state.overlay.admits(meta.len()) && meta.len() <= page_bytes(&self.state.layout);
+        let fits =
+            self.state.overlay.admits(hash, meta.len()) && meta.len() <= page_bytes(&self.state.layout);
         if !fits || !self.is_live(hash, &target) {
             return Ok(false);
         }

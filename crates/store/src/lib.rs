@@ -82,8 +82,8 @@ pub struct Options {
     pub amax: u8,
     /// What was put is written out after this long even when its packet is not full.
     pub flush_interval: Duration,
-    /// Bytes of memory for newer metadata of objects that stay where they lie (`Store::put_meta`). Beyond it the oldest
-    /// are forgotten, and the objects have their own metadata again; 0: such objects are written anew.
+    /// Bytes of memory for newer metadata of objects that stay where they lie (`Store::put_meta`). An object for whose
+    /// metadata there is no room is written anew.
     pub overlay_bytes: usize,
     pub io: IoChoice,
 }
@@ -106,7 +106,7 @@ impl Options {
 }
 
 /// Memory for newer metadata unless told otherwise, bytes.
-pub const DEFAULT_OVERLAY: usize = 4 << 20;
+pub const DEFAULT_OVERLAY: usize = 8 << 20;
 
 /// Why a cache was not opened: one line for the user. Nothing was touched.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The overlay: newer metadata of records that lie on the medium with older metadata. Bounded; the oldest go first, and
-//! then the record's own metadata is what is found again.
+//! The overlay: newer metadata of records that lie on the medium with older metadata. Bounded: what it has no room for
+//! is not taken, and what it has taken it does not forget.
 //!
 //! Always true: an entry whose place is the one that the index has under its hash was made for the record there.
 //! The engine sees to it, since whatever it puts under a hash removes the hash's entry first; and whoever asks names
@@ -7,7 +7,7 @@
 
 use crate::format::update::Target;
 use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,12 +24,9 @@ pub struct Overlay {
 
 #[derive(Default)]
 struct State {
-    /// By the upper half of the key's hash: when it was made, and what it says.
-    entries: HashMap<u64, (u64, Update)>,
-    /// Hashes by when their entries were made.
-    order: BTreeMap<u64, u64>,
+    /// By the upper half of the key's hash.
+    entries: HashMap<u64, Update>,
     bytes: usize,
-    next: u64,
 }
 
 /// Newer metadata of one record.
@@ -47,9 +44,11 @@ impl Overlay {
         Overlay { bound, len: AtomicUsize::new(0), state: Mutex::default() }
     }
 
-    /// Whether metadata of this length can be held.
-    pub fn admits(&self, length: usize) -> bool {
-        length.saturating_add(COST) <= self.bound
+    /// Whether there is room for metadata of this length in place of what is there under the hash.
+    pub fn admits(&self, hash: u64, length: usize) -> bool {
+        let state = self.state();
+        let freed = state.entries.get(&hash).map_or(0, cost);
+        (state.bytes - freed).saturating_add(length).saturating_add(COST) <= self.bound
     }
 
     /// The newer metadata of the record at `place` whose body has this checksum.
@@ -58,32 +57,21 @@ impl Overlay {
             return None;
         }
         let state = self.state();
-        let (_, update) = state.entries.get(&hash)?;
+        let update = state.entries.get(&hash)?;
         (update.target.place == place && update.target.sum == sum).then(|| update.meta.clone())
     }
 
     /// True when what is in force under the hash is the update at `record`.
     pub fn is_from(&self, hash: u64, record: u64) -> bool {
-        self.state().entries.get(&hash).is_some_and(|(_, update)| update.record == Some(record))
+        self.state().entries.get(&hash).is_some_and(|update| update.record == Some(record))
     }
 
-    /// Replaces what was there; the oldest go when there is no room.
+    /// Replaces what was there. Whether there is room is the caller's to ask: a restart takes what was once admitted.
     pub fn insert(&self, hash: u64, update: Update) {
         let mut state = self.state();
         state.remove(hash);
-        if !self.admits(update.meta.len()) {
-            return self.count(&state);
-        }
-        state.bytes += update.meta.len() + COST;
-        state.next += 1;
-        let made = state.next;
-        state.order.insert(made, hash);
-        state.entries.insert(hash, (made, update));
-        while state.bytes > self.bound
-            && let Some((_, oldest)) = state.order.first_key_value().map(|(made, hash)| (*made, *hash))
-        {
-            state.remove(oldest);
-        }
+        state.bytes += cost(&update);
+        state.entries.insert(hash, update);
         self.count(&state);
     }
 
@@ -101,7 +89,7 @@ impl Overlay {
             return;
         }
         let mut state = self.state();
-        if state.entries.get(&hash).is_some_and(|(_, update)| !keep(update)) {
+        if state.entries.get(&hash).is_some_and(|update| !keep(update)) {
             state.remove(hash);
             self.count(&state);
         }
@@ -110,17 +98,17 @@ impl Overlay {
     /// Keeps the entries for which `keep(hash, target)` holds.
     pub fn retain(&self, keep: impl Fn(u64, &Target) -> bool) {
         let mut state = self.state();
-        let gone: Vec<u64> =
-            state.entries.iter().filter(|(hash, (_, u))| !keep(**hash, &u.target)).map(|(h, _)| *h).collect();
-        gone.into_iter().for_each(|hash| state.remove(hash));
+        let State { entries, bytes } = &mut *state;
+        entries.retain(|hash, update| {
+            let stays = keep(*hash, &update.target);
+            *bytes -= if stays { 0 } else { cost(update) };
+            stays
+        });
         self.count(&state);
     }
 
-    /// All entries, the oldest first.
     pub fn export(&self) -> Vec<(u64, Update)> {
-        let state = self.state();
-        let entry = |hash: &u64| state.entries.get(hash).map(|(_, update)| (*hash, update.clone()));
-        state.order.values().filter_map(entry).collect()
+        self.state().entries.iter().map(|(hash, update)| (*hash, update.clone())).collect()
     }
 
     pub fn len(&self) -> usize {
@@ -136,7 +124,6 @@ impl Overlay {
     }
 
     fn count(&self, state: &State) {
-        debug_assert_eq!(state.entries.len(), state.order.len());
         self.len.store(state.entries.len(), Relaxed);
     }
 
@@ -147,11 +134,12 @@ impl Overlay {
 
 impl State {
     fn remove(&mut self, hash: u64) {
-        if let Some((made, update)) = self.entries.remove(&hash) {
-            self.order.remove(&made);
-            self.bytes -= update.meta.len() + COST;
-        }
+        self.bytes -= self.entries.remove(&hash).as_ref().map_or(0, cost);
     }
+}
+
+fn cost(update: &Update) -> usize {
+    update.meta.len() + COST
 }
 
 #[cfg(test)]
@@ -179,22 +167,15 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_when_there_is_no_room() {
-        let overlay = Overlay::new(4 * (COST + 100));
-        (1..=4).for_each(|n| overlay.insert(n, update(n, 100)));
-        // Made anew, the first one is the youngest.
-        overlay.insert(1, update(1, 100));
-        overlay.insert(5, update(5, 100));
-        let left: Vec<u64> = overlay.export().into_iter().map(|(hash, _)| hash).collect();
-        assert_eq!(left, [3, 4, 1, 5]);
-        overlay.insert(3, update(3, 5_000));
-        assert_eq!(
-            (overlay.len(), overlay.meta(3, 3, 4)),
-            (3, None),
-            "what never fits goes with what it replaces"
-        );
-        overlay.retain(|hash, _| hash == 5);
+    fn what_has_no_room_is_not_admitted() {
+        let overlay = Overlay::new(2 * (COST + 100));
+        (1..=2).for_each(|n| overlay.insert(n, update(n, 100)));
+        assert!(!overlay.admits(3, 0) && overlay.admits(1, 100) && !overlay.admits(1, 101));
+        assert!(!overlay.admits(1, usize::MAX));
+        overlay.insert(3, update(3, 100));
+        assert!(!overlay.admits(1, 100), "more than admitted was taken");
+        overlay.retain(|hash, _| hash == 3);
         assert_eq!((overlay.len(), overlay.bytes()), (1, COST + 100));
-        assert!(!Overlay::new(0).admits(0));
+        assert!(overlay.admits(1, 100));
     }
 }

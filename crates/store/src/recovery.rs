@@ -41,7 +41,7 @@ pub struct Recovered {
     pub scanned: u64,
 }
 
-/// `superblocks` are the valid ones, newest first; the overlay is to take `overlay_bytes`.
+/// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`.
 pub fn recover(
     disk: &dyn Disk,
     pool: &Arc<Pool>,
@@ -142,7 +142,7 @@ fn read_any(
 ) -> Option<(Key, Parts)> {
     let start = place.checked_mul(UNIT as u64)?;
     let length = usize::from(units) * UNIT;
-    if start + length as u64 > layout.size() {
+    if start.checked_add(length as u64).is_none_or(|end| end > layout.size()) {
         return None;
     }
     let skip = start as usize % BLOCK;
@@ -216,12 +216,12 @@ impl Recovery<'_> {
         state.virgin = checkpoint.virgin;
         let mut scanned = HashMap::new();
         let mut quiet = 0;
-        let mut number = checkpoint.replay_from;
+        let mut number = checkpoint.replay_from % self.layout.segments;
         while quiet < QUIET && (scanned.len() as u64) < self.layout.segments {
             let left = self.layout.segments - scanned.len() as u64;
             let batch: Vec<u64> =
                 (0..left.min(PARALLEL as u64)).map(|i| (number + i) % self.layout.segments).collect();
-            number += batch.len() as u64;
+            number = (number + batch.len() as u64) % self.layout.segments;
             for (number, contents) in self.tables(&batch) {
                 let new = contents.as_ref().is_some_and(|c| c.seq >= checkpoint.replay_seq);
                 quiet = if new { 0 } else { quiet + 1 };
@@ -283,19 +283,22 @@ impl Recovery<'_> {
         self.apply(state, updates.into_values().collect());
     }
 
-    /// Reads updates into the overlay: the youngest, as many as it may take.
+    /// Reads updates into the overlay. Not all of them need be in force, so it may be more than the overlay had room
+    /// for; but whatever the log says, the memory for it is bounded: an object whose update is beyond it goes.
     fn apply(&self, state: &State, mut updates: Vec<Candidate>) {
         updates.sort_by_key(|u| std::cmp::Reverse(u.turn));
-        let mut room = state.overlay.bound();
-        let fitting = updates.iter().take_while(|u| {
+        let mut room = 4 * state.overlay.bound().max(1 << 20);
+        let fits = |u: &Candidate| {
             let length = usize::from(u.units) * UNIT;
             let fits = length <= room;
             room = room.saturating_sub(length);
             fits
-        });
-        let mut read = self.updates(&fitting.copied().collect::<Vec<_>>());
-        read.reverse();
-        for (hash, update) in read {
+        };
+        let (fitting, beyond): (Vec<_>, Vec<_>) = updates.iter().copied().partition(fits);
+        for update in beyond {
+            state.index.remove(update.hash);
+        }
+        for (hash, update) in self.updates(&fitting) {
             state.overlay.insert(hash, update);
         }
         let index = &state.index;
@@ -304,7 +307,7 @@ impl Recovery<'_> {
         });
     }
 
-    /// The update records among `candidates` that are whole, read in parallel, in the order given.
+    /// The update records among `candidates` that are whole, read in parallel.
     fn updates(&self, candidates: &[Candidate]) -> Vec<(u64, Update)> {
         in_parallel(candidates, |c| {
             let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units))?;

@@ -179,9 +179,9 @@ impl Store {
     }
 
     /// Replaces the metadata of a stored object whose body stays (`body` as `Reader::get` returned it, or as it was
-    /// put). A small object's record stays where it lies: the log takes the metadata only, which is kept in memory too.
-    /// There the oldest make room (`Options::overlay_bytes`), and their objects have again the metadata that they were
-    /// put with. Refused, an object keeps its older metadata or is gone.
+    /// put). A small object's record stays where it lies: the log takes the metadata only, which is kept in memory too,
+    /// as long as there is room (`Options::overlay_bytes`); else the object is written anew. Refused, an object keeps its
+    /// older metadata or is gone.
     pub fn put_meta(&self, key: &Key, meta: &[u8], body: &Body) -> Result<(), Refused> {
         match body {
             Body::Whole(bytes) => self.0.shared.put_update(key, meta, bytes),

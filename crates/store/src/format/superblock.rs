@@ -83,9 +83,10 @@ impl Superblock {
         }
         let layout = Layout { segment: fields.u32(), segments: fields.u64(), identity: fields.u64() };
         let generation = fields.u64();
+        let (root_place, root_units) = (fields.u64(), fields.u64());
         let checkpoint = Checkpoint {
-            root_place: fields.u64(),
-            root_units: fields.u64() as u16,
+            root_place,
+            root_units: u16::try_from(root_units).unwrap_or(u16::MAX),
             replay_seq: fields.u64(),
             replay_from: fields.u64(),
             virgin: fields.u64(),
