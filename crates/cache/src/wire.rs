@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! response  0x01 | varint: status, flags, date, request time, response time, age at response time, lifetime,
-//!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1 (0: none) | names of Vary | fields
+//!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1, first byte of a part + 1,
+//!           | complete length of its representation + 1 (0: none) | names of Vary | fields
 //! marker    0x02 | names of Vary
 //! names     varint count | name...
 //! fields    varint count | (name, varint length, value)...
