@@ -14,6 +14,8 @@ mod list;
 mod request;
 mod status;
 mod stored;
+mod structured;
+mod targeted;
 mod validate;
 mod validators;
 mod vary;

@@ -411,8 +411,9 @@ fn explicit_lifetime(
     now: Time,
 ) -> Option<u32> {
     directives.s_maxage.or(directives.max_age).or_else(|| {
-        // 5.3: what is no date has expired, and so have two dates at once.
-        headers.contains_key(EXPIRES).then(|| {
+        // 5.3: what is no date has expired, and so have two dates at once. RFC 9213 section 2.2: CDN-Cache-Control
+        // leaves Expires to others.
+        (!directives.targeted && headers.contains_key(EXPIRES)).then(|| {
             let expires = only_date(headers, EXPIRES, now).unwrap_or(0);
             saturate(expires.saturating_sub(date))
         })

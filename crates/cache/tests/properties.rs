@@ -8,9 +8,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const RESPONSE_FIELDS: [&str; 14] = [
+const RESPONSE_FIELDS: [&str; 15] = [
     "cache-control",
     "cache-control",
+    "cdn-cache-control",
     "expires",
     "date",
     "age",
@@ -79,7 +80,7 @@ fn any_head() -> impl Strategy<Value = Head> {
     (status, headers(&RESPONSE_FIELDS), 0u64..50).prop_map(|(status, mut headers, delay)| {
         let stored = Head::storable(&get(&[]), &parts(status, headers.clone()), NOW - delay, NOW);
         stored.unwrap_or_else(|_| {
-            for name in ["cache-control", "vary", "set-cookie", "connection"] {
+            for name in ["cache-control", "cdn-cache-control", "vary", "set-cookie", "connection"] {
                 headers.remove(name);
             }
             headers.insert("etag", HeaderValue::from_static("\"a\""));
