@@ -32,6 +32,8 @@ pub(crate) struct RequestDirectives {
     pub min_fresh: Option<u32>,
     /// Without an argument: any staleness.
     pub max_stale: Option<u32>,
+    /// RFC 5861 section 4.
+    pub stale_if_error: Option<u32>,
 }
 
 impl RequestDirectives {
@@ -61,6 +63,8 @@ impl RequestDirectives {
             self.min_fresh = self.min_fresh.max(Some(seconds(argument)));
         } else if is("max-stale") {
             self.max_stale = least(self.max_stale, argument.map_or(u32::MAX, |a| seconds(Some(a))));
+        } else if is("stale-if-error") {
+            self.stale_if_error = least(self.stale_if_error, seconds(argument));
         }
     }
 }
@@ -254,6 +258,7 @@ mod tests {
             ("max-stale", RequestDirectives { max_stale: Some(u32::MAX), ..none }),
             ("max-stale, max-stale=60", RequestDirectives { max_stale: Some(60), ..none }),
             ("max-stale=x", RequestDirectives { max_stale: Some(0), ..none }),
+            ("stale-if-error=60, stale-if-error=9", RequestDirectives { stale_if_error: Some(9), ..none }),
         ] {
             assert_eq!(RequestDirectives::of(&field(&[line])), expected, "{line}");
         }

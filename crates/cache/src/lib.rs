@@ -25,7 +25,7 @@ pub use answer::{Answer, answer, content_range, not_modified_headers, unsatisfie
 pub use date::{http_date, parse_http_date};
 pub use hop::remove_hop_by_hop;
 pub use invalidate::invalidated;
-pub use judge::{Stale, Verdict, judge, may_serve_stale};
+pub use judge::{Outage, Stale, Verdict, judge, may_serve_stale_on_error};
 pub use request::{Asked, Pass, Plan};
 pub use status::{Miss, Outcome, Report};
 pub use stored::{Head, NotStored, Stored};
