@@ -11,6 +11,7 @@ mod invalidate;
 mod judge;
 pub mod key;
 mod list;
+mod preference;
 mod request;
 mod status;
 mod stored;

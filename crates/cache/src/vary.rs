@@ -1,6 +1,7 @@
 //! Vary, and the normalised values it selects by (RFC 9110 section 12.5.5, RFC 9111 section 4.1).
 
 use crate::list::{members_of, quoted_end};
+use crate::preference;
 use http::HeaderMap;
 use http::header::{
     ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HeaderName, REFERER, USER_AGENT,
@@ -59,7 +60,7 @@ enum Syntax {
     Text,
     /// Lines are joined; whitespace around commas outside quoted strings goes.
     List,
-    /// A list in which case means nothing, nor does whitespace around `;`.
+    /// A list of preferences: case means nothing, nor does whitespace around `;`, nor order beside the weights.
     Ranges,
 }
 
@@ -77,6 +78,7 @@ fn syntax(name: &HeaderName) -> Syntax {
 
 fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
     let syntax = syntax(name);
+    let start = out.len();
     for (i, line) in request.get_all(name).iter().enumerate() {
         if i > 0 {
             out.extend_from_slice(if syntax == Syntax::Text { b", " } else { b"," });
@@ -85,11 +87,15 @@ fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
         match syntax {
             Syntax::Text => out.extend_from_slice(line),
             Syntax::List => tighten(line, b",", out),
-            Syntax::Ranges => {
-                let start = out.len();
-                tighten(line, b",;", out);
-                out[start..].make_ascii_lowercase();
-            }
+            Syntax::Ranges => tighten(line, b",;", out),
+        }
+    }
+    if syntax == Syntax::Ranges {
+        out[start..].make_ascii_lowercase();
+        // What cannot be read keeps its text, which cannot be read either and so is no other list's canonical form.
+        if let Some(preferences) = preference::preferences(&out[start..]) {
+            out.truncate(start);
+            preference::write(&preferences, out);
         }
     }
 }
@@ -171,12 +177,27 @@ mod tests {
                 &[("accept-encoding", "gzip;q=1,br")],
                 true,
             ),
+            ("accept-encoding", &[("accept-encoding", "gzip, br")], &[("accept-encoding", "br, gzip")], true),
             (
                 "accept-encoding",
-                &[("accept-encoding", "gzip, br")],
-                &[("accept-encoding", "br, gzip")],
+                &[("accept-encoding", "gzip;q=0.5, br")],
+                &[("accept-encoding", "br;q=0.5, gzip")],
                 false,
             ),
+            ("accept-encoding", &[("accept-encoding", "gzip;q=0, br")], &[("accept-encoding", "br")], false),
+            (
+                "accept-charset",
+                &[("accept-charset", "b;q=0.50"), ("accept-charset", "a")],
+                &[("accept-charset", "a, b;q=0.5")],
+                true,
+            ),
+            (
+                "accept-language",
+                &[("accept-language", "en, de;q=x")],
+                &[("accept-language", "de;q=x, en")],
+                false,
+            ),
+            ("accept", &[("accept", "a/b, c/d")], &[("accept", "c/d, a/b")], false),
             (
                 "accept-language",
                 &[("accept-language", "en-GB, de")],
@@ -213,6 +234,20 @@ mod tests {
             let vary = vary("foo, bar");
             let keys = (key::variant(b"p", &vary, &a), key::variant(b"p", &vary, &b));
             prop_assert_eq!(keys.0 == keys.1, normal(&a) == normal(&b));
+        }
+
+        /// Texts that can be read as lists of preferences, and texts that nearly can.
+        #[test]
+        fn preferences_are_merged_only_when_they_are_the_same(
+            a in "[ab]{0,2}(;q=[01](\\.[05]{0,2})?)?(, ?[ab*](;q=[01]|;q)?){0,2}",
+            b in "[ab]{0,2}(;q=[01](\\.[05]{0,2})?)?(, ?[ab*](;q=[01]|;q)?){0,2}",
+        ) {
+            let key = |text: &str| key::variant(b"p", &vary("accept-language"), &fields(&[("accept-language", text)]));
+            let plain = |text: &str| text.replace(' ', "");
+            match (preference::preferences(a.as_bytes()), preference::preferences(b.as_bytes())) {
+                (None, None) => prop_assert_eq!(key(&a) == key(&b), plain(&a) == plain(&b)),
+                (first, second) => prop_assert_eq!(key(&a) == key(&b), first == second),
+            }
         }
 
         #[test]
