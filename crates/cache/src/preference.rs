@@ -11,6 +11,17 @@ pub(crate) struct Preference {
     pub range: String,
 }
 
+impl Preference {
+    /// Weight 0 means "not acceptable" (12.4.2).
+    pub(crate) fn is_acceptable(&self) -> bool {
+        self.reserve < 1000
+    }
+
+    pub(crate) fn outweighs(&self, other: &Preference) -> bool {
+        self.reserve < other.reserve
+    }
+}
+
 /// The set of preferences, best first, whatever order they come in: among equal weights it carries no meaning that can
 /// be relied on (12.5.4). `None`: some member is not a range with at most a weight.
 pub(crate) fn preferences(value: &[u8]) -> Option<Vec<Preference>> {

@@ -28,11 +28,14 @@ pub struct Head {
     vary: Option<Vary>,
 }
 
-/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by.
+/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by, or the
+/// key of the response that answers this one too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     Response(Head),
     Varies(Vary),
+    /// Never empty.
+    SameAs(Vec<u8>),
 }
 
 /// Why a response may not be stored, or not stay stored.
@@ -344,18 +347,22 @@ impl Stored {
                 wire::put_names(&mut out, vary.names());
                 out
             }
+            Stored::SameAs(key) => [&[wire::SAME_AS], &key[..]].concat(),
         }
     }
 
     /// Any bytes: what they stand for, or `None`.
     pub fn decode(bytes: &[u8]) -> Option<Stored> {
-        if !Stored::is_vary_marker(bytes) {
-            return Head::decode(bytes).map(Stored::Response);
+        match bytes {
+            [wire::MARKER, names @ ..] => {
+                let mut read = wire::Reader::new(names);
+                let vary = Vary::from_names(read.names()?)?;
+                read.end()?;
+                Some(Stored::Varies(vary))
+            }
+            [wire::SAME_AS, key @ ..] => (!key.is_empty()).then(|| Stored::SameAs(key.to_vec())),
+            _ => Head::decode(bytes).map(Stored::Response),
         }
-        let mut read = wire::Reader::new(&bytes[1..]);
-        let vary = Vary::from_names(read.names()?)?;
-        read.end()?;
-        Some(Stored::Varies(vary))
     }
 
     pub fn is_vary_marker(bytes: &[u8]) -> bool {

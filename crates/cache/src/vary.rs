@@ -1,5 +1,6 @@
 //! Vary, and the normalised values it selects by (RFC 9110 section 12.5.5, RFC 9111 section 4.1).
 
+use crate::language::is_tag;
 use crate::list::{members_of, quoted_end};
 use crate::preference;
 use http::HeaderMap;
@@ -42,9 +43,27 @@ impl Vary {
     /// Appends each field's name and normalised value. Neither can hold NUL or a line feed, so two requests append the
     /// same bytes only when every field has the same normalised value; an absent field equals only an absent one.
     pub(crate) fn select(&self, request: &HeaderMap, out: &mut Vec<u8>) {
+        self.select_with(request, None, out);
+    }
+
+    /// As the key's part of a request, but for any Accept-Language that the response in `language` is the best answer
+    /// to (RFC 9110 section 12.5.4): what stands in for its value follows `=`, which ends no field name and begins no
+    /// value. Appends nothing and says `false` when Vary does not name Accept-Language, or when it is no language tag.
+    pub fn select_language(&self, request: &HeaderMap, language: &str, out: &mut Vec<u8>) -> bool {
+        let selects = self.names.contains(&ACCEPT_LANGUAGE) && is_tag(language.as_bytes());
+        if selects {
+            self.select_with(request, Some(language), out);
+        }
+        selects
+    }
+
+    fn select_with(&self, request: &HeaderMap, language: Option<&str>, out: &mut Vec<u8>) {
         for name in &self.names {
             out.extend_from_slice(name.as_str().as_bytes());
-            if request.contains_key(name) {
+            if let Some(language) = language.filter(|_| *name == ACCEPT_LANGUAGE) {
+                out.push(b'=');
+                out.extend(language.bytes().map(|b| b.to_ascii_lowercase()));
+            } else if request.contains_key(name) {
                 out.push(b':');
                 normalise(name, request, out);
             }
@@ -211,7 +230,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rfc9110_12_5_4_a_language_stands_in_for_the_field() {
+        let request = fields(&[("foo", "1"), ("accept-language", "de, en;q=0.5")]);
+        let selected = |names: &str, request: &HeaderMap, language: &str| {
+            let mut out = Vec::new();
+            vary(names).select_language(request, language, &mut out).then_some(out)
+        };
+        let key = selected("foo, accept-language", &request, "DE-at").unwrap();
+        assert_eq!(key, b"accept-language=de-at\nfoo:1\n");
+        assert_eq!(selected("accept-language, foo", &fields(&[("foo", "1")]), "de-AT"), Some(key));
+        for (names, language) in
+            [("foo", "de"), ("accept-language", ""), ("accept-language", "*"), ("accept-language", "a\nb")]
+        {
+            assert_eq!(selected(names, &request, language), None, "{names} {language}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_language_is_no_value(names in "(foo, )?accept-language", value in "[=a-c:;, ]{0,6}", language in "[a-c]{1,3}") {
+            let vary = vary(&names);
+            let stand_in = key::language_variant(b"p", &vary, &HeaderMap::new(), &language).unwrap();
+            for request in [fields(&[("accept-language", &value)]), fields(&[("foo", &value)]), HeaderMap::new()] {
+                prop_assert_ne!(&key::variant(b"p", &vary, &request), &stand_in);
+            }
+        }
+
         #[test]
         fn a_key_differs_when_a_field_differs(
             a in proptest::collection::vec("[a-c\", \\\\\t]{0,8}", 0..3),

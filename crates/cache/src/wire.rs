@@ -4,6 +4,7 @@
 //! response  0x01 | varint: status, flags, date, request time, response time, age at response time, lifetime,
 //!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1 (0: none) | names of Vary | fields
 //! marker    0x02 | names of Vary
+//! same as   0x04 | the key it stands for
 //! names     varint count | name...
 //! fields    varint count | (name, varint length, value)...
 //! name      one byte, its place in NAMES + 1; or 0, varint length, bytes
@@ -17,6 +18,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const RESPONSE: u8 = 0x01;
 pub(crate) const MARKER: u8 = 0x02;
+pub(crate) const SAME_AS: u8 = 0x04;
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

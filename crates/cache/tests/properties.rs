@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn decode_takes_any_bytes(kind in 0u8..4, bytes: Vec<u8>) {
+    fn decode_takes_any_bytes(kind in 0u8..8, bytes: Vec<u8>) {
         let bytes = [&[kind][..], &bytes].concat();
         if let Some(stored) = Stored::decode(&bytes) {
             prop_assert_eq!(Stored::decode(&stored.encode()), Some(stored));
