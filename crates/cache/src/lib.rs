@@ -6,6 +6,7 @@
 mod answer;
 mod date;
 mod directives;
+mod groups;
 pub mod hop;
 mod invalidate;
 mod judge;
@@ -25,6 +26,7 @@ mod wire;
 
 pub use answer::{Answer, answer, content_range, not_modified_headers, unsatisfied_content_range};
 pub use date::{http_date, parse_http_date};
+pub use groups::{groups, invalidated_groups};
 pub use hop::remove_hop_by_hop;
 pub use invalidate::invalidated;
 pub use judge::{Outage, Stale, Verdict, judge, may_serve_stale_on_error};

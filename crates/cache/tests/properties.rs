@@ -172,6 +172,7 @@ proptest! {
         cache::not_modified_headers(&head);
         invalidated(&Method::POST, "http", "h", "/a", &parts);
         make_conditional(&mut request, &head);
+        cache::invalidated_groups(&Method::POST, &parts);
         cache::remove_hop_by_hop(&mut request);
     }
 
