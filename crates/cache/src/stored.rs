@@ -4,7 +4,7 @@
 use crate::directives::{ResponseDirectives, delta_seconds, flag};
 use crate::hop::remove_hop_by_hop;
 use crate::list::members_of;
-use crate::{Asked, Time, Vary, date, wire};
+use crate::{Asked, NoVarySearch, Time, Vary, date, wire};
 use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response};
 
@@ -29,13 +29,14 @@ pub struct Head {
 }
 
 /// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by, or the
-/// key of the response that answers this one too.
+/// key of the response that answers this one too, or which queries of a path are answered alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     Response(Head),
     Varies(Vary),
     /// Never empty.
     SameAs(Vec<u8>),
+    NoVarySearch(NoVarySearch),
 }
 
 /// Why a response may not be stored, or not stay stored.
@@ -348,6 +349,7 @@ impl Stored {
                 out
             }
             Stored::SameAs(key) => [&[wire::SAME_AS], &key[..]].concat(),
+            Stored::NoVarySearch(config) => config.encode(),
         }
     }
 
@@ -361,6 +363,7 @@ impl Stored {
                 Some(Stored::Varies(vary))
             }
             [wire::SAME_AS, key @ ..] => (!key.is_empty()).then(|| Stored::SameAs(key.to_vec())),
+            [wire::NO_VARY_SEARCH, ..] => NoVarySearch::decode(bytes).map(Stored::NoVarySearch),
             _ => Head::decode(bytes).map(Stored::Response),
         }
     }
