@@ -73,8 +73,7 @@ pub fn judge(asked: &Asked, head: &Head, now: Time) -> Verdict {
 /// client's max-stale permits more.
 pub fn may_serve_stale_on_error(asked: &Asked, head: &Head, now: Time, outage: Outage) -> bool {
     let wants = asked.directives();
-    // s-maxage forbids as proxy-revalidate does, but by implication only: the origin's own stale-if-error, which says
-    // the contrary of this very response, is what 4.2.4 calls explicitly permitted.
+    // As with stale-while-revalidate below: only the origin's own word lifts what s-maxage implies.
     let implied = head.has(flag::S_MAXAGE) && head.stale_if_error().is_none();
     if head.has(FORBID_STALE) || implied || wants.no_cache {
         return false;
@@ -91,8 +90,11 @@ pub fn may_serve_stale_on_error(asked: &Asked, head: &Head, now: Time, outage: O
 /// Section 4.2.4: these forbid to serve stale, whoever would permit it.
 const FORBID_STALE: u32 = flag::NO_CACHE | flag::MUST_REVALIDATE | flag::PROXY_REVALIDATE;
 
-/// RFC 5861 section 3. Beside s-maxage it is the origin's explicit permission (RFC 9111 section 4.2.4) against what
-/// s-maxage only implies (5.2.2.10); there is no other way to say both to a shared cache in Cache-Control.
+/// RFC 5861 section 3.
+///
+/// RFC 9111 section 4.2.4 has s-maxage among what prohibits, since it implies proxy-revalidate (5.2.2.10), and explicit
+/// permission by RFC 5861 among what permits. Where an origin writes both, the directive that speaks of staleness and of
+/// nothing else counts: beside s-maxage it would otherwise have no meaning to a shared cache at all.
 ///
 /// A client that gives max-age and no max-stale wants nothing stale (5.2.1.1), nor does one with min-fresh; one with
 /// max-stale wants nothing that is staler.

@@ -34,8 +34,9 @@ pub struct Head {
 pub enum Stored {
     Response(Head),
     Varies(Vary),
-    /// Never empty.
+    /// Never empty. For what RFC 9110 section 12.5.4 makes of languages.
     SameAs(Vec<u8>),
+    /// draft-ietf-httpbis-no-vary-search section 7.
     NoVarySearch(NoVarySearch),
 }
 
