@@ -3,7 +3,7 @@
 
 use crate::list::members;
 use crate::validators::{EntityTag, entity_tags};
-use crate::{Asked, Head, Time, date};
+use crate::{Asked, Head, Part, Time, date};
 use http::header::{
     CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_RANGE, RANGE, VARY,
@@ -22,16 +22,26 @@ pub enum Answer {
     Unsatisfiable,
 }
 
-/// `length` is the stored body's. Only stored 200s are tested; every other status answers as it is.
+/// `length` is the stored body's. Only stored 200s and parts of them are tested; every other status answers as it is.
+/// Of a part the positions are the representation's, and [`can_answer`](crate::can_answer) says whether it has them.
 pub fn answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> Answer {
-    if head.status != StatusCode::OK || !(asked.is_conditional() || asked.has_range()) {
+    let tested = head.status == StatusCode::OK || head.part.is_some();
+    if !tested || !(asked.is_conditional() || asked.has_range()) {
         return Answer::Full;
     }
     if asked.is_conditional() && not_modified(request, head) {
         return Answer::NotModified;
     }
     if asked.has_range() && asked.is_get() && if_range_holds(request, head) {
-        return part(request, length);
+        return match head.part {
+            None => part(request, length),
+            Some(Part { complete: Some(complete), .. }) => part(request, complete),
+            // Where the end is not known, only a range with both ends can be told.
+            Some(Part { complete: None, .. }) => match range(request) {
+                Some(Spec::From(first, last)) if last < u64::MAX => Answer::Part { first, last },
+                _ => Answer::Full,
+            },
+        };
     }
     Answer::Full
 }
@@ -50,9 +60,12 @@ pub fn not_modified_headers(head: &Head) -> HeaderMap {
     fields
 }
 
-/// `bytes first-last/length` (RFC 9110 section 14.4).
-pub fn content_range(first: u64, last: u64, length: u64) -> HeaderValue {
-    number_value(format!("bytes {first}-{last}/{length}"))
+/// `bytes first-last/complete` (RFC 9110 section 14.4).
+pub fn content_range(first: u64, last: u64, complete: Option<u64>) -> HeaderValue {
+    number_value(match complete {
+        Some(complete) => format!("bytes {first}-{last}/{complete}"),
+        None => format!("bytes {first}-{last}/*"),
+    })
 }
 
 /// `bytes */length`, for a 416.
@@ -95,14 +108,13 @@ fn if_range_holds(request: &HeaderMap, head: &Head) -> bool {
 }
 
 /// 8.8.2.2: the response was made at least a second after the last change, so a second change would show.
-fn last_modified_is_strong(head: &Head) -> bool {
+pub(crate) fn last_modified_is_strong(head: &Head) -> bool {
     head.last_modified().is_some_and(|changed| changed < head.date())
 }
 
 /// 14.2: what cannot be read, is no range of bytes or asks for several ranges gets the whole.
 fn part(request: &HeaderMap, length: u64) -> Answer {
-    let range = only(request, RANGE).and_then(|value| single_range(value.as_bytes()));
-    match range {
+    match range(request) {
         None => Answer::Full,
         // No Content-Range can say "the last bytes of nothing".
         Some(Spec::Suffix(1..)) if length == 0 => Answer::Full,
@@ -111,6 +123,10 @@ fn part(request: &HeaderMap, length: u64) -> Answer {
         Some(Spec::From(first, _)) if first >= length => Answer::Unsatisfiable,
         Some(Spec::From(first, last)) => Answer::Part { first, last: last.min(length - 1) },
     }
+}
+
+fn range(request: &HeaderMap) -> Option<Spec> {
+    only(request, RANGE).and_then(|value| single_range(value.as_bytes()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

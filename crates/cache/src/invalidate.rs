@@ -33,6 +33,17 @@ pub(crate) fn invalidates(method: &Method, status: StatusCode) -> bool {
     !is_safe(method) && (status.is_success() || status.is_redirection())
 }
 
+/// RFC 9110 section 8.7: Content-Location says that the content is what a GET of the target would get.
+pub fn names_target(scheme: &str, authority: &str, path_and_query: &str, response: &response::Parts) -> bool {
+    let mut lines = response.headers.get_all(CONTENT_LOCATION).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    let Ok(reference) = std::str::from_utf8(line.as_bytes()) else { return false };
+    let path = path_on_same_origin(scheme, authority, path_and_query, reference.trim());
+    path.is_some_and(|path| {
+        key::primary(scheme, authority, &path) == key::primary(scheme, authority, path_and_query)
+    })
+}
+
 /// RFC 9110 section 9.2.1 and the registry of methods; one that nobody knows is not safe.
 fn is_safe(method: &Method) -> bool {
     const SAFE: [&str; 8] = ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY"];

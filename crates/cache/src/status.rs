@@ -36,6 +36,8 @@ pub enum Miss {
     Vary,
     /// What is stored may not be reused as it is.
     Stale(Stale),
+    /// What is stored is a part, and not the one that is asked for.
+    Partial,
 }
 
 impl Outcome {
@@ -74,6 +76,7 @@ impl Outcome {
             Outcome::Miss(Miss::Stale(Stale::RequestNoCache)) => ("miss-request-no-cache", "cosm; fwd=request; detail=no-cache"),
             Outcome::Miss(Miss::Stale(Stale::RequestMaxAge)) => ("miss-request-max-age", "cosm; fwd=request; detail=max-age"),
             Outcome::Miss(Miss::Stale(Stale::MinFresh)) => ("miss-min-fresh", "cosm; fwd=request; detail=min-fresh"),
+            Outcome::Miss(Miss::Partial) => ("miss-partial", "cosm; fwd=partial"),
             Outcome::Pass(Pass::Method) => ("pass-method", "cosm; fwd=method"),
             Outcome::Pass(Pass::NoStore) => ("pass-no-store", "cosm; fwd=bypass; detail=no-store"),
             Outcome::Pass(Pass::Upgrade) => ("pass-upgrade", "cosm; fwd=bypass; detail=upgrade"),
@@ -149,7 +152,7 @@ mod tests {
     fn all() -> Vec<Outcome> {
         use Outcome::*;
         let mut all = vec![Hit, HitStale, HitRevalidating, StaleOnError, OnlyIfCached, Error];
-        all.extend([Miss(super::Miss::Uri), Miss(super::Miss::Vary)]);
+        all.extend([Miss(super::Miss::Uri), Miss(super::Miss::Vary), Miss(super::Miss::Partial)]);
         all.extend(STALE.iter().flat_map(|s| [Revalidated(*s), Miss((*s).into())]));
         all.extend(PASS.map(Pass));
         all

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! response  0x01 | varint: status, flags, date, request time, response time, age at response time, lifetime,
-//!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1 (0: none) | names of Vary | fields
+//!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1, first byte of a part + 1,
+//!           | complete length of its representation + 1 (0: none) | names of Vary | fields
 //! marker    0x02 | names of Vary
 //! same as   0x04 | the key it stands for
 //! no vary   0x05 | varint flags: 1 the order of names counts, 2 only the names count, not all but them | texts

@@ -9,13 +9,14 @@ use crate::pump;
 use crate::reply;
 use crate::respond::Refusal;
 use crate::serve::{self, count_use, primary, variant};
+use bytes::Bytes;
 use cache::{Head, Miss, NotStored, Outage, Outcome, Report, Stale, Stored, Verdict};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Response, StatusCode};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
-use store::Key;
+use store::{Body, Key};
 
 /// How often a request looks again after it waited for another's fetch; then it fetches alone.
 const LOOKS: u8 = 2;
@@ -37,6 +38,8 @@ struct Want {
     why: Miss,
     /// The stored response to validate.
     stale: Option<Arc<Held>>,
+    /// The stored part that what is fetched may be combined with.
+    part: Option<Arc<Held>>,
     collapsed: bool,
 }
 
@@ -56,18 +59,21 @@ impl Exchange {
                 None => (Miss::Uri, None),
                 Some(held) => match self.verdict(held) {
                     Ok(outcome) => return self.hit(held, outcome.into()),
-                    Err(stale) => (Miss::Stale(stale), Some(held.clone())),
+                    Err(why @ Miss::Stale(_)) => (why, Some(held.clone())),
+                    Err(why) => (why, None),
                 },
             };
             if self.asked.only_if_cached() {
                 return self.only_if_cached();
             }
-            if self.asked.is_head() || (stale.is_none() && self.asked.has_range()) {
+            if self.asked.is_head() {
                 return self.forward(Outcome::Miss(why)).await;
             }
-            let want = Want { look: Rc::new(look), why, stale, collapsed: looks > 0 };
+            let part = if why == Miss::Partial { look.found.clone() } else { None };
+            let want = Want { look: Rc::new(look), why, stale, part, collapsed: looks > 0 };
             let fills = &self.worker.shared.fills;
-            let shares = looks < LOOKS && (want.stale.is_some() || !self.asked.is_conditional());
+            let own = self.asked.is_conditional() || self.asked.has_range();
+            let shares = looks < LOOKS && (want.stale.is_some() || !own);
             let joined = if shares { fills.join(&want.look.key) } else { Joined::Alone };
             match joined {
                 Joined::Leader(lead) => return self.lead(lead, &want).await,
@@ -115,13 +121,17 @@ impl Exchange {
         Some(held)
     }
 
-    fn verdict(&self, held: &Held) -> Result<Outcome, Stale> {
-        match cache::judge(&self.asked, &resident(held).head, self.now) {
+    fn verdict(&self, held: &Held) -> Result<Outcome, Miss> {
+        let Resident { head, body, .. } = resident(held);
+        if !cache::can_answer(&self.asked, &self.parts.headers, head, body.len()) {
+            return Err(Miss::Partial);
+        }
+        match cache::judge(&self.asked, head, self.now) {
             Verdict::Fresh => Ok(Outcome::Hit),
             Verdict::ServeStale => Ok(Outcome::HitStale),
             // Nothing validates in the background yet.
-            Verdict::ServeWhileRevalidating => Err(Stale::Expired),
-            Verdict::Stale(why) => Err(why),
+            Verdict::ServeWhileRevalidating => Err(Miss::Stale(Stale::Expired)),
+            Verdict::Stale(why) => Err(Miss::Stale(why)),
         }
     }
 
@@ -171,9 +181,10 @@ impl Exchange {
     /// Fetches on behalf of everybody who joined.
     async fn lead(&self, lead: Lead, want: &Want) -> Response<ReplyBody> {
         let mut validating = want.stale.as_deref();
+        let mut resting = want.part.as_deref().filter(|_| !self.asked.has_range());
         loop {
             let sent = serve::now();
-            let fetched = match self.request(validating).await {
+            let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => {
                     lead.failed(refusal.clone());
@@ -200,24 +211,60 @@ impl Exchange {
                 lead.failed(refusal.clone());
                 return self.failed(refusal, want);
             }
-            return match Head::storable(&self.asked, &fetched.parts, sent, came) {
-                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, want),
+            let storable = Head::storable(&self.asked, &fetched.parts, sent, came);
+            if let Some(part) = resting.take() {
+                match storable.as_ref().map(|head| self.whole(part, head, &fetched)) {
+                    Ok(Some((head, begin))) if self.keeps(&fetched) => {
+                        return self.fill(lead, fetched, head, begin, want);
+                    }
+                    // Only the whole can be used as it is.
+                    _ if fetched.parts.status == StatusCode::OK => {}
+                    _ => continue,
+                }
+            }
+            return match storable {
+                // A part that nobody asked for.
+                Ok(head) if head.part().is_some() && !self.asked.has_range() => {
+                    self.pass_alone(lead, fetched, Some(NotStored::Partial), want)
+                }
+                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), want),
                 Ok(_) => self.pass_alone(lead, fetched, None, want),
                 Err(why) => self.pass_alone(lead, fetched, Some(why), want),
             };
         }
     }
 
-    async fn request(&self, validating: Option<&Held>) -> Result<Fetched, Refusal> {
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the client asks for.
+    async fn request(
+        &self,
+        validating: Option<&Held>,
+        resting: &mut Option<&Held>,
+    ) -> Result<Fetched, Refusal> {
         let mut head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         if let Some(stale) = validating {
             cache::make_conditional(head.headers_mut(), &resident(stale).head);
         }
+        *resting = resting.filter(|part| {
+            let Resident { head: stored, body, .. } = resident(part);
+            matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
+        });
         self.fetch(head).await
     }
 
+    /// The stored part and the rest that comes as one response, and the bytes it begins with.
+    fn whole(&self, part: &Held, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
+        let Resident { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
+        let length = http_body::Body::size_hint(&fetched.incoming).exact()?;
+        let mut rest = rest.clone();
+        rest.settle(length);
+        // The rest must begin where the part ends: what overlaps would have to be dropped from the stream.
+        let meets = rest.part().is_some_and(|rest| rest.first == begin.len() as u64);
+        let whole = cache::combined(head, begin.len() as u64, &rest, length)?;
+        (meets && whole.part().is_none()).then(|| (whole, begin.clone()))
+    }
+
     /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
-    fn keeps(&self, fetched: &Fetched) -> bool {
+    pub fn keeps(&self, fetched: &Fetched) -> bool {
         let length = http_body::Body::size_hint(&fetched.incoming).exact();
         let framed = length.is_some() || fetched.parts.headers.contains_key(TRANSFER_ENCODING);
         let max = match self.worker.shared.store {
@@ -227,17 +274,22 @@ impl Exchange {
         framed && length.unwrap_or(0) <= max && max > 0
     }
 
-    fn fill(&self, lead: Lead, fetched: Fetched, head: Head, want: &Want) -> Response<ReplyBody> {
-        let Fetched { mut parts, incoming, line } = fetched;
+    /// Passes a response on while it is stored; `begin` goes before what the origin sends.
+    fn fill(
+        &self,
+        lead: Lead,
+        fetched: Fetched,
+        head: Head,
+        begin: Bytes,
+        want: &Want,
+    ) -> Response<ReplyBody> {
         lead.worth_waiting(&self.worker.shared.fills);
         let key = self.object_key(&head, &want.look);
-        let report = Report { stored: true, collapsed: want.collapsed, ..Outcome::Miss(want.why).into() };
-        headers::for_client(&mut parts.headers, &self.worker.shared.names);
-        parts.headers.remove(http::header::TRAILER);
-        parts.headers.append(headers::CACHE_STATUS, report.value());
-        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
-        let body = pump::start(&self.worker, lead, body, key, head);
-        reply::response(parts.status, parts.headers, body)
+        let part = want.part.clone().filter(|_| head.part().is_some());
+        let fwd_status = (!begin.is_empty()).then_some(fetched.parts.status);
+        let collapsed = want.collapsed;
+        let report = Report { stored: true, collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
+        self.keep(lead, fetched, pump::Object { begin, part, ..pump::Object::new(key, head) }, report)
     }
 
     /// The key under which a response is to be stored; a marker says by what the primary key's responses vary.
@@ -269,7 +321,10 @@ impl Exchange {
         why: Option<NotStored>,
         want: &Want,
     ) -> Response<ReplyBody> {
-        lead.alone(&self.worker.shared.fills);
+        // That a part is not storable says nothing of the whole.
+        if !self.asked.has_range() {
+            lead.alone(&self.worker.shared.fills);
+        }
         if want.stale.is_some() && !is_outage(fetched.parts.status) {
             self.drop_object(&want.look.key);
         }

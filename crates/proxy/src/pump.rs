@@ -5,7 +5,7 @@
 
 use crate::body::{OriginBody, ReplyBody, Stream};
 use crate::fill::{End, Lead, Opened, Piece, Room, Seat};
-use crate::memory::Held;
+use crate::memory::{Entry, Held, Resident};
 use crate::span::SpanReader;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
@@ -19,14 +19,30 @@ use std::task::{Context, Poll, ready};
 use store::{Body, Key, Writer};
 use tokio::task::spawn_local;
 
+/// What is to be stored.
+pub struct Object {
+    pub key: Key,
+    pub head: Head,
+    /// Goes before what the origin sends.
+    pub begin: Bytes,
+    /// What is stored of the same representation, to be combined with.
+    pub part: Option<Arc<Held>>,
+}
+
+impl Object {
+    pub fn new(key: Key, head: Head) -> Object {
+        Object { key, head, begin: Bytes::new(), part: None }
+    }
+}
+
 /// Starts reading a storable response. The returned body is the leader's.
-pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, key: Key, head: Head) -> ReplyBody {
-    let length = body.left();
+pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, object: Object) -> ReplyBody {
+    let length = body.left().map(|left| left + object.begin.len() as u64);
     let names = &worker.shared.names;
-    let held = Held::response(key.clone(), head.clone(), Body::Whole(Bytes::new()), names);
+    let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     lead.keeping(true);
-    let seat = lead.open(Opened { key: key.clone(), held, length });
-    let keeper = Keeper::new(worker.clone(), key, head, length);
+    let seat = lead.open(Opened { key: object.key.clone(), held, length });
+    let keeper = Keeper::new(worker.clone(), object, length);
     worker.pumps.set(worker.pumps.get() + 1);
     let counted = Counted(worker.clone());
     spawn_local(async move {
@@ -51,6 +67,11 @@ impl Drop for Counted {
 
 async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
     let worth_finishing = keeper.worker.settings.bounds.finish_bytes;
+    let begin = std::mem::take(&mut keeper.object.begin);
+    if !begin.is_empty() {
+        keeper.take(&begin, &lead);
+        lead.push(begin);
+    }
     loop {
         match poll_fn(|cx| body.poll_piece(cx)).await {
             Some(Ok(frame)) => {
@@ -76,8 +97,7 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
 /// Puts a body into the store and the memory tier as it arrives.
 struct Keeper {
     worker: Rc<Worker>,
-    key: Key,
-    head: Head,
+    object: Object,
     expected: Option<u64>,
     got: u64,
     state: Keeping,
@@ -92,8 +112,8 @@ enum Keeping {
 }
 
 impl Keeper {
-    fn new(worker: Rc<Worker>, key: Key, head: Head, expected: Option<u64>) -> Keeper {
-        Keeper { worker, key, head, expected, got: 0, state: Keeping::Gathered(Vec::new()) }
+    fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> Keeper {
+        Keeper { worker, object, expected, got: 0, state: Keeping::Gathered(Vec::new()) }
     }
 
     fn keeps(&self) -> bool {
@@ -129,7 +149,7 @@ impl Keeper {
     fn write_gathered(&mut self, lead: &Lead) {
         let Keeping::Gathered(pieces) = std::mem::replace(&mut self.state, Keeping::No) else { return };
         let Some(store) = &self.worker.shared.store else { return };
-        if let Ok(writer) = store.begin(&self.key, self.expected) {
+        if let Ok(writer) = store.begin(&self.object.key, self.expected) {
             self.state = Keeping::Written(writer);
             for piece in pieces {
                 self.write(&piece, lead);
@@ -160,33 +180,58 @@ impl Keeper {
         if lead.is_disowned() || self.expected.is_some_and(|expected| expected != self.got) {
             return;
         }
+        let most = self.gather_max();
         let shared = &self.worker.shared;
+        let Object { key, mut head, part, .. } = self.object;
+        head.settle(self.got);
         match self.state {
             // What the key held before is older than this response.
             Keeping::No => {
-                shared.memory.remove(&self.key);
+                shared.memory.remove(&key);
                 if let Some(store) = &shared.store {
-                    store.remove(&self.key);
+                    store.remove(&key);
                 }
             }
             Keeping::Gathered(pieces) => {
-                let body = joined(&pieces);
+                let mut body = joined(&pieces);
+                if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, most)) {
+                    (head, body) = (both, whole);
+                }
                 if let Some(store) = &shared.store {
                     // A refusal is no loss: the object is in memory, or it is fetched again.
-                    let _ = store.put(&self.key, &meta(&self.head), &body);
+                    let _ = store.put(&key, &meta(&head), &body);
                 }
-                let held = Held::response(self.key, self.head, Body::Whole(body), &shared.names);
+                let held = Held::response(key, head, Body::Whole(body), &shared.names);
                 shared.memory.insert(&Arc::new(held));
             }
             Keeping::Written(mut writer) => {
-                shared.memory.remove(&self.key);
+                shared.memory.remove(&key);
                 // A refusal is no loss here either; but readers that fell behind still need what was written.
-                if writer.finish(&meta(&self.head)).is_err() {
+                if writer.finish(&meta(&head)).is_err() {
                     lead.keep_written(writer);
                 }
             }
         }
     }
+}
+
+/// A stored part and a new one as one, where they fit together and stay small.
+fn combine(stored: &Held, head: &Head, body: &Bytes, most: u64) -> Option<(Head, Bytes)> {
+    let Entry::Response(Resident { head: old, body: Body::Whole(earlier), .. }) = &stored.entry else {
+        return None;
+    };
+    let both = cache::combined(old, earlier.len() as u64, head, body.len() as u64)?;
+    let (earlier_at, at) = (old.part()?.first, head.part()?.first);
+    let begin = earlier_at.min(at);
+    let end = (earlier_at + earlier.len() as u64).max(at + body.len() as u64);
+    let length = usize::try_from(end - begin).ok().filter(|length| *length as u64 <= most)?;
+    let mut whole = BytesMut::zeroed(length);
+    // The new part counts where they overlap.
+    for (at, bytes) in [(earlier_at, earlier), (at, body)] {
+        let at = (at - begin) as usize;
+        whole[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    Some((both, whole.freeze()))
 }
 
 /// How a response's head is stored.

@@ -42,8 +42,14 @@ pub fn stored(
         }
         Answer::Part { first, last } => {
             let mut headers = resident.fields(age, report.value());
-            headers.insert(CONTENT_RANGE, cache::content_range(first, last, length));
-            let body = part(worker, &resident.body, first, last.saturating_add(1).min(length));
+            // Positions are the representation's; of a stored part the body begins later.
+            let (begin, complete) = match resident.head.part() {
+                Some(stored) => (stored.first, stored.complete),
+                None => (0, Some(length)),
+            };
+            headers.insert(CONTENT_RANGE, cache::content_range(first, last, complete));
+            let end = (last - begin).saturating_add(1).min(length);
+            let body = part(worker, &resident.body, first - begin, end);
             response(StatusCode::PARTIAL_CONTENT, headers, body)
         }
         Answer::Unsatisfiable => {

@@ -82,6 +82,9 @@ impl Door {
         now: Time,
     ) -> Option<Response<ReplyBody>> {
         let Entry::Response(resident) = &held.entry else { return None };
+        if !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len()) {
+            return None;
+        }
         let outcome = match cache::judge(asked, &resident.head, now) {
             Verdict::Fresh => Outcome::Hit,
             Verdict::ServeStale => Outcome::HitStale,
