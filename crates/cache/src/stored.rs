@@ -5,7 +5,7 @@ use crate::directives::{ResponseDirectives, delta_seconds, flag};
 use crate::hop::remove_hop_by_hop;
 use crate::list::members_of;
 use crate::part::Part;
-use crate::{Asked, Time, Vary, date, wire};
+use crate::{Asked, NoVarySearch, Time, Vary, date, wire};
 use http::header::{
     AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER,
 };
@@ -33,12 +33,16 @@ pub struct Head {
     pub(crate) part: Option<Part>,
 }
 
-/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by.
-#[expect(clippy::large_enum_variant, reason = "it is decoded and taken apart at once")]
+/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by, or the
+/// key of the response that answers this one too, or which queries of a path are answered alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     Response(Head),
     Varies(Vary),
+    /// Never empty. For what RFC 9110 section 12.5.4 makes of languages.
+    SameAs(Vec<u8>),
+    /// draft-ietf-httpbis-no-vary-search section 7.
+    NoVarySearch(NoVarySearch),
 }
 
 /// Why a response may not be stored, or not stay stored.
@@ -395,18 +399,24 @@ impl Stored {
                 wire::put_names(&mut out, vary.names());
                 out
             }
+            Stored::SameAs(key) => [&[wire::SAME_AS], &key[..]].concat(),
+            Stored::NoVarySearch(config) => config.encode(),
         }
     }
 
     /// Any bytes: what they stand for, or `None`.
     pub fn decode(bytes: &[u8]) -> Option<Stored> {
-        if !Stored::is_vary_marker(bytes) {
-            return Head::decode(bytes).map(Stored::Response);
+        match bytes {
+            [wire::MARKER, names @ ..] => {
+                let mut read = wire::Reader::new(names);
+                let vary = Vary::from_names(read.names()?)?;
+                read.end()?;
+                Some(Stored::Varies(vary))
+            }
+            [wire::SAME_AS, key @ ..] => (!key.is_empty()).then(|| Stored::SameAs(key.to_vec())),
+            [wire::NO_VARY_SEARCH, ..] => NoVarySearch::decode(bytes).map(Stored::NoVarySearch),
+            _ => Head::decode(bytes).map(Stored::Response),
         }
-        let mut read = wire::Reader::new(&bytes[1..]);
-        let vary = Vary::from_names(read.names()?)?;
-        read.end()?;
-        Some(Stored::Varies(vary))
     }
 
     pub fn is_vary_marker(bytes: &[u8]) -> bool {
@@ -459,8 +469,9 @@ fn explicit_lifetime(
     now: Time,
 ) -> Option<u32> {
     directives.s_maxage.or(directives.max_age).or_else(|| {
-        // 5.3: what is no date has expired, and so have two dates at once.
-        headers.contains_key(EXPIRES).then(|| {
+        // 5.3: what is no date has expired, and so have two dates at once. RFC 9213 section 2.2: CDN-Cache-Control
+        // leaves Expires to others.
+        (!directives.targeted && headers.contains_key(EXPIRES)).then(|| {
             let expires = only_date(headers, EXPIRES, now).unwrap_or(0);
             saturate(expires.saturating_sub(date))
         })

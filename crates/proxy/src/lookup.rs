@@ -10,7 +10,7 @@ use crate::reply;
 use crate::respond::Refusal;
 use crate::serve::{self, count_use, primary, variant};
 use bytes::Bytes;
-use cache::{Head, Miss, NotStored, Outcome, Report, Stale, Stored, Verdict};
+use cache::{Head, Miss, NotStored, Outage, Outcome, Report, Stale, Stored, Verdict};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Response, StatusCode};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -129,6 +129,8 @@ impl Exchange {
         match cache::judge(&self.asked, head, self.now) {
             Verdict::Fresh => Ok(Outcome::Hit),
             Verdict::ServeStale => Ok(Outcome::HitStale),
+            // Nothing validates in the background yet.
+            Verdict::ServeWhileRevalidating => Err(Miss::Stale(Stale::Expired)),
             Verdict::Stale(why) => Err(Miss::Stale(why)),
         }
     }
@@ -203,7 +205,7 @@ impl Exchange {
                 }
                 continue;
             }
-            if is_outage(fetched.parts.status) && self.may_serve_stale(want) {
+            if is_outage(fetched.parts.status) && self.may_serve_stale(want, Outage::Answered5xx) {
                 let text = format!("the origin answered {}", fetched.parts.status);
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
                 lead.failed(refusal.clone());
@@ -358,14 +360,17 @@ impl Exchange {
     /// The origin cannot be reached: what is stored may stand in, or the client gets the error.
     fn failed(&self, refusal: Refusal, want: &Want) -> Response<ReplyBody> {
         match &want.stale {
-            Some(stale) if self.may_serve_stale(want) => self.hit(stale, Outcome::StaleOnError.into()),
+            Some(stale) if self.may_serve_stale(want, Outage::Unreachable) => {
+                self.hit(stale, Outcome::StaleOnError.into())
+            }
             _ => error(refusal),
         }
     }
 
-    fn may_serve_stale(&self, want: &Want) -> bool {
-        let asked_anew = matches!(want.why, Miss::Stale(Stale::RequestNoCache | Stale::NoCache));
-        !asked_anew && want.stale.as_deref().is_some_and(|held| cache::may_serve_stale(&resident(held).head))
+    fn may_serve_stale(&self, want: &Want, outage: Outage) -> bool {
+        want.stale.as_deref().is_some_and(|held| {
+            cache::may_serve_stale_on_error(&self.asked, &resident(held).head, serve::now(), outage)
+        })
     }
 }
 

@@ -76,7 +76,7 @@ impl Held {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(Held::varies(key, Variants { vary, nonce }))
             }
-            (Stored::Varies(_), Body::Spans(_)) => None,
+            (Stored::Varies(_), Body::Spans(_)) | (Stored::SameAs(_) | Stored::NoVarySearch(_), _) => None,
         }
     }
 

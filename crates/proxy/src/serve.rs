@@ -88,7 +88,7 @@ impl Door {
         let outcome = match cache::judge(asked, &resident.head, now) {
             Verdict::Fresh => Outcome::Hit,
             Verdict::ServeStale => Outcome::HitStale,
-            Verdict::Stale(_) => return None,
+            Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
         };
         count_use(&self.worker, held);
         Some(reply::stored(&self.worker, asked, &parts.headers, resident, outcome.into(), now))
