@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use proxy::say;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::HashMap;
+use std::sync::mpsc::{Sender, channel};
 use store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -33,14 +34,17 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
 fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> {
     let running = proxy::start(config.proxy, store)?;
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
-    say(format_args!("{kind} on {}", addresses.join(", ")));
     let stopper = running.stopper();
-    std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(stopper))?;
+    let (listens, listening) = channel();
+    std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(listens, stopper))?;
+    // Whoever reads the line may send a signal at once.
+    let _ = listening.recv();
+    say(format_args!("{kind} on {}", addresses.join(", ")));
     running.wait()
 }
 
 /// The first signal drains; a second one does not wait.
-fn on_signal(stop: impl Fn()) {
+fn on_signal(listens: Sender<()>, stop: impl Fn()) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -48,6 +52,7 @@ fn on_signal(stop: impl Fn()) {
         else {
             return;
         };
+        drop(listens);
         either(&mut term, &mut int).await;
         say("stopping; a second signal does not wait for running requests");
         stop();
