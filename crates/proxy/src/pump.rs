@@ -16,8 +16,13 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use store::{Body, Key, Writer};
+use std::time::Duration;
+use store::{Body, Key, Refused, Writer};
 use tokio::task::spawn_local;
+
+/// A store that is busy is asked again after this pause, so many times an object: half a second altogether.
+const PAUSE: Duration = Duration::from_millis(5);
+const PATIENCE: u32 = 100;
 
 /// What is to be stored.
 pub struct Object {
@@ -80,13 +85,14 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
                 keeper.take(&bytes, &lead);
                 lead.keeping(keeper.keeps());
                 lead.push(bytes);
+                keeper.wait_for_store(&lead).await;
                 let few_left = body.left().is_some_and(|left| left <= worth_finishing);
                 if lead.room().await == Room::NobodyReads && !(few_left && keeper.keeps()) {
                     return lead.end(End::Broken);
                 }
             }
             None => {
-                keeper.commit(&lead);
+                keeper.commit(&lead).await;
                 return lead.end(End::Complete);
             }
             Some(Err(_)) => return lead.end(End::Broken),
@@ -101,6 +107,10 @@ struct Keeper {
     expected: Option<u64>,
     got: u64,
     state: Keeping,
+    /// What the store was too busy to take.
+    waiting: Bytes,
+    /// How often it is still asked again.
+    patience: u32,
 }
 
 enum Keeping {
@@ -113,7 +123,8 @@ enum Keeping {
 
 impl Keeper {
     fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> Keeper {
-        Keeper { worker, object, expected, got: 0, state: Keeping::Gathered(Vec::new()) }
+        let state = Keeping::Gathered(Vec::new());
+        Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE }
     }
 
     fn keeps(&self) -> bool {
@@ -134,8 +145,29 @@ impl Keeper {
                     self.write_gathered(lead);
                 }
             }
-            Keeping::Written(_) => self.write(bytes, lead),
+            Keeping::Written(_) => self.write(bytes.clone(), lead),
         }
+    }
+
+    /// An origin that is faster than the disk is read more slowly for a moment; then the object is given up.
+    async fn wait_for_store(&mut self, lead: &Lead) {
+        while !self.waiting.is_empty() {
+            if !self.may_wait().await {
+                self.give_up(lead);
+                return lead.keeping(false);
+            }
+            let waiting = std::mem::take(&mut self.waiting);
+            self.write(waiting, lead);
+        }
+    }
+
+    async fn may_wait(&mut self) -> bool {
+        let may = self.patience > 0;
+        if may {
+            self.patience -= 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+        may
     }
 
     /// Bodies up to this size are stored in one piece.
@@ -151,65 +183,75 @@ impl Keeper {
         let Some(store) = &self.worker.shared.store else { return };
         if let Ok(writer) = store.begin(&self.object.key, self.expected) {
             self.state = Keeping::Written(writer);
-            for piece in pieces {
-                self.write(&piece, lead);
-            }
+            self.write(joined(&pieces), lead);
         }
     }
 
-    fn write(&mut self, bytes: &[u8], lead: &Lead) {
+    fn write(&mut self, bytes: Bytes, lead: &Lead) {
         let Keeping::Written(writer) = &mut self.state else { return };
-        let refused = writer.push(bytes).is_err();
+        let mut left = &bytes[..];
+        let result = writer.push(&mut left);
         let spans = writer.spans();
         let size = u64::from(spans.span.max(1));
         lead.stored(spans, spans.length / size * size);
-        if refused {
-            self.give_up(lead);
+        match result {
+            Ok(()) => {}
+            // A span that is full waits in the writer, whatever is left.
+            Err(Refused::Busy) => self.waiting = bytes.slice_ref(left),
+            Err(_) => self.give_up(lead),
         }
     }
 
     /// The object is not stored; readers that fell behind still need what was.
     fn give_up(&mut self, lead: &Lead) {
+        self.waiting = Bytes::new();
         if let Keeping::Written(writer) = std::mem::replace(&mut self.state, Keeping::No) {
             lead.keep_written(writer);
         }
     }
 
     /// The body came to its proper end.
-    fn commit(self, lead: &Lead) {
+    async fn commit(mut self, lead: &Lead) {
         if lead.is_disowned() || self.expected.is_some_and(|expected| expected != self.got) {
             return;
         }
+        self.object.head.settle(self.got);
+        match std::mem::replace(&mut self.state, Keeping::No) {
+            Keeping::Gathered(pieces) => self.keep(joined(&pieces)),
+            Keeping::Written(writer) => self.finish(writer, lead).await,
+            // What the key held before is older than this response.
+            Keeping::No => {
+                let shared = &self.worker.shared;
+                shared.memory.remove(&self.object.key);
+                if let Some(store) = &shared.store {
+                    store.remove(&self.object.key);
+                }
+            }
+        }
+    }
+
+    fn keep(self, mut body: Bytes) {
         let most = self.gather_max();
         let shared = &self.worker.shared;
         let Object { key, mut head, part, .. } = self.object;
-        head.settle(self.got);
-        match self.state {
-            // What the key held before is older than this response.
-            Keeping::No => {
-                shared.memory.remove(&key);
-                if let Some(store) = &shared.store {
-                    store.remove(&key);
-                }
-            }
-            Keeping::Gathered(pieces) => {
-                let mut body = joined(&pieces);
-                if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, most)) {
-                    (head, body) = (both, whole);
-                }
-                if let Some(store) = &shared.store {
-                    // A refusal is no loss: the object is in memory, or it is fetched again.
-                    let _ = store.put(&key, &meta(&head), &body);
-                }
-                let held = Held::response(key, head, Body::Whole(body), &shared.names);
-                shared.memory.insert(&Arc::new(held));
-            }
-            Keeping::Written(mut writer) => {
-                shared.memory.remove(&key);
+        if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, most)) {
+            (head, body) = (both, whole);
+        }
+        if let Some(store) = &shared.store {
+            // A refusal is no loss: the object is in memory, or it is fetched again.
+            let _ = store.put(&key, &meta(&head), &body);
+        }
+        let held = Held::response(key, head, Body::Whole(body), &shared.names);
+        shared.memory.insert(&Arc::new(held));
+    }
+
+    async fn finish(mut self, mut writer: Writer, lead: &Lead) {
+        self.worker.shared.memory.remove(&self.object.key);
+        let meta = meta(&self.object.head);
+        while let Err(refused) = writer.finish(&meta) {
+            if refused != Refused::Busy || !self.may_wait().await || lead.is_disowned() {
                 // A refusal is no loss here either; but readers that fell behind still need what was written.
-                if writer.finish(&meta(&head)).is_err() {
-                    lead.keep_written(writer);
-                }
+                return lead.keep_written(writer);
             }
         }
     }

@@ -188,7 +188,7 @@ async fn a_changed_response_replaces_the_stale_one() {
 #[tokio::test]
 async fn stale_answers_when_the_origin_is_out() {
     let origin = origin_of(|_, n| match n {
-        0 => ok("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello"),
+        0 => ok("Cache-Control: max-age=0, stale-if-error=60\r\nETag: \"1\"\r\n", "hello"),
         _ => "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into(),
     })
     .await;
