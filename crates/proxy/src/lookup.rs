@@ -8,18 +8,24 @@ use crate::memory::{Entry, Held, Resident, Variants};
 use crate::pump;
 use crate::reply;
 use crate::respond::Refusal;
-use crate::serve::{self, count_use, primary, variant};
+use crate::serve::{self, count_use, primary};
 use bytes::Bytes;
-use cache::{Head, Miss, NotStored, Outage, Outcome, Report, Stale, Stored, Verdict};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderValue, Response, StatusCode};
+use cache::{Asked, Head, Miss, NotStored, Outage, Outcome, Report, Stale, Stored, Verdict};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Response, StatusCode, Version};
+use http_body::Body as _;
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::{Body, Key};
 
 /// How often a request looks again after it waited for another's fetch; then it fetches alone.
 const LOOKS: u8 = 2;
+
+/// Nothing is validated in the background while a worker has so many bodies and validations under way.
+const BEHIND: usize = 1024;
 
 /// What a look into the cache found.
 struct Look {
@@ -58,6 +64,18 @@ impl Exchange {
                 None if look.variants.is_some() => (Miss::Vary, None),
                 None => (Miss::Uri, None),
                 Some(held) => match self.verdict(held) {
+                    Ok(Outcome::HitRevalidating) => {
+                        let response = self.hit(held, Outcome::HitRevalidating.into());
+                        let stale = Some(held.clone());
+                        self.revalidate(Want {
+                            look: Rc::new(look),
+                            why: Miss::Stale(Stale::Expired),
+                            stale,
+                            part: None,
+                            collapsed: false,
+                        });
+                        return response;
+                    }
                     Ok(outcome) => return self.hit(held, outcome.into()),
                     Err(why @ Miss::Stale(_)) => (why, Some(held.clone())),
                     Err(why) => (why, None),
@@ -97,12 +115,33 @@ impl Exchange {
                 Entry::Response(_) => {
                     Look { key: primary.clone(), primary, variants: None, found: Some(held) }
                 }
+                // An alias is no primary key's.
+                Entry::SameAs(_) => Look { key: primary.clone(), primary, variants: None, found: None },
                 Entry::Varies(variants) => {
-                    let key = variant(&primary, variants, &self.parts.headers);
-                    let found = self.find(&key).await.filter(|held| matches!(held.entry, Entry::Response(_)));
+                    let mut key = variants.of(&primary, &self.parts.headers);
+                    let mut found = self.response(&key).await;
+                    if found.is_none()
+                        && let Some(other) = self.in_preferred_language(&primary, variants).await
+                    {
+                        found = self.response(&other).await;
+                        key = if found.is_some() { other } else { key };
+                    }
                     Look { key, primary, variants: Some(variants.clone()), found }
                 }
             },
+        }
+    }
+
+    async fn response(&self, key: &Key) -> Option<Arc<Held>> {
+        self.find(key).await.filter(|held| matches!(held.entry, Entry::Response(_)))
+    }
+
+    /// The key of the stored response in the language that the client likes best.
+    async fn in_preferred_language(&self, primary: &Key, variants: &Variants) -> Option<Key> {
+        let language = cache::preferred_language(&self.parts.headers)?;
+        match &self.find(&variants.alias(primary, &self.parts.headers, &language)?).await?.entry {
+            Entry::SameAs(key) => Some(key.clone()),
+            Entry::Response(_) | Entry::Varies(_) => None,
         }
     }
 
@@ -129,10 +168,37 @@ impl Exchange {
         match cache::judge(&self.asked, head, self.now) {
             Verdict::Fresh => Ok(Outcome::Hit),
             Verdict::ServeStale => Ok(Outcome::HitStale),
-            // Nothing validates in the background yet.
-            Verdict::ServeWhileRevalidating => Err(Miss::Stale(Stale::Expired)),
+            Verdict::ServeWhileRevalidating => Ok(Outcome::HitRevalidating),
             Verdict::Stale(why) => Err(Miss::Stale(why)),
         }
+    }
+
+    /// RFC 5861 section 3: validates, or fetches, what was served stale, while nobody waits; once at a time.
+    fn revalidate(self, want: Want) {
+        let worker = self.worker.clone();
+        if worker.pumps.get() >= BEHIND {
+            return;
+        }
+        let Joined::Leader(lead) = worker.shared.fills.join(&want.look.key) else { return };
+        let behind = pump::Counted::new(&worker);
+        tokio::task::spawn_local(async move {
+            let mut body = self.behind().lead(lead, &want).await.into_body();
+            while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
+            drop(behind);
+        });
+    }
+
+    /// The same request as nobody's: a plain GET, whose interim responses go nowhere.
+    fn behind(mut self) -> Exchange {
+        self.parts.method = Method::GET;
+        self.parts.version = Version::HTTP_10;
+        let headers = &mut self.parts.headers;
+        cache::make_unconditional(headers);
+        for name in [CACHE_CONTROL, PRAGMA] {
+            headers.remove(name);
+        }
+        self.asked = Asked::of(&Method::GET, headers);
+        self
     }
 
     fn hit(&self, held: &Held, report: Report) -> Response<ReplyBody> {
@@ -299,7 +365,23 @@ impl Exchange {
             Some(variants) if variants.vary == *vary => variants.clone(),
             _ => self.mark(vary.clone(), &look.primary),
         };
-        variant(&look.primary, &variants, &self.parts.headers)
+        let key = variants.of(&look.primary, &self.parts.headers);
+        if let Some(language) = cache::sole_language(head)
+            && let Some(alias) = variants.alias(&look.primary, &self.parts.headers, &language)
+        {
+            self.mark_language(alias, &key);
+        }
+        key
+    }
+
+    /// Clients who like this response's language best find it too.
+    fn mark_language(&self, alias: Key, key: &Key) {
+        let shared = &self.worker.shared;
+        if let Some(store) = &shared.store {
+            // Refused, only those find it who send the same Accept-Language.
+            let _ = store.put(&alias, &Stored::SameAs(key.bytes().to_vec()).encode(), &[]);
+        }
+        shared.memory.insert(&Arc::new(Held::same_as(alias, key.clone())));
     }
 
     fn mark(&self, vary: cache::Vary, primary: &Key) -> Variants {
@@ -383,6 +465,6 @@ fn is_outage(status: StatusCode) -> bool {
 fn resident(held: &Held) -> &Resident {
     match &held.entry {
         Entry::Response(resident) => resident,
-        Entry::Varies(_) => unreachable!("a marker where a response was looked up"),
+        Entry::Varies(_) | Entry::SameAs(_) => unreachable!("a marker where a response was looked up"),
     }
 }

@@ -48,8 +48,7 @@ pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, object: Object) 
     lead.keeping(true);
     let seat = lead.open(Opened { key: object.key.clone(), held, length });
     let keeper = Keeper::new(worker.clone(), object, length);
-    worker.pumps.set(worker.pumps.get() + 1);
-    let counted = Counted(worker.clone());
+    let counted = Counted::new(worker);
     spawn_local(async move {
         pump(lead, body, keeper).await;
         drop(counted);
@@ -62,7 +61,15 @@ pub fn follow(worker: &Rc<Worker>, seat: Seat, opened: &Opened) -> ReplyBody {
     ReplyBody::stream(SeatBody::new(worker, seat, opened.length))
 }
 
-struct Counted(Rc<Worker>);
+/// Something that a stopping worker waits for.
+pub struct Counted(Rc<Worker>);
+
+impl Counted {
+    pub fn new(worker: &Rc<Worker>) -> Counted {
+        worker.pumps.set(worker.pumps.get() + 1);
+        Counted(worker.clone())
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {

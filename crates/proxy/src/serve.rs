@@ -105,19 +105,13 @@ pub fn primary(target: &Target) -> Key {
     Key::new(cache::key::primary(SCHEME, target.host(), target.path.as_str()))
 }
 
-/// The key of a request's variant.
-pub fn variant(primary: &Key, variants: &crate::memory::Variants, request: &http::HeaderMap) -> Key {
-    let mut key = Vec::from(cache::key::variant(primary.bytes(), &variants.vary, request));
-    key.extend_from_slice(&variants.nonce);
-    Key::new(key)
-}
-
 /// What the memory tier holds for a request, its variant selected.
 pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<Held>> {
     let held = worker.shared.memory.get(primary)?;
     match &held.entry {
         Entry::Response(_) => Some(held),
-        Entry::Varies(variants) => worker.shared.memory.get(&variant(primary, variants, request)),
+        Entry::SameAs(_) => None,
+        Entry::Varies(variants) => worker.shared.memory.get(&variants.of(primary, request)),
     }
 }
 

@@ -205,6 +205,84 @@ async fn stale_answers_when_the_origin_is_out() {
 }
 
 #[tokio::test]
+async fn an_error_of_the_origin_is_not_hidden_without_permission() {
+    let origin = origin_of(|_, n| match n {
+        0 => ok("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello"),
+        _ => "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into(),
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    client.get(origin.request("/", "")).await;
+    assert_eq!(client.get(origin.request("/", "")).await.status(), 503);
+}
+
+#[tokio::test]
+async fn stale_responses_are_validated_behind_the_client() {
+    let fields = "Cache-Control: max-age=0, stale-while-revalidate=60\r\nETag: \"1\"\r\n";
+    for changed in [false, true] {
+        let origin = origin_of(move |head, n| match field(head, "if-none-match") {
+            Some(_) if !changed => {
+                "HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\n\r\n".into()
+            }
+            Some(_) => ok("Cache-Control: max-age=60\r\n", &format!("version {n}")),
+            None => ok(fields, &format!("version {n}")),
+        })
+        .await;
+        let proxy = Proxy::forward();
+        let mut client = proxy.client().await;
+        client.get(origin.request("/", "")).await;
+        let stale = client.get(origin.request("/", "Range: bytes=0-3\r\n")).await;
+        assert_eq!(
+            (stale.text(), cache_status(&stale)),
+            ("vers", "cosm; hit; detail=stale-while-revalidate")
+        );
+        soon(async {
+            while origin.requests().len() < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert_eq!(field(&origin.requests()[1], "range"), None);
+        let fresh = soon(async {
+            loop {
+                let fresh = client.get(origin.request("/", "")).await;
+                if cache_status(&fresh) == "cosm; hit" {
+                    break fresh;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert_eq!(fresh.text(), if changed { "version 1" } else { "version 0" });
+        assert_eq!(origin.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_response_is_found_by_all_who_like_its_language_best() {
+    let origin = origin_of(|_, n| {
+        ok(
+            "Cache-Control: max-age=60\r\nVary: Accept-Language, X\r\nContent-Language: de\r\n",
+            &format!("nummer {n}"),
+        )
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    for (fields, text, status) in [
+        ("Accept-Language: en, de\r\n", "nummer 0", "cosm; fwd=uri-miss; stored"),
+        ("Accept-Language: de, en\r\n", "nummer 0", "cosm; hit"),
+        ("Accept-Language: fr;q=0.5, de\r\n", "nummer 0", "cosm; hit"),
+        ("Accept-Language: fr, de;q=0.5\r\n", "nummer 1", "cosm; fwd=vary-miss; stored"),
+        ("Accept-Language: de;q=0.9\r\nX: 1\r\n", "nummer 2", "cosm; fwd=vary-miss; stored"),
+    ] {
+        let response = client.get(origin.request("/", fields)).await;
+        assert_eq!((response.text(), cache_status(&response)), (text, status), "{fields}");
+    }
+}
+
+#[tokio::test]
 async fn only_if_cached_never_reaches_the_origin() {
     let origin = Origin::answering(FRESH).await;
     let proxy = Proxy::forward();
