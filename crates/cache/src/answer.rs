@@ -10,7 +10,7 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The stored status and the whole body.
     Full,
@@ -18,6 +18,8 @@ pub enum Answer {
     NotModified,
     /// 206 with [`content_range`]; both ends count.
     Part { first: u64, last: u64 },
+    /// 206 with a `multipart/byteranges` body; two or more ranges that do not overlap, in the order asked for.
+    Parts(Vec<(u64, u64)>),
     /// 416 with [`unsatisfied_content_range`].
     Unsatisfiable,
 }
@@ -37,8 +39,8 @@ pub fn answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> A
             None => part(request, length),
             Some(Part { complete: Some(complete), .. }) => part(request, complete),
             // Where the end is not known, only a range with both ends can be told.
-            Some(Part { complete: None, .. }) => match range(request) {
-                Some(Spec::From(first, last)) if last < u64::MAX => Answer::Part { first, last },
+            Some(Part { complete: None, .. }) => match ranges(request)[..] {
+                [Spec::From(first, last)] if last < u64::MAX => Answer::Part { first, last },
                 _ => Answer::Full,
             },
         };
@@ -112,22 +114,30 @@ pub(crate) fn last_modified_is_strong(head: &Head) -> bool {
     head.last_modified().is_some_and(|changed| changed < head.date())
 }
 
-/// 14.2: what cannot be read, is no range of bytes or asks for several ranges gets the whole.
+/// 14.2: what cannot be read, is no range of bytes, or asks for more than it should gets the whole.
 fn part(request: &HeaderMap, length: u64) -> Answer {
-    match range(request) {
-        None => Answer::Full,
-        // No Content-Range can say "the last bytes of nothing".
-        Some(Spec::Suffix(1..)) if length == 0 => Answer::Full,
-        Some(Spec::Suffix(0)) => Answer::Unsatisfiable,
-        Some(Spec::Suffix(count)) => Answer::Part { first: length.saturating_sub(count), last: length - 1 },
-        Some(Spec::From(first, _)) if first >= length => Answer::Unsatisfiable,
-        Some(Spec::From(first, last)) => Answer::Part { first, last: last.min(length - 1) },
+    let specs = ranges(request);
+    // No Content-Range can say "the last bytes of nothing".
+    if specs.is_empty() || (length == 0 && specs.iter().any(|spec| matches!(spec, Spec::Suffix(1..)))) {
+        return Answer::Full;
+    }
+    let found: Vec<(u64, u64)> = specs.iter().filter_map(|spec| spec.within(length)).collect();
+    match found.len() {
+        0 => Answer::Unsatisfiable,
+        1 => Answer::Part { first: found[0].0, last: found[0].1 },
+        _ if overlap(&mut found.clone()) => Answer::Full,
+        _ => Answer::Parts(found),
     }
 }
 
-fn range(request: &HeaderMap) -> Option<Spec> {
-    only(request, RANGE).and_then(|value| single_range(value.as_bytes()))
+/// 14.2: who asks for the same bytes more than once is not to be served.
+fn overlap(ranges: &mut [(u64, u64)]) -> bool {
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[1].0 <= pair[0].1)
 }
+
+/// More ranges than this in one request are not answered as such.
+const RANGES: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Spec {
@@ -135,16 +145,32 @@ enum Spec {
     Suffix(u64),
 }
 
-/// 14.1.1, 14.1.2.
-fn single_range(value: &[u8]) -> Option<Spec> {
-    let at = value.iter().position(|b| *b == b'=')?;
-    if !value[..at].trim_ascii().eq_ignore_ascii_case(b"bytes") {
-        return None;
+impl Spec {
+    fn within(self, length: u64) -> Option<(u64, u64)> {
+        match self {
+            Spec::Suffix(0) => None,
+            Spec::Suffix(count) => Some((length.saturating_sub(count), length.checked_sub(1)?)),
+            Spec::From(first, _) if first >= length => None,
+            Spec::From(first, last) => Some((first, last.min(length - 1))),
+        }
     }
-    let mut specs = members(&value[at + 1..]);
-    let (spec, None) = (specs.next()?, specs.next()) else { return None };
-    let dash = spec.iter().position(|b| *b == b'-')?;
-    match (&spec[..dash], &spec[dash + 1..]) {
+}
+
+/// 14.1.1, 14.1.2: none for what is not a valid set of byte ranges.
+fn ranges(request: &HeaderMap) -> Vec<Spec> {
+    let Some(value) = only(request, RANGE) else { return Vec::new() };
+    let value = value.as_bytes();
+    let Some(at) = value.iter().position(|b| *b == b'=') else { return Vec::new() };
+    if !value[..at].trim_ascii().eq_ignore_ascii_case(b"bytes") {
+        return Vec::new();
+    }
+    let specs: Option<Vec<Spec>> = members(&value[at + 1..]).take(RANGES + 1).map(spec).collect();
+    specs.filter(|specs| specs.len() <= RANGES).unwrap_or_default()
+}
+
+fn spec(text: &[u8]) -> Option<Spec> {
+    let dash = text.iter().position(|b| *b == b'-')?;
+    match (&text[..dash], &text[dash + 1..]) {
         (b"", suffix) => position(suffix).map(Spec::Suffix),
         (first, b"") => position(first).map(|first| Spec::From(first, u64::MAX)),
         (first, last) => {

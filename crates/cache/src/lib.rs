@@ -38,7 +38,7 @@ pub use part::{Part, ask_for_the_rest, can_answer, combined};
 pub use request::{Asked, Pass, Plan};
 pub use status::{Miss, Outcome, Report};
 pub use stored::{Head, NotStored, Stored};
-pub use validate::{freshen, make_conditional, make_unconditional};
+pub use validate::{freshen, freshen_by_head, make_conditional, make_unconditional};
 pub use vary::{Vary, VaryStar};
 
 /// Whole seconds since the Unix epoch.

@@ -65,6 +65,9 @@ pub fn can_answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) 
     let held = part.first..part.first.saturating_add(length);
     match answer(asked, request, head, length) {
         Answer::Part { first, last } => held.contains(&first) && held.contains(&last),
+        Answer::Parts(ranges) => {
+            ranges.iter().all(|(first, last)| held.contains(first) && held.contains(last))
+        }
         Answer::Full | Answer::NotModified | Answer::Unsatisfiable => false,
     }
 }

@@ -101,7 +101,7 @@ impl Exchange {
         reply::response(parts.status, parts.headers, pump::start(&self.worker, lead, body, object))
     }
 
-    async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
+    pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
         let Exchange { worker, link, parts, content, target, asked, now } = self;

@@ -85,7 +85,7 @@ impl Exchange {
                 return self.only_if_cached();
             }
             if self.asked.is_head() {
-                return self.forward(Outcome::Miss(why)).await;
+                return self.head(look.found, why).await;
             }
             let part = if why == Miss::Partial { look.found.clone() } else { None };
             let want = Want { look: Rc::new(look), why, stale, part, collapsed: looks > 0 };
@@ -416,20 +416,51 @@ impl Exchange {
     /// The origin says that the stored response holds: it is updated, and answers.
     fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Response<ReplyBody> {
         let Miss::Stale(why) = want.why else { return self.only_if_cached() };
-        let shared = &self.worker.shared;
-        let body = resident(stale).body.clone();
-        let held = Arc::new(Held::response(stale.key.clone(), head, body, &shared.names));
-        if lead.is_disowned() || resident(&held).head.may_stay().is_err() {
+        let disowned = lead.is_disowned();
+        let held = self.renew(stale, head);
+        if disowned {
             self.drop_object(&stale.key);
-        } else {
-            if let Some(store) = &shared.store {
-                // Refused, the next request validates again.
-                let _ = store.put_meta(&stale.key, &pump::meta(&resident(&held).head), &resident(&held).body);
-            }
-            shared.memory.insert(&held);
         }
         lead.again();
         self.hit(&held, Report { collapsed: want.collapsed, ..Outcome::Revalidated(why).into() })
+    }
+
+    /// A HEAD that what is stored cannot answer: the origin's answer says whether that still holds (4.3.5).
+    async fn head(self, found: Option<Arc<Held>>, why: Miss) -> Response<ReplyBody> {
+        let sent = serve::now();
+        let (exchange, fetched) = match self.forward_content().await {
+            Ok(answered) => answered,
+            Err(refusal) => return error(refusal),
+        };
+        if fetched.parts.status == StatusCode::OK
+            && let Some(held) = found
+            && let Resident { head, body, .. } = resident(&held)
+            && head.status == StatusCode::OK
+        {
+            match cache::freshen_by_head(head, body.len(), &fetched.parts, sent, serve::now()) {
+                Some(head) => drop(exchange.renew(&held, head)),
+                None => exchange.drop_object(&held.key),
+            }
+        }
+        exchange.pass(fetched, Outcome::Miss(why).into())
+    }
+
+    /// Stores an object with new fields, if they let it stay.
+    fn renew(&self, held: &Held, head: Head) -> Arc<Held> {
+        let shared = &self.worker.shared;
+        let body = resident(held).body.clone();
+        let renewed = Arc::new(Held::response(held.key.clone(), head, body, &shared.names));
+        let Resident { head, body, .. } = resident(&renewed);
+        if head.may_stay().is_err() {
+            self.drop_object(&held.key);
+        } else {
+            if let Some(store) = &shared.store {
+                // Refused, the next request validates again.
+                let _ = store.put_meta(&held.key, &pump::meta(head), body);
+            }
+            shared.memory.insert(&renewed);
+        }
+        renewed
     }
 
     fn drop_object(&self, key: &Key) {

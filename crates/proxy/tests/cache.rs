@@ -283,6 +283,65 @@ async fn a_response_is_found_by_all_who_like_its_language_best() {
 }
 
 #[tokio::test]
+async fn an_answer_to_head_updates_or_ends_what_is_stored() {
+    for (fields, status, text) in [
+        ("ETag: \"1\"\r\nContent-Length: 5\r\nX: new\r\n", "cosm; hit", "hello"),
+        ("ETag: \"2\"\r\nContent-Length: 5\r\n", "cosm; fwd=uri-miss; stored", "other"),
+        ("ETag: \"1\"\r\nContent-Length: 6\r\n", "cosm; fwd=uri-miss; stored", "other"),
+    ] {
+        let origin = origin_of(move |head, n| match n {
+            0 => ok("Cache-Control: max-age=60\r\nETag: \"1\"\r\n", "hello"),
+            _ if head.starts_with("HEAD") => {
+                format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{fields}\r\n")
+            }
+            _ => ok("Cache-Control: max-age=60\r\n", "other"),
+        })
+        .await;
+        let proxy = Proxy::forward();
+        let mut client = proxy.client().await;
+        client.get(origin.request("/", "")).await;
+        client.send(origin.request("/", "Cache-Control: no-cache\r\n").replace("GET", "HEAD")).await;
+        let head = client.head().await.unwrap();
+        assert_eq!(field(&head, "cache-status"), Some("cosm; fwd=request; detail=no-cache"));
+        let after = client.get(origin.request("/", "")).await;
+        assert_eq!((cache_status(&after), after.text()), (status, text), "{fields}");
+        assert_eq!(after.field("x"), fields.contains("X: new").then_some("new"));
+    }
+}
+
+#[tokio::test]
+async fn several_ranges_are_answered_in_parts() {
+    let origin =
+        origin_of(|_, _| ok("Cache-Control: max-age=60\r\nContent-Type: text/a\r\n", "0123456789")).await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    client.get(origin.request("/", "")).await;
+    let parts = client.get(origin.request("/", "Range: bytes=7-8, 0-1,-1,99-\r\n")).await;
+    assert_eq!((parts.status(), cache_status(&parts)), (206, "cosm; hit"));
+    let boundary =
+        parts.field("content-type").and_then(|t| t.strip_prefix("multipart/byteranges; boundary="));
+    let boundary = boundary.unwrap();
+    let expected: String = [("7-8", "78"), ("0-1", "01"), ("9-9", "9")]
+        .map(|(range, text)| {
+            format!(
+                "\r\n--{boundary}\r\ncontent-type: text/a\r\ncontent-range: bytes {range}/10\r\n\r\n{text}"
+            )
+        })
+        .concat();
+    assert_eq!(parts.text(), format!("{expected}\r\n--{boundary}--\r\n"));
+    for (range, status, text) in [
+        ("0-1,99-", 206, "01"),
+        ("90-,99-", 416, ""),
+        ("0-5,3-7", 200, "0123456789"),
+        (&"0-0,".repeat(20), 200, "0123456789"),
+    ] {
+        let answer = client.get(origin.request("/", &format!("Range: bytes={range}\r\n"))).await;
+        assert_eq!((answer.status(), answer.text()), (status, text), "{range}");
+    }
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[tokio::test]
 async fn only_if_cached_never_reaches_the_origin() {
     let origin = Origin::answering(FRESH).await;
     let proxy = Proxy::forward();
