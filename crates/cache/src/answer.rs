@@ -50,7 +50,15 @@ pub fn answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> A
 
 /// The fields of a 304 (RFC 9110 section 15.4.5).
 pub fn not_modified_headers(head: &Head) -> HeaderMap {
-    static FIELDS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, VARY];
+    static FIELDS: [HeaderName; 7] = [
+        CACHE_CONTROL,
+        HeaderName::from_static("cdn-cache-control"),
+        CONTENT_LOCATION,
+        DATE,
+        ETAG,
+        EXPIRES,
+        VARY,
+    ];
     let mut fields = HeaderMap::with_capacity(FIELDS.len() + 1);
     for name in &FIELDS {
         copy(name, &head.headers, &mut fields);
