@@ -2,11 +2,15 @@
 
 mod bench;
 mod deps;
+mod fuzz;
+mod tools;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies
+       cargo xtask fuzz [--seconds N] [TARGET...]
+                                         look for inputs that break a parser, 20 seconds each by default
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
                                          build in release and measure; --help after it tells more";
 
@@ -16,6 +20,7 @@ fn main() -> ExitCode {
     let result = match args[..] {
         ["deps"] => deps::run(false),
         ["deps", "--advisories"] => deps::run(true),
+        ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");
