@@ -26,11 +26,10 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(parse_http_date(&[text, b"x"].concat(), now), None);
         assert!(!two_digits || time < now + 51 * LONGEST_YEAR);
     }
-    if let Some(other) = std::str::from_utf8(text).ok().and_then(|text| httpdate::parse_http_date(text).ok())
-    {
+    // Of dates with two digits httpdate takes more than it should, and the century is each reader's own guess.
+    let text = std::str::from_utf8(text).ok().filter(|_| !two_digits);
+    if let Some(other) = text.and_then(|text| httpdate::parse_http_date(text).ok()) {
         let other = other.duration_since(UNIX_EPOCH).expect("httpdate knows no time before 1970").as_secs();
-        assert!(read.is_some());
-        // The century is each reader's own guess.
-        assert!(two_digits || read == Some(other), "{read:?} {other}");
+        assert_eq!(read, Some(other));
     }
 });

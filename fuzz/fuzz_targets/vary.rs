@@ -49,7 +49,8 @@ fuzz_target!(|data: &[u8]| {
     }
     // A quote may be closed in another line of the field: then joining lines means something else than before.
     if !has_quote(&request) {
-        assert_eq!(key(&normal), whole, "the normal form is its own");
+        let empty_line = request.values().any(|value| value.is_empty());
+        assert!(empty_line || key(&normal) == whole, "the normal form is its own");
         let airy = mapped(&request, |name, value| {
             match [USER_AGENT, COOKIE, REFERER, AUTHORIZATION].contains(name) {
                 true => value.to_vec(),
