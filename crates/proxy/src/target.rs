@@ -45,6 +45,13 @@ impl Target {
     }
 }
 
+/// Whether what an authority writes as its port is one. The library takes any characters, and then knows no port.
+pub fn has_plain_port(authority: &Authority) -> bool {
+    let digits = authority.port().is_some_and(|port| port.as_str().bytes().all(|b| b.is_ascii_digit()));
+    let written = authority.as_str().rsplit('@').next().unwrap_or("").strip_prefix(authority.host());
+    digits || matches!(written, Some("" | ":"))
+}
+
 /// The host of an authority as a resolver takes it: without the brackets of an IPv6 address.
 pub fn bare_host(authority: &Authority) -> &str {
     authority.host().trim_start_matches('[').trim_end_matches(']')
@@ -66,6 +73,9 @@ fn of_absolute(uri: &Uri, authority: &Authority) -> Result<Authority, Refusal> {
     }
     if authority.host().is_empty() {
         return Err(Refusal::bad_request("the URL has no host"));
+    }
+    if !has_plain_port(authority) {
+        return Err(Refusal::bad_request("the URL's port is not a number up to 65535"));
     }
     Ok(authority.clone())
 }
@@ -125,6 +135,11 @@ mod tests {
             ("http://a/", &["a b"], V::HTTP_11, None, Err(400)),
             ("http://a/", &["a, b"], V::HTTP_11, None, Err(400)),
             ("http://u:p@a/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://a:/", &["a"], V::HTTP_11, None, Ok("a:/")),
+            ("http://a:65536/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://a:+81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[::1]:81+/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[::1]:81/", &["a"], V::HTTP_11, None, Ok("[::1]:81/")),
             ("https://a/", &["a"], V::HTTP_11, None, Err(501)),
             ("ftp://a/", &["a"], V::HTTP_11, None, Err(400)),
             ("/p", &["a"], V::HTTP_11, None, Err(400)),
