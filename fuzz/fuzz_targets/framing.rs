@@ -109,12 +109,9 @@ fn chunked(body: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         let line = line(body, at)?;
-        let size = line.split(';').next()?;
-        if size.is_empty()
-            || size.len() > 15
-            || !size.bytes().all(|b| b.is_ascii_hexdigit())
-            || line.contains('\r')
-        {
+        let size = std::str::from_utf8(line.split(|b| *b == b';').next()?).ok()?;
+        let plain = (1..16).contains(&size.len()) && size.bytes().all(|b| b.is_ascii_hexdigit());
+        if !plain || line.contains(&b'\r') {
             return None;
         }
         let size = usize::from_str_radix(size, 16).ok()?;
@@ -128,12 +125,9 @@ fn chunked(body: &[u8]) -> Option<usize> {
     }
     loop {
         let line = line(body, at)?;
-        let name = line.split(':').next()?;
-        if line.starts_with([' ', '\t'])
-            || name.ends_with([' ', '\t'])
-            || line.contains(['\r', '\0'])
-            || line.len() + 2 > LINE_MAX
-        {
+        let name = line.split(|b| *b == b':').next()?;
+        let folded = matches!(line, [b' ' | b'\t', ..]) || matches!(name, [.., b' ' | b'\t']);
+        if folded || line.contains(&b'\r') || line.contains(&0) || line.len() + 2 > LINE_MAX {
             return None;
         }
         at += line.len() + 2;
@@ -143,9 +137,9 @@ fn chunked(body: &[u8]) -> Option<usize> {
     }
 }
 
-/// The line that begins at `at`, each byte a character, without the CR LF that must end it.
-fn line(body: &[u8], at: usize) -> Option<String> {
+/// The line that begins at `at`, without the CR LF that must end it.
+fn line(body: &[u8], at: usize) -> Option<&[u8]> {
     let rest = body.get(at..)?;
     let end = rest.iter().position(|b| *b == b'\n')?;
-    Some(rest[..end].strip_suffix(b"\r")?.iter().map(|b| char::from(*b)).collect())
+    rest[..end].strip_suffix(b"\r")
 }

@@ -13,7 +13,9 @@ fuzz_target!(|text: &str| {
     };
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let (host, port) = (authority.host(), authority.port_u16());
-    if authority.as_str().len() != host.len() + port.map_or(0, |port| 1 + port.to_string().len()) {
+    // No host, user information, or a port that is no number: the proxy refuses those.
+    let plain = port.map_or(host.len(), |port| host.len() + 1 + port.to_string().len());
+    if host.is_empty() || authority.as_str().len() != plain {
         return;
     }
     let key = primary(scheme, authority.as_str(), path);

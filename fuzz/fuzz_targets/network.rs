@@ -23,6 +23,9 @@ fuzz_target!(|text: &str| {
     }
     if let Ok(origin) = text.parse::<Origin>() {
         assert_eq!(origin.scheme, "http");
+        let port = origin.authority.rsplit([':', ']']).next().filter(|_| !origin.authority.ends_with(']'));
+        let port = port.filter(|port| port.len() < origin.authority.len()).unwrap_or("");
+        assert!(port.is_empty() || port.parse::<u16>().is_ok(), "{port}");
         assert!(!origin.authority.is_empty() && !origin.authority.contains(['@', '/', '?', '#']));
         assert_eq!(format!("http://{}", origin.authority).parse(), Ok(origin));
     }
