@@ -3,8 +3,7 @@
 #![no_main]
 
 use cache::{
-    Asked, Head, NotStored, Verdict, freshen, hop, judge, make_conditional, not_modified_headers,
-    parse_http_date,
+    Asked, Head, Verdict, freshen, hop, judge, make_conditional, not_modified_headers, parse_http_date,
 };
 use cosm_fuzz::{Input, fields};
 use http::header::{AGE, CACHE_CONTROL, CONTENT_LENGTH, DATE, TRAILER};
@@ -41,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(parse_http_date(head.headers[DATE].as_bytes(), NOW), Some(head.date()));
     assert_eq!(Head::decode(&head.encode()), Some(head.clone()));
     assert!(head.age(NOW) >= 2, "the request took two seconds");
-    assert_eq!(judge(&plain, &head, NOW + (1 << 40)) == Verdict::Fresh, false);
+    assert_ne!(judge(&plain, &head, NOW + (1 << 40)), Verdict::Fresh);
 
     let mut request = HeaderMap::new();
     assert_eq!(make_conditional(&mut request, &head), head.has_validator());
@@ -55,9 +54,5 @@ fuzz_target!(|data: &[u8]| {
         [(CACHE_CONTROL, HeaderValue::from_static("private"))].into_iter().collect(),
     );
     let private = freshen(&head, &private, NOW, NOW).map(|head| head.may_stay());
-    assert!(
-        private.is_none()
-            || private == Some(Err(NotStored::Private))
-            || private.is_some_and(|stay| stay.is_err())
-    );
+    assert!(private.is_none_or(|stay| stay.is_err()));
 });
