@@ -71,7 +71,7 @@ fn of_absolute(uri: &Uri, authority: &Authority) -> Result<Authority, Refusal> {
     if authority.as_str().contains('@') {
         return Err(Refusal::bad_request("the URL carries user information"));
     }
-    if authority.host().is_empty() {
+    if bare_host(authority).is_empty() {
         return Err(Refusal::bad_request("the URL has no host"));
     }
     if !has_plain_port(authority) {
@@ -139,6 +139,8 @@ mod tests {
             ("http://a:65536/", &["a"], V::HTTP_11, None, Err(400)),
             ("http://a:+81/", &["a"], V::HTTP_11, None, Err(400)),
             ("http://[::1]:81+/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://:81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[]:81/", &["a"], V::HTTP_11, None, Err(400)),
             ("http://[::1]:81/", &["a"], V::HTTP_11, None, Ok("[::1]:81/")),
             ("https://a/", &["a"], V::HTTP_11, None, Err(501)),
             ("ftp://a/", &["a"], V::HTTP_11, None, Err(400)),
