@@ -45,11 +45,15 @@ impl Target {
     }
 }
 
-/// Whether what an authority writes as its port is one. The library takes any characters, and then knows no port.
+/// Whether an authority is a host and no more, or a port behind it that is one. The library takes any characters
+/// there, and then knows no port.
 pub fn has_plain_port(authority: &Authority) -> bool {
-    let digits = authority.port().is_some_and(|port| port.as_str().bytes().all(|b| b.is_ascii_digit()));
-    let written = authority.as_str().rsplit('@').next().unwrap_or("").strip_prefix(authority.host());
-    digits || matches!(written, Some("" | ":"))
+    let without_user = authority.as_str().rsplit('@').next().unwrap_or("");
+    match without_user.strip_prefix(authority.host()).map(|rest| (rest, rest.strip_prefix(':'))) {
+        Some(("", _) | (_, Some(""))) => true,
+        Some((_, Some(port))) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
+        _ => false,
+    }
 }
 
 /// The host of an authority as a resolver takes it: without the brackets of an IPv6 address.
@@ -141,6 +145,7 @@ mod tests {
             ("http://[::1]:81+/", &["a"], V::HTTP_11, None, Err(400)),
             ("http://:81/", &["a"], V::HTTP_11, None, Err(400)),
             ("http://[]:81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[::1]8:81/", &["a"], V::HTTP_11, None, Err(400)),
             ("http://[::1]:81/", &["a"], V::HTTP_11, None, Ok("[::1]:81/")),
             ("https://a/", &["a"], V::HTTP_11, None, Err(501)),
             ("ftp://a/", &["a"], V::HTTP_11, None, Err(400)),
