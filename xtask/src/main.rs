@@ -3,12 +3,16 @@
 mod bench;
 mod conformance;
 mod deps;
+mod fuzz;
+mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies
+       cargo xtask fuzz [--seconds N] [TARGET...]
+                                         look for inputs that break a parser, 20 seconds each by default
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
                                          build in release and measure; --help after it tells more
        cargo xtask conformance [--suite FOLDER] [--id TEST]
@@ -25,6 +29,7 @@ fn main() -> ExitCode {
         ["deps"] => deps::run(false),
         ["deps", "--advisories"] => deps::run(true),
         ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
+        ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");

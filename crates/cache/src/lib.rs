@@ -6,6 +6,9 @@
 mod answer;
 mod date;
 mod directives;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 pub mod hop;
 mod invalidate;

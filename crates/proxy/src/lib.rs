@@ -25,6 +25,15 @@ mod target;
 mod tunnel;
 mod worker;
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::framing::{Ambiguous, Place, Walker};
+    pub use crate::guard::{Hops, Names, connect_port, lower_max_forwards};
+    pub use crate::respond::Refusal;
+    pub use crate::target::{Target, bare_host};
+}
+
 pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
 
 use crate::worker::Shared;

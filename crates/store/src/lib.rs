@@ -20,6 +20,12 @@ mod store;
 mod table;
 mod writer;
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::checkpoint::{load_page, load_root, pages};
+}
+
 pub use inspect::{Checked, Inspection, check, inspect};
 pub use reader::Reader;
 pub use store::{DEFAULT_SIZE, Store};
