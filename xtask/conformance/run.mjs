@@ -1,4 +1,4 @@
-// Runs the http-cache-tests in one folder against one server and prints a JSON array of what each test came to.
+// Runs the http-cache-tests in one folder against one server; prints a line for each: kind, outcome, suite, id, detail.
 // node run.mjs SUITE BASE [PROXY] [ID]: BASE is asked for the tests, through the forward PROXY if one is named ('-': none).
 import http from 'node:http'
 import { createRequire } from 'node:module'
@@ -50,11 +50,10 @@ await (newer ? runTests(chosen, false, base) : runTests(chosen, fetch, false, ba
 
 const outcomes = { '✅': 'pass', Y: 'pass', '⛔️': 'fail', '⚠️': 'fail', N: 'fail', '⚪️': 'dependency', '-': 'untested' }
 const results = getResults()
-const rows = chosen.flatMap(s => s.tests.map(test => ({
-  suite: s.id,
-  id: test.id,
-  kind: test.kind ?? 'required',
-  outcome: outcomes[determineTestResult(suites, test.id, results)[2]] ?? 'harness',
-  detail: Array.isArray(results[test.id]) ? results[test.id].join(': ') : ''
-})).filter(row => row.outcome !== 'untested'))
-process.stdout.write(JSON.stringify(rows, null, 1) + '\n', () => process.exit(0))
+const rows = chosen.flatMap(suite => suite.tests.map(test => {
+  const outcome = outcomes[determineTestResult(suites, test.id, results)[2]] ?? 'harness'
+  const detail = Array.isArray(results[test.id]) ? results[test.id].join(': ') : ''
+  return [test.kind ?? 'required', outcome, suite.id, test.id, detail.replace(/\s+/g, ' ')]
+}))
+const lines = rows.filter(([, outcome]) => outcome !== 'untested').map(row => row.join('\t') + '\n')
+process.stdout.write(lines.join(''), () => process.exit(0))

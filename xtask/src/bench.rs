@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Becomes the measuring tool, so that signals and its exit status are its own; returns only when that fails.
 pub fn run(name: &str, arguments: &[&str]) -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask lies in no folder")?;
+    let root = crate::root()?;
     build(root)?;
     let made = target(root).join("release");
     let command = ["cargo xtask bench", name].into_iter().chain(arguments.iter().copied());
@@ -32,6 +32,6 @@ fn build(root: &Path) -> Result<(), String> {
     built.success().then_some(()).ok_or_else(|| "cargo build failed".into())
 }
 
-fn target(root: &Path) -> PathBuf {
+pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }

@@ -3,37 +3,20 @@
 //! Licences, sources and duplicates by cargo-deny (installed under target/ when it is missing); withdrawn ("yanked")
 //! versions by the registry's own index. The RustSec database lies outside the registries: `--advisories` asks it too.
 
+use crate::tools::{call, install};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const CARGO_DENY: &str = "0.20.2";
 
 pub fn run(advisories: bool) -> Result<(), String> {
-    let deny = cargo_deny()?;
+    let deny = install("cargo-deny", CARGO_DENY)?;
     let mut checks = vec!["check", "licenses", "bans", "sources"];
     if advisories {
         checks.push("advisories");
     }
     call(Command::new(&deny).args(["--log-level", "error"]).args(&checks))?;
     yanked()
-}
-
-/// Where cargo-deny is; built without optimisation, which takes less than a minute, when it is not there yet.
-fn cargo_deny() -> Result<PathBuf, String> {
-    let root = Path::new("target/tools");
-    let program = root.join("bin/cargo-deny");
-    if !program.exists() {
-        call(
-            Command::new("cargo")
-                .args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--root"])
-                .arg(root)
-                .env("CARGO_TARGET_DIR", root.join("build"))
-                .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
-                .env("CARGO_PROFILE_RELEASE_LTO", "off")
-                .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-        )?;
-    }
-    Ok(program)
 }
 
 /// Fails when a locked version was withdrawn from the registry.
@@ -100,11 +83,6 @@ fn is_yanked(entries: &[u8], version: &str) -> Option<bool> {
     fields.find(|field| *field == version.as_bytes())?;
     let entry: String = String::from_utf8_lossy(fields.next()?).split_whitespace().collect();
     Some(entry.contains("\"yanked\":true"))
-}
-
-fn call(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|e| format!("{command:?}: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}")) }
 }
 
 #[cfg(test)]

@@ -1,14 +1,26 @@
 //! Chores of this repository that need more than one shell line.
 
 mod bench;
+mod conformance;
 mod deps;
+mod fuzz;
+mod tools;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies
+       cargo xtask fuzz [--seconds N] [TARGET...]
+                                         look for inputs that break a parser, 20 seconds each by default
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
-                                         build in release and measure; --help after it tells more";
+                                         build in release and measure; --help after it tells more
+       cargo xtask conformance [--suite FOLDER] [--id TEST]
+                                         the public caching tests, by Node.js, as reverse and as forward proxy";
+
+fn root() -> Result<&'static Path, String> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask lies in no folder".into())
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -16,6 +28,8 @@ fn main() -> ExitCode {
     let result = match args[..] {
         ["deps"] => deps::run(false),
         ["deps", "--advisories"] => deps::run(true),
+        ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
+        ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");

@@ -3,14 +3,14 @@
 
 use crate::list::members;
 use crate::validators::{EntityTag, entity_tags};
-use crate::{Asked, Head, Time, date};
+use crate::{Asked, Head, Part, Time, date};
 use http::header::{
     CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_RANGE, RANGE, VARY,
 };
 use http::{HeaderMap, StatusCode};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The stored status and the whole body.
     Full,
@@ -18,27 +18,47 @@ pub enum Answer {
     NotModified,
     /// 206 with [`content_range`]; both ends count.
     Part { first: u64, last: u64 },
+    /// 206 with a `multipart/byteranges` body; two or more ranges that do not overlap, in the order asked for.
+    Parts(Vec<(u64, u64)>),
     /// 416 with [`unsatisfied_content_range`].
     Unsatisfiable,
 }
 
-/// `length` is the stored body's. Only stored 200s are tested; every other status answers as it is.
+/// `length` is the stored body's. Only stored 200s and parts of them are tested; every other status answers as it is.
+/// Of a part the positions are the representation's, and [`can_answer`](crate::can_answer) says whether it has them.
 pub fn answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> Answer {
-    if head.status != StatusCode::OK || !(asked.is_conditional() || asked.has_range()) {
+    let tested = head.status == StatusCode::OK || head.part.is_some();
+    if !tested || !(asked.is_conditional() || asked.has_range()) {
         return Answer::Full;
     }
     if asked.is_conditional() && not_modified(request, head) {
         return Answer::NotModified;
     }
     if asked.has_range() && asked.is_get() && if_range_holds(request, head) {
-        return part(request, length);
+        return match head.part {
+            None => part(request, length),
+            Some(Part { complete: Some(complete), .. }) => part(request, complete),
+            // Where the end is not known, only a range with both ends can be told.
+            Some(Part { complete: None, .. }) => match ranges(request)[..] {
+                [Spec::From(first, last)] if last < u64::MAX => Answer::Part { first, last },
+                _ => Answer::Full,
+            },
+        };
     }
     Answer::Full
 }
 
 /// The fields of a 304 (RFC 9110 section 15.4.5).
 pub fn not_modified_headers(head: &Head) -> HeaderMap {
-    static FIELDS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, VARY];
+    static FIELDS: [HeaderName; 7] = [
+        CACHE_CONTROL,
+        HeaderName::from_static("cdn-cache-control"),
+        CONTENT_LOCATION,
+        DATE,
+        ETAG,
+        EXPIRES,
+        VARY,
+    ];
     let mut fields = HeaderMap::with_capacity(FIELDS.len() + 1);
     for name in &FIELDS {
         copy(name, &head.headers, &mut fields);
@@ -50,9 +70,12 @@ pub fn not_modified_headers(head: &Head) -> HeaderMap {
     fields
 }
 
-/// `bytes first-last/length` (RFC 9110 section 14.4).
-pub fn content_range(first: u64, last: u64, length: u64) -> HeaderValue {
-    number_value(format!("bytes {first}-{last}/{length}"))
+/// `bytes first-last/complete` (RFC 9110 section 14.4).
+pub fn content_range(first: u64, last: u64, complete: Option<u64>) -> HeaderValue {
+    number_value(match complete {
+        Some(complete) => format!("bytes {first}-{last}/{complete}"),
+        None => format!("bytes {first}-{last}/*"),
+    })
 }
 
 /// `bytes */length`, for a 416.
@@ -95,23 +118,34 @@ fn if_range_holds(request: &HeaderMap, head: &Head) -> bool {
 }
 
 /// 8.8.2.2: the response was made at least a second after the last change, so a second change would show.
-fn last_modified_is_strong(head: &Head) -> bool {
+pub(crate) fn last_modified_is_strong(head: &Head) -> bool {
     head.last_modified().is_some_and(|changed| changed < head.date())
 }
 
-/// 14.2: what cannot be read, is no range of bytes or asks for several ranges gets the whole.
+/// 14.2: what cannot be read, is no range of bytes, or asks for more than it should gets the whole.
 fn part(request: &HeaderMap, length: u64) -> Answer {
-    let range = only(request, RANGE).and_then(|value| single_range(value.as_bytes()));
-    match range {
-        None => Answer::Full,
-        // No Content-Range can say "the last bytes of nothing".
-        Some(Spec::Suffix(1..)) if length == 0 => Answer::Full,
-        Some(Spec::Suffix(0)) => Answer::Unsatisfiable,
-        Some(Spec::Suffix(count)) => Answer::Part { first: length.saturating_sub(count), last: length - 1 },
-        Some(Spec::From(first, _)) if first >= length => Answer::Unsatisfiable,
-        Some(Spec::From(first, last)) => Answer::Part { first, last: last.min(length - 1) },
+    let specs = ranges(request);
+    // No Content-Range can say "the last bytes of nothing".
+    if specs.is_empty() || (length == 0 && specs.iter().any(|spec| matches!(spec, Spec::Suffix(1..)))) {
+        return Answer::Full;
+    }
+    let found: Vec<(u64, u64)> = specs.iter().filter_map(|spec| spec.within(length)).collect();
+    match found.len() {
+        0 => Answer::Unsatisfiable,
+        1 => Answer::Part { first: found[0].0, last: found[0].1 },
+        _ if overlap(&mut found.clone()) => Answer::Full,
+        _ => Answer::Parts(found),
     }
 }
+
+/// 14.2: who asks for the same bytes more than once is not to be served.
+fn overlap(ranges: &mut [(u64, u64)]) -> bool {
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[1].0 <= pair[0].1)
+}
+
+/// More ranges than this in one request are not answered as such.
+const RANGES: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Spec {
@@ -119,16 +153,32 @@ enum Spec {
     Suffix(u64),
 }
 
-/// 14.1.1, 14.1.2.
-fn single_range(value: &[u8]) -> Option<Spec> {
-    let at = value.iter().position(|b| *b == b'=')?;
-    if !value[..at].trim_ascii().eq_ignore_ascii_case(b"bytes") {
-        return None;
+impl Spec {
+    fn within(self, length: u64) -> Option<(u64, u64)> {
+        match self {
+            Spec::Suffix(0) => None,
+            Spec::Suffix(count) => Some((length.saturating_sub(count), length.checked_sub(1)?)),
+            Spec::From(first, _) if first >= length => None,
+            Spec::From(first, last) => Some((first, last.min(length - 1))),
+        }
     }
-    let mut specs = members(&value[at + 1..]);
-    let (spec, None) = (specs.next()?, specs.next()) else { return None };
-    let dash = spec.iter().position(|b| *b == b'-')?;
-    match (&spec[..dash], &spec[dash + 1..]) {
+}
+
+/// 14.1.1, 14.1.2: none for what is not a valid set of byte ranges.
+fn ranges(request: &HeaderMap) -> Vec<Spec> {
+    let Some(value) = only(request, RANGE) else { return Vec::new() };
+    let value = value.as_bytes();
+    let Some(at) = value.iter().position(|b| *b == b'=') else { return Vec::new() };
+    if !value[..at].trim_ascii().eq_ignore_ascii_case(b"bytes") {
+        return Vec::new();
+    }
+    let specs: Option<Vec<Spec>> = members(&value[at + 1..]).take(RANGES + 1).map(spec).collect();
+    specs.filter(|specs| specs.len() <= RANGES).unwrap_or_default()
+}
+
+fn spec(text: &[u8]) -> Option<Spec> {
+    let dash = text.iter().position(|b| *b == b'-')?;
+    match (&text[..dash], &text[dash + 1..]) {
         (b"", suffix) => position(suffix).map(Spec::Suffix),
         (first, b"") => position(first).map(|first| Spec::From(first, u64::MAX)),
         (first, last) => {

@@ -5,6 +5,7 @@
 //! than once too seldom (section 4.2.1).
 
 use crate::list::{members_of, trim};
+use crate::targeted;
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
 
@@ -31,6 +32,8 @@ pub(crate) struct RequestDirectives {
     pub min_fresh: Option<u32>,
     /// Without an argument: any staleness.
     pub max_stale: Option<u32>,
+    /// RFC 5861 section 4.
+    pub stale_if_error: Option<u32>,
 }
 
 impl RequestDirectives {
@@ -60,6 +63,8 @@ impl RequestDirectives {
             self.min_fresh = self.min_fresh.max(Some(seconds(argument)));
         } else if is("max-stale") {
             self.max_stale = least(self.max_stale, argument.map_or(u32::MAX, |a| seconds(Some(a))));
+        } else if is("stale-if-error") {
+            self.stale_if_error = least(self.stale_if_error, seconds(argument));
         }
     }
 }
@@ -99,6 +104,8 @@ const FLAG_DIRECTIVES: [(&str, u32); 8] = [
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseDirectives {
+    /// They come from CDN-Cache-Control, beside which Expires does not count.
+    pub targeted: bool,
     pub flags: u32,
     pub max_age: Option<u32>,
     pub s_maxage: Option<u32>,
@@ -107,9 +114,14 @@ pub(crate) struct ResponseDirectives {
 }
 
 impl ResponseDirectives {
+    /// What this cache has to follow: CDN-Cache-Control if it is usable (RFC 9213 section 2.2), or else Cache-Control.
+    ///
     /// The field forms of private and no-cache (`no-cache="set-cookie"`) count as their plain forms, as sections
     /// 5.2.2.4 and 5.2.2.7 allow.
     pub(crate) fn of(headers: &HeaderMap) -> ResponseDirectives {
+        if let Some(all) = targeted::directives(headers) {
+            return all;
+        }
         let mut all = ResponseDirectives::default();
         for (name, argument) in directives(headers) {
             all.add(name, argument);
@@ -117,7 +129,11 @@ impl ResponseDirectives {
         all
     }
 
-    fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
+    pub(crate) fn is_flag(name: &str) -> bool {
+        FLAG_DIRECTIVES.iter().any(|(known, _)| *known == name)
+    }
+
+    pub(crate) fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if let Some((_, bit)) = FLAG_DIRECTIVES.iter().find(|(known, _)| is(known)) {
             self.flags |= bit;
@@ -242,6 +258,7 @@ mod tests {
             ("max-stale", RequestDirectives { max_stale: Some(u32::MAX), ..none }),
             ("max-stale, max-stale=60", RequestDirectives { max_stale: Some(60), ..none }),
             ("max-stale=x", RequestDirectives { max_stale: Some(0), ..none }),
+            ("stale-if-error=60, stale-if-error=9", RequestDirectives { stale_if_error: Some(9), ..none }),
         ] {
             assert_eq!(RequestDirectives::of(&field(&[line])), expected, "{line}");
         }

@@ -30,7 +30,9 @@ const HOP_BY_HOP: [&str; 9] = [
 
 /// Fields that are meant for all recipients: RFC 9110 section 7.6.1 forbids to nominate them, and dropping one would
 /// change what the message is or who may keep it.
-const END_TO_END: [&str; 7] = ["host", "content-length", "cache-control", "vary", "date", "expires", "age"];
+#[rustfmt::skip]
+const END_TO_END: [&str; 8] =
+    ["host", "content-length", "cache-control", "cdn-cache-control", "vary", "date", "expires", "age"];
 
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     members_of(headers, CONNECTION)

@@ -4,7 +4,7 @@
 use crate::key::{self, same_authority};
 use bytes::Bytes;
 use http::header::{CONTENT_LOCATION, LOCATION};
-use http::{Method, response};
+use http::{Method, StatusCode, response};
 
 /// Primary keys to invalidate: none for safe methods and for errors; otherwise the target, and what Location and
 /// Content-Location name on the same origin (another origin's responses are not this one's to invalidate).
@@ -15,8 +15,7 @@ pub fn invalidated(
     path_and_query: &str,
     response: &response::Parts,
 ) -> Vec<Bytes> {
-    let not_an_error = response.status.is_success() || response.status.is_redirection();
-    if is_safe(method) || !not_an_error {
+    if !invalidates(method, response.status) {
         return Vec::new();
     }
     let mut keys = vec![key::primary(scheme, authority, path_and_query)];
@@ -27,6 +26,22 @@ pub fn invalidated(
         keys.extend(key.filter(|key| !keys.contains(key)));
     }
     keys
+}
+
+/// The method may have changed something, and did not fail.
+pub(crate) fn invalidates(method: &Method, status: StatusCode) -> bool {
+    !is_safe(method) && (status.is_success() || status.is_redirection())
+}
+
+/// RFC 9110 section 8.7: Content-Location says that the content is what a GET of the target would get.
+pub fn names_target(scheme: &str, authority: &str, path_and_query: &str, response: &response::Parts) -> bool {
+    let mut lines = response.headers.get_all(CONTENT_LOCATION).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    let Ok(reference) = std::str::from_utf8(line.as_bytes()) else { return false };
+    let path = path_on_same_origin(scheme, authority, path_and_query, reference.trim());
+    path.is_some_and(|path| {
+        key::primary(scheme, authority, &path) == key::primary(scheme, authority, path_and_query)
+    })
 }
 
 /// RFC 9110 section 9.2.1 and the registry of methods; one that nobody knows is not safe.

@@ -31,6 +31,15 @@ pub fn variant(primary: &[u8], vary: &Vary, request: &HeaderMap) -> Bytes {
     Bytes::from(key)
 }
 
+/// Where a response in `language` is also found by clients who prefer it ([`Vary::select_language`], RFC 9110 section
+/// 12.5.4). Never the key of a variant. `None`: the responses do not vary by Accept-Language, or it is no language tag.
+pub fn language_variant(primary: &[u8], vary: &Vary, request: &HeaderMap, language: &str) -> Option<Bytes> {
+    let mut key = Vec::with_capacity(primary.len() + 128);
+    key.extend_from_slice(primary);
+    key.push(0);
+    vary.select_language(request, language, &mut key).then(|| Bytes::from(key))
+}
+
 /// Two authorities name the same host and port.
 pub(crate) fn same_authority(scheme: &str, a: &str, b: &str) -> bool {
     without_default_port(scheme, a).eq_ignore_ascii_case(without_default_port(scheme, b))

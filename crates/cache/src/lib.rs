@@ -6,14 +6,24 @@
 mod answer;
 mod date;
 mod directives;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod groups;
 pub mod hop;
 mod invalidate;
 mod judge;
 pub mod key;
+mod language;
 mod list;
+mod no_vary_search;
+mod part;
+mod preference;
 mod request;
 mod status;
 mod stored;
+mod structured;
+mod targeted;
 mod validate;
 mod validators;
 mod vary;
@@ -21,13 +31,17 @@ mod wire;
 
 pub use answer::{Answer, answer, content_range, not_modified_headers, unsatisfied_content_range};
 pub use date::{http_date, parse_http_date};
+pub use groups::{groups, invalidated_groups};
 pub use hop::remove_hop_by_hop;
-pub use invalidate::invalidated;
-pub use judge::{Stale, Verdict, judge, may_serve_stale};
+pub use invalidate::{invalidated, names_target};
+pub use judge::{Outage, Stale, Verdict, judge, may_serve_stale_on_error};
+pub use language::{preferred_language, sole_language};
+pub use no_vary_search::NoVarySearch;
+pub use part::{Part, ask_for_the_rest, can_answer, combined};
 pub use request::{Asked, Pass, Plan};
 pub use status::{Miss, Outcome, Report};
 pub use stored::{Head, NotStored, Stored};
-pub use validate::{freshen, make_conditional, make_unconditional};
+pub use validate::{freshen, freshen_by_head, make_conditional, make_unconditional};
 pub use vary::{Vary, VaryStar};
 
 /// Whole seconds since the Unix epoch.

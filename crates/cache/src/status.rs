@@ -11,6 +11,8 @@ pub enum Outcome {
     Hit,
     /// Answered from a stale one, because the client's max-stale allows it.
     HitStale,
+    /// Answered from a stale one, which stale-while-revalidate allows, and which is being validated.
+    HitRevalidating,
     /// The origin could not be reached, and a stale response may stand in.
     StaleOnError,
     /// The origin said that the stored response still holds.
@@ -34,6 +36,8 @@ pub enum Miss {
     Vary,
     /// What is stored may not be reused as it is.
     Stale(Stale),
+    /// What is stored is a part, and not the one that is asked for.
+    Partial,
 }
 
 impl Outcome {
@@ -48,7 +52,7 @@ impl Outcome {
     }
 
     pub fn is_hit(self) -> bool {
-        matches!(self, Outcome::Hit | Outcome::HitStale)
+        matches!(self, Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating)
     }
 
     /// RFC 9211 section 2.2: `fwd=request` is for what the request itself would not take, `fwd=stale` for what the
@@ -58,6 +62,7 @@ impl Outcome {
         match self {
             Outcome::Hit => ("hit", "cosm; hit"),
             Outcome::HitStale => ("hit-stale", "cosm; hit; detail=max-stale"),
+            Outcome::HitRevalidating => ("hit-revalidating", "cosm; hit; detail=stale-while-revalidate"),
             Outcome::StaleOnError => ("stale-on-error", "cosm; fwd=stale; detail=stale-on-error"),
             Outcome::Revalidated(Stale::Expired) => ("revalidated", "cosm; fwd=stale; fwd-status=304"),
             Outcome::Revalidated(Stale::NoCache) => ("revalidated-no-cache", "cosm; fwd=stale; fwd-status=304; detail=no-cache"),
@@ -71,6 +76,7 @@ impl Outcome {
             Outcome::Miss(Miss::Stale(Stale::RequestNoCache)) => ("miss-request-no-cache", "cosm; fwd=request; detail=no-cache"),
             Outcome::Miss(Miss::Stale(Stale::RequestMaxAge)) => ("miss-request-max-age", "cosm; fwd=request; detail=max-age"),
             Outcome::Miss(Miss::Stale(Stale::MinFresh)) => ("miss-min-fresh", "cosm; fwd=request; detail=min-fresh"),
+            Outcome::Miss(Miss::Partial) => ("miss-partial", "cosm; fwd=partial"),
             Outcome::Pass(Pass::Method) => ("pass-method", "cosm; fwd=method"),
             Outcome::Pass(Pass::NoStore) => ("pass-no-store", "cosm; fwd=bypass; detail=no-store"),
             Outcome::Pass(Pass::Upgrade) => ("pass-upgrade", "cosm; fwd=bypass; detail=upgrade"),
@@ -145,8 +151,8 @@ mod tests {
 
     fn all() -> Vec<Outcome> {
         use Outcome::*;
-        let mut all = vec![Hit, HitStale, StaleOnError, OnlyIfCached, Error, Miss(super::Miss::Uri)];
-        all.push(Miss(super::Miss::Vary));
+        let mut all = vec![Hit, HitStale, HitRevalidating, StaleOnError, OnlyIfCached, Error];
+        all.extend([Miss(super::Miss::Uri), Miss(super::Miss::Vary), Miss(super::Miss::Partial)]);
         all.extend(STALE.iter().flat_map(|s| [Revalidated(*s), Miss((*s).into())]));
         all.extend(PASS.map(Pass));
         all

@@ -4,14 +4,17 @@
 use crate::directives::{ResponseDirectives, delta_seconds, flag};
 use crate::hop::remove_hop_by_hop;
 use crate::list::members_of;
-use crate::{Asked, Time, Vary, date, wire};
-use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER};
+use crate::part::Part;
+use crate::{Asked, NoVarySearch, Time, Vary, date, wire};
+use http::header::{
+    AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response};
 
 /// Everything about a stored response but its body.
 ///
 /// Always: `headers` has a valid Date, and has no hop-by-hop field, Age, Trailer or Content-Length (the length is the
-/// store's).
+/// store's), nor, where it is a part, Content-Range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub status: StatusCode,
@@ -26,13 +29,20 @@ pub struct Head {
     stale_while_revalidate: Option<u32>,
     stale_if_error: Option<u32>,
     vary: Option<Vary>,
+    /// Of a 206: what of the representation the body is.
+    pub(crate) part: Option<Part>,
 }
 
-/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by.
+/// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by, or the
+/// key of the response that answers this one too, or which queries of a path are answered alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     Response(Head),
     Varies(Vary),
+    /// Never empty. For what RFC 9110 section 12.5.4 makes of languages.
+    SameAs(Vec<u8>),
+    /// draft-ietf-httpbis-no-vary-search section 7.
+    NoVarySearch(NoVarySearch),
 }
 
 /// Why a response may not be stored, or not stay stored.
@@ -40,11 +50,11 @@ pub enum Stored {
 pub enum NotStored {
     /// The request says that its response passes.
     Request,
-    /// Only answers to GET become objects.
+    /// Only answers to GET become objects, and those to POST that say that they are what GET would get.
     Method,
     /// 1xx.
     Interim,
-    /// 206: partial content is not combined yet.
+    /// 206 of several ranges, or without a Content-Range that can be read.
     Partial,
     /// 304 updates, it is not stored.
     NotModified,
@@ -107,17 +117,54 @@ impl Head {
         if matches!(asked.plan(), crate::Plan::Pass(_)) {
             return Err(NotStored::Request);
         }
-        if let Some((_, reason)) = NEVER_STORED.iter().find(|(status, _)| *status == response.status) {
-            return Err(*reason);
+        Head::kept(asked, response, request_time, response_time)
+    }
+
+    /// RFC 9110 section 9.3.3: the answer to a POST answers later GETs when it names the target as its
+    /// Content-Location (`names_target`) and says how long it is fresh.
+    pub fn storable_for_get(
+        asked: &Asked,
+        names_target: bool,
+        response: &response::Parts,
+        request_time: Time,
+        response_time: Time,
+    ) -> Result<Head, NotStored> {
+        if asked.directives().no_store {
+            return Err(NotStored::Request);
+        }
+        if !names_target || response.status != StatusCode::OK {
+            return Err(NotStored::Method);
+        }
+        let head = Head::kept(asked, response, request_time, response_time)?;
+        // What it varies by are the fields of a POST, which a GET is not to be compared with.
+        if head.has(flag::EXPLICIT) && head.vary.is_none() { Ok(head) } else { Err(NotStored::Method) }
+    }
+
+    fn kept(
+        asked: &Asked,
+        response: &response::Parts,
+        request_time: Time,
+        response_time: Time,
+    ) -> Result<Head, NotStored> {
+        if response.status == StatusCode::NOT_MODIFIED {
+            return Err(NotStored::NotModified);
         }
         if response.status.is_informational() {
             return Err(NotStored::Interim);
         }
+        let part = match response.status {
+            StatusCode::PARTIAL_CONTENT => Some(Part::of(&response.headers).ok_or(NotStored::Partial)?),
+            _ => None,
+        };
         let mut headers = response.headers.clone();
         let age = age_value(&headers);
         keep_end_to_end(&mut headers);
+        if part.is_some() {
+            headers.remove(CONTENT_RANGE);
+        }
         let authorized = if asked.has_authorization() { flag::AUTHORIZED } else { 0 };
-        let head = Head::derive(response.status, headers, authorized, age, request_time, response_time);
+        let mut head = Head::derive(response.status, headers, authorized, age, request_time, response_time);
+        head.part = part;
         head.may_stay()?;
         Ok(head)
     }
@@ -231,6 +278,8 @@ impl Head {
         wire::put_option(&mut out, self.last_modified);
         wire::put_option(&mut out, self.stale_while_revalidate.map(u64::from));
         wire::put_option(&mut out, self.stale_if_error.map(u64::from));
+        wire::put_option(&mut out, self.part.map(|part| part.first));
+        wire::put_option(&mut out, self.part.and_then(|part| part.complete));
         wire::put_names(&mut out, self.vary.as_ref().map_or(&[], Vary::names));
         wire::put_fields(&mut out, &self.headers);
         out
@@ -251,6 +300,10 @@ impl Head {
             last_modified: read.option()?,
             stale_while_revalidate: narrow(read.option()?)?,
             stale_if_error: narrow(read.option()?)?,
+            part: {
+                let (first, complete) = (read.option()?, read.option()?);
+                first.map(|first| Part { first, complete, to_end: false })
+            },
             vary: Vary::from_names(read.names()?),
             headers: read.fields()?,
         };
@@ -279,6 +332,7 @@ impl Head {
         }
         let authorized = self.flags & flag::AUTHORIZED;
         let mut head = Head::derive(self.status, headers, authorized, age, request_time, response_time);
+        head.part = self.part;
         if head.vary != self.vary {
             head.flags |= flag::VARY_CHANGED;
         }
@@ -320,6 +374,7 @@ impl Head {
             stale_while_revalidate: directives.stale_while_revalidate,
             stale_if_error: directives.stale_if_error,
             vary,
+            part: None,
         }
     }
 
@@ -344,18 +399,24 @@ impl Stored {
                 wire::put_names(&mut out, vary.names());
                 out
             }
+            Stored::SameAs(key) => [&[wire::SAME_AS], &key[..]].concat(),
+            Stored::NoVarySearch(config) => config.encode(),
         }
     }
 
     /// Any bytes: what they stand for, or `None`.
     pub fn decode(bytes: &[u8]) -> Option<Stored> {
-        if !Stored::is_vary_marker(bytes) {
-            return Head::decode(bytes).map(Stored::Response);
+        match bytes {
+            [wire::MARKER, names @ ..] => {
+                let mut read = wire::Reader::new(names);
+                let vary = Vary::from_names(read.names()?)?;
+                read.end()?;
+                Some(Stored::Varies(vary))
+            }
+            [wire::SAME_AS, key @ ..] => (!key.is_empty()).then(|| Stored::SameAs(key.to_vec())),
+            [wire::NO_VARY_SEARCH, ..] => NoVarySearch::decode(bytes).map(Stored::NoVarySearch),
+            _ => Head::decode(bytes).map(Stored::Response),
         }
-        let mut read = wire::Reader::new(&bytes[1..]);
-        let vary = Vary::from_names(read.names()?)?;
-        read.end()?;
-        Some(Stored::Varies(vary))
     }
 
     pub fn is_vary_marker(bytes: &[u8]) -> bool {
@@ -364,21 +425,18 @@ impl Stored {
 }
 
 /// RFC 9110 section 15.1 and RFC 7725 section 3.
-const HEURISTIC: [u16; 12] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 451, 501];
+const HEURISTIC: [u16; 13] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 451, 501];
 
 /// The statuses whose caching rules are followed here (must-understand, 5.2.2.3).
 #[rustfmt::skip]
-const UNDERSTOOD: [u16; 25] = [
-    200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 406,
+const UNDERSTOOD: [u16; 26] = [
+    200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 406,
     410, 414, 421, 429, 451, 500, 501, 502, 503, 504,
 ];
 
-const NEVER_STORED: [(StatusCode, NotStored); 2] =
-    [(StatusCode::PARTIAL_CONTENT, NotStored::Partial), (StatusCode::NOT_MODIFIED, NotStored::NotModified)];
-
-/// Fields that belong to the stored content, whatever a 304 says (3.2).
-static NEVER_UPDATED: [HeaderName; 3] =
-    [http::header::CONTENT_ENCODING, http::header::CONTENT_TYPE, http::header::CONTENT_RANGE];
+/// Fields that belong to the stored content, whatever a 304 says (3.2): some origins name in a 304 the coding that they
+/// would have used now.
+static NEVER_UPDATED: [HeaderName; 2] = [http::header::CONTENT_ENCODING, CONTENT_RANGE];
 
 /// Seconds of a heuristic lifetime at most: a day.
 const HEURISTIC_MAX: u64 = 86_400;
@@ -411,8 +469,9 @@ fn explicit_lifetime(
     now: Time,
 ) -> Option<u32> {
     directives.s_maxage.or(directives.max_age).or_else(|| {
-        // 5.3: what is no date has expired, and so have two dates at once.
-        headers.contains_key(EXPIRES).then(|| {
+        // 5.3: what is no date has expired, and so have two dates at once. RFC 9213 section 2.2: CDN-Cache-Control
+        // leaves Expires to others.
+        (!directives.targeted && headers.contains_key(EXPIRES)).then(|| {
             let expires = only_date(headers, EXPIRES, now).unwrap_or(0);
             saturate(expires.saturating_sub(date))
         })

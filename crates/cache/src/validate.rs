@@ -4,8 +4,8 @@
 use crate::validators::EntityTag;
 use crate::{Head, Time};
 use http::header::{
-    ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    LAST_MODIFIED, RANGE,
+    CONTENT_LENGTH, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
 };
 use http::{HeaderMap, response};
 
@@ -44,6 +44,23 @@ pub fn freshen(
 ) -> Option<Head> {
     let fields = &not_modified.headers;
     selects(head, fields).then(|| head.updated(fields, request_time, response_time))
+}
+
+/// 4.3.5: the stored response, whose body has `length` bytes, with the fields of a 200 to HEAD; `None` when that is
+/// about another representation, and the stored one is not to be used any more.
+pub fn freshen_by_head(
+    head: &Head,
+    length: u64,
+    to_head: &response::Parts,
+    request_time: Time,
+    response_time: Time,
+) -> Option<Head> {
+    let fields = &to_head.headers;
+    let same = |name| fields.get(&name).is_none_or(|new| Some(new) == head.headers.get(&name));
+    let lengths =
+        fields.get_all(CONTENT_LENGTH).iter().all(|new| new.as_bytes() == length.to_string().as_bytes());
+    let about_it = same(ETAG) && same(LAST_MODIFIED) && lengths;
+    about_it.then(|| head.updated(fields, request_time, response_time))
 }
 
 static CLIENTS_OWN: [HeaderName; 6] =

@@ -26,6 +26,11 @@ impl<'a> EntityTag<'a> {
         self.opaque.first() == Some(&b'"')
     }
 
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn parts(&self) -> (bool, &'a [u8]) {
+        (self.weak, self.opaque)
+    }
+
     /// Section 8.8.3.2: both strong and equal.
     pub(crate) fn strongly_equals(&self, other: &EntityTag) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque

@@ -1,6 +1,8 @@
 //! Vary, and the normalised values it selects by (RFC 9110 section 12.5.5, RFC 9111 section 4.1).
 
+use crate::language::is_tag;
 use crate::list::{members_of, quoted_end};
+use crate::preference;
 use http::HeaderMap;
 use http::header::{
     ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, HeaderName, REFERER, USER_AGENT,
@@ -41,9 +43,27 @@ impl Vary {
     /// Appends each field's name and normalised value. Neither can hold NUL or a line feed, so two requests append the
     /// same bytes only when every field has the same normalised value; an absent field equals only an absent one.
     pub(crate) fn select(&self, request: &HeaderMap, out: &mut Vec<u8>) {
+        self.select_with(request, None, out);
+    }
+
+    /// As the key's part of a request, but for any Accept-Language that the response in `language` is the best answer
+    /// to (RFC 9110 section 12.5.4): what stands in for its value follows `=`, which ends no field name and begins no
+    /// value. Appends nothing and says `false` when Vary does not name Accept-Language, or when it is no language tag.
+    pub fn select_language(&self, request: &HeaderMap, language: &str, out: &mut Vec<u8>) -> bool {
+        let selects = self.names.contains(&ACCEPT_LANGUAGE) && is_tag(language.as_bytes());
+        if selects {
+            self.select_with(request, Some(language), out);
+        }
+        selects
+    }
+
+    fn select_with(&self, request: &HeaderMap, language: Option<&str>, out: &mut Vec<u8>) {
         for name in &self.names {
             out.extend_from_slice(name.as_str().as_bytes());
-            if request.contains_key(name) {
+            if let Some(language) = language.filter(|_| *name == ACCEPT_LANGUAGE) {
+                out.push(b'=');
+                out.extend(language.bytes().map(|b| b.to_ascii_lowercase()));
+            } else if request.contains_key(name) {
                 out.push(b':');
                 normalise(name, request, out);
             }
@@ -59,7 +79,7 @@ enum Syntax {
     Text,
     /// Lines are joined; whitespace around commas outside quoted strings goes.
     List,
-    /// A list in which case means nothing, nor does whitespace around `;`.
+    /// A list of preferences: case means nothing, nor does whitespace around `;`, nor order beside the weights.
     Ranges,
 }
 
@@ -77,6 +97,7 @@ fn syntax(name: &HeaderName) -> Syntax {
 
 fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
     let syntax = syntax(name);
+    let start = out.len();
     for (i, line) in request.get_all(name).iter().enumerate() {
         if i > 0 {
             out.extend_from_slice(if syntax == Syntax::Text { b", " } else { b"," });
@@ -85,11 +106,15 @@ fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
         match syntax {
             Syntax::Text => out.extend_from_slice(line),
             Syntax::List => tighten(line, b",", out),
-            Syntax::Ranges => {
-                let start = out.len();
-                tighten(line, b",;", out);
-                out[start..].make_ascii_lowercase();
-            }
+            Syntax::Ranges => tighten(line, b",;", out),
+        }
+    }
+    if syntax == Syntax::Ranges {
+        out[start..].make_ascii_lowercase();
+        // What cannot be read keeps its text, which cannot be read either and so is no other list's canonical form.
+        if let Some(preferences) = preference::preferences(&out[start..]) {
+            out.truncate(start);
+            preference::write(&preferences, out);
         }
     }
 }
@@ -171,12 +196,27 @@ mod tests {
                 &[("accept-encoding", "gzip;q=1,br")],
                 true,
             ),
+            ("accept-encoding", &[("accept-encoding", "gzip, br")], &[("accept-encoding", "br, gzip")], true),
             (
                 "accept-encoding",
-                &[("accept-encoding", "gzip, br")],
-                &[("accept-encoding", "br, gzip")],
+                &[("accept-encoding", "gzip;q=0.5, br")],
+                &[("accept-encoding", "br;q=0.5, gzip")],
                 false,
             ),
+            ("accept-encoding", &[("accept-encoding", "gzip;q=0, br")], &[("accept-encoding", "br")], false),
+            (
+                "accept-charset",
+                &[("accept-charset", "b;q=0.50"), ("accept-charset", "a")],
+                &[("accept-charset", "a, b;q=0.5")],
+                true,
+            ),
+            (
+                "accept-language",
+                &[("accept-language", "en, de;q=x")],
+                &[("accept-language", "de;q=x, en")],
+                false,
+            ),
+            ("accept", &[("accept", "a/b, c/d")], &[("accept", "c/d, a/b")], false),
             (
                 "accept-language",
                 &[("accept-language", "en-GB, de")],
@@ -190,7 +230,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rfc9110_12_5_4_a_language_stands_in_for_the_field() {
+        let request = fields(&[("foo", "1"), ("accept-language", "de, en;q=0.5")]);
+        let selected = |names: &str, request: &HeaderMap, language: &str| {
+            let mut out = Vec::new();
+            vary(names).select_language(request, language, &mut out).then_some(out)
+        };
+        let key = selected("foo, accept-language", &request, "DE-at").unwrap();
+        assert_eq!(key, b"accept-language=de-at\nfoo:1\n");
+        assert_eq!(selected("accept-language, foo", &fields(&[("foo", "1")]), "de-AT"), Some(key));
+        for (names, language) in
+            [("foo", "de"), ("accept-language", ""), ("accept-language", "*"), ("accept-language", "a\nb")]
+        {
+            assert_eq!(selected(names, &request, language), None, "{names} {language}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_language_is_no_value(names in "(foo, )?accept-language", value in "[=a-c:;, ]{0,6}", language in "[a-c]{1,3}") {
+            let vary = vary(&names);
+            let stand_in = key::language_variant(b"p", &vary, &HeaderMap::new(), &language).unwrap();
+            for request in [fields(&[("accept-language", &value)]), fields(&[("foo", &value)]), HeaderMap::new()] {
+                prop_assert_ne!(&key::variant(b"p", &vary, &request), &stand_in);
+            }
+        }
+
         #[test]
         fn a_key_differs_when_a_field_differs(
             a in proptest::collection::vec("[a-c\", \\\\\t]{0,8}", 0..3),
@@ -213,6 +279,20 @@ mod tests {
             let vary = vary("foo, bar");
             let keys = (key::variant(b"p", &vary, &a), key::variant(b"p", &vary, &b));
             prop_assert_eq!(keys.0 == keys.1, normal(&a) == normal(&b));
+        }
+
+        /// Texts that can be read as lists of preferences, and texts that nearly can.
+        #[test]
+        fn preferences_are_merged_only_when_they_are_the_same(
+            a in "[ab]{0,2}(;q=[01](\\.[05]{0,2})?)?(, ?[ab*](;q=[01]|;q)?){0,2}",
+            b in "[ab]{0,2}(;q=[01](\\.[05]{0,2})?)?(, ?[ab*](;q=[01]|;q)?){0,2}",
+        ) {
+            let key = |text: &str| key::variant(b"p", &vary("accept-language"), &fields(&[("accept-language", text)]));
+            let plain = |text: &str| text.replace(' ', "");
+            match (preference::preferences(a.as_bytes()), preference::preferences(b.as_bytes())) {
+                (None, None) => prop_assert_eq!(key(&a) == key(&b), plain(&a) == plain(&b)),
+                (first, second) => prop_assert_eq!(key(&a) == key(&b), first == second),
+            }
         }
 
         #[test]

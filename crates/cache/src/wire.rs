@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! response  0x01 | varint: status, flags, date, request time, response time, age at response time, lifetime,
-//!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1 (0: none) | names of Vary | fields
+//!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1, first byte of a part + 1,
+//!           | complete length of its representation + 1 (0: none) | names of Vary | fields
 //! marker    0x02 | names of Vary
+//! same as   0x04 | the key it stands for
+//! no vary   0x05 | varint flags: 1 the order of names counts, 2 only the names count, not all but them | texts
 //! names     varint count | name...
+//! texts     varint count | (varint length, UTF-8)...
 //! fields    varint count | (name, varint length, value)...
 //! name      one byte, its place in NAMES + 1; or 0, varint length, bytes
 //! ```
@@ -17,6 +21,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const RESPONSE: u8 = 0x01;
 pub(crate) const MARKER: u8 = 0x02;
+pub(crate) const SAME_AS: u8 = 0x04;
+pub(crate) const NO_VARY_SEARCH: u8 = 0x05;
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -35,6 +41,14 @@ pub(crate) fn put_names(out: &mut Vec<u8>, names: &[HeaderName]) {
     put_number(out, names.len() as u64);
     for name in names {
         put_name(out, name);
+    }
+}
+
+pub(crate) fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
+    put_number(out, texts.len() as u64);
+    for text in texts {
+        put_number(out, text.len() as u64);
+        out.extend_from_slice(text.as_bytes());
     }
 }
 
@@ -95,6 +109,11 @@ impl Reader {
     pub(crate) fn names(&mut self) -> Option<Vec<HeaderName>> {
         let count = self.count()?;
         (0..count).map(|_| self.name()).collect()
+    }
+
+    pub(crate) fn texts(&mut self) -> Option<Vec<String>> {
+        let count = self.count()?;
+        (0..count).map(|_| Some(std::str::from_utf8(&self.bytes()?).ok()?.to_owned())).collect()
     }
 
     pub(crate) fn fields(&mut self) -> Option<HeaderMap> {

@@ -2,15 +2,17 @@
 
 mod common;
 
-use cache::{Asked, Head, Stored, Time, Verdict, answer, freshen, invalidated, judge, make_conditional};
+use cache::{Asked, Head, Outage, Stored, Time, Verdict};
+use cache::{answer, freshen, invalidated, judge, make_conditional, may_serve_stale_on_error};
 use common::*;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const RESPONSE_FIELDS: [&str; 14] = [
+const RESPONSE_FIELDS: [&str; 15] = [
     "cache-control",
     "cache-control",
+    "cdn-cache-control",
     "expires",
     "date",
     "age",
@@ -39,7 +41,7 @@ const REQUEST_FIELDS: [&str; 9] = [
 /// Values that some field means something by, and any bytes a field can hold.
 fn value() -> impl Strategy<Value = HeaderValue> {
     let sensible = prop_oneof![
-        "(max-age|s-maxage|max-stale|min-fresh|stale-if-error)=[0-9]{1,4}(, (public|no-cache|must-revalidate))?",
+        "(max-age|s-maxage|max-stale|min-fresh|stale-if-error|stale-while-revalidate)=[0-9]{1,4}(, (public|no-cache|must-revalidate))?",
         "(no-store|private|no-cache|public|only-if-cached|must-understand|max-stale|immutable)",
         "(W/)?\"[ab]\"(, \"[ab]\")?",
         "bytes=[0-9]{0,2}-[0-9]{0,2}(,[0-9]-)?",
@@ -79,7 +81,7 @@ fn any_head() -> impl Strategy<Value = Head> {
     (status, headers(&RESPONSE_FIELDS), 0u64..50).prop_map(|(status, mut headers, delay)| {
         let stored = Head::storable(&get(&[]), &parts(status, headers.clone()), NOW - delay, NOW);
         stored.unwrap_or_else(|_| {
-            for name in ["cache-control", "vary", "set-cookie", "connection"] {
+            for name in ["cache-control", "cdn-cache-control", "vary", "set-cookie", "connection"] {
                 headers.remove(name);
             }
             headers.insert("etag", HeaderValue::from_static("\"a\""));
@@ -92,8 +94,9 @@ fn any_head() -> impl Strategy<Value = Head> {
 fn rank(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Fresh => 0,
-        Verdict::ServeStale => 1,
-        Verdict::Stale(_) => 2,
+        Verdict::ServeWhileRevalidating => 1,
+        Verdict::ServeStale => 2,
+        Verdict::Stale(_) => 3,
     }
 }
 
@@ -109,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn decode_takes_any_bytes(kind in 0u8..4, bytes: Vec<u8>) {
+    fn decode_takes_any_bytes(kind in 0u8..8, bytes: Vec<u8>) {
         let bytes = [&[kind][..], &bytes].concat();
         if let Some(stored) = Stored::decode(&bytes) {
             prop_assert_eq!(Stored::decode(&stored.encode()), Some(stored));
@@ -135,6 +138,12 @@ proptest! {
         prop_assert!(head.age(first) <= head.age(second));
         let verdicts = (judge(&asked, &head, first), judge(&asked, &head, second));
         prop_assert!(rank(verdicts.0) <= rank(verdicts.1), "{:?}", verdicts);
+        for outage in [Outage::Unreachable, Outage::Answered5xx] {
+            let may = |now| may_serve_stale_on_error(&asked, &head, now, outage);
+            prop_assert!(may(first) >= may(second), "{:?}", outage);
+        }
+        let may = |outage| may_serve_stale_on_error(&asked, &head, first, outage);
+        prop_assert!(may(Outage::Unreachable) >= may(Outage::Answered5xx));
     }
 
     #[test]
@@ -163,6 +172,7 @@ proptest! {
         cache::not_modified_headers(&head);
         invalidated(&Method::POST, "http", "h", "/a", &parts);
         make_conditional(&mut request, &head);
+        cache::invalidated_groups(&Method::POST, &parts);
         cache::remove_hop_by_hop(&mut request);
     }
 

@@ -109,7 +109,7 @@ fn s3_2_fields_of_a_304_replace_the_stored_ones() {
             ("cache-control", "max-age=90"),
             ("etag", "\"a\""),
             ("date", "@100"),
-            ("content-type", "text/plain"),
+            ("content-type", "text/html"),
             ("content-encoding", "gzip"),
             ("x-old", "1"),
             ("x-both", "3"),
@@ -250,7 +250,9 @@ fn rfc9110_14_ranges() {
         ("bytes=99999999999999999999999-", Answer::Unsatisfiable),
         ("bytes=-0", Answer::Unsatisfiable),
         ("bytes=19-10", Answer::Full),
-        ("bytes=0-1,5-6", Answer::Full),
+        ("bytes=0-1,5-6", Answer::Parts(vec![(0, 1), (5, 6)])),
+        ("bytes=5-6, 0-1", Answer::Parts(vec![(5, 6), (0, 1)])),
+        ("bytes=0-1,1-2", Answer::Full),
         ("bytes=", Answer::Full),
         ("bytes=-", Answer::Full),
         ("bytes=a-b", Answer::Full),
@@ -324,6 +326,7 @@ fn rfc9110_15_4_5_fields_of_a_304() {
 
 #[test]
 fn rfc9110_14_4_content_range() {
-    assert_eq!(cache::content_range(0, 9, 100), "bytes 0-9/100");
+    assert_eq!(cache::content_range(0, 9, Some(100)), "bytes 0-9/100");
+    assert_eq!(cache::content_range(0, 9, None), "bytes 0-9/*");
     assert_eq!(cache::unsatisfied_content_range(100), "bytes */100");
 }

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Failure::Usage(line) => (2, format!("{line}; see cosm --help")),
         Failure::Failed(line) => (1, line),
     };
-    eprintln!("cosm: {line}");
+    proxy::say(line);
     ExitCode::from(code)
 }
 

@@ -3,8 +3,10 @@
 use crate::Failure;
 use crate::settings::{Config, parse_file};
 use clap::ArgMatches;
+use proxy::say;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::HashMap;
+use std::sync::mpsc::{Sender, channel};
 use store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,8 +16,8 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let store =
         config.store.as_ref().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
-        Some(store) => eprintln!("cosm: {}", store.opened()),
-        None => eprintln!("cosm: no cache on disk, only in memory"),
+        Some(store) => say(store.opened()),
+        None => say("no cache on disk, only in memory"),
     }
     let kind = match &config.proxy.origin {
         Some(origin) => format!("reverse proxy for {}://{}", origin.scheme, origin.authority),
@@ -32,14 +34,17 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
 fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> {
     let running = proxy::start(config.proxy, store)?;
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
-    eprintln!("cosm: {kind} on {}", addresses.join(", "));
     let stopper = running.stopper();
-    std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(stopper))?;
+    let (listens, listening) = channel();
+    std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(listens, stopper))?;
+    // Whoever reads the line may send a signal at once.
+    let _ = listening.recv();
+    say(format_args!("{kind} on {}", addresses.join(", ")));
     running.wait()
 }
 
 /// The first signal drains; a second one does not wait.
-fn on_signal(stop: impl Fn()) {
+fn on_signal(listens: Sender<()>, stop: impl Fn()) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -47,8 +52,9 @@ fn on_signal(stop: impl Fn()) {
         else {
             return;
         };
+        drop(listens);
         either(&mut term, &mut int).await;
-        eprintln!("cosm: stopping; a second signal does not wait for running requests");
+        say("stopping; a second signal does not wait for running requests");
         stop();
         either(&mut term, &mut int).await;
         std::process::exit(1);

@@ -2,18 +2,20 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal};
 use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::time::{Duration, Instant};
 use support::client::{Answer, Client};
 use support::content;
 use support::origin::{Asked, Framing, Origin, Reply};
-use support::program::{Server, run};
+use support::program::{COSM, Server, run};
 use tempfile::TempDir;
 
 const SMALL: &str = "--cache-size 4MiB --packet 64KiB --flush-interval 50ms";
@@ -573,4 +575,31 @@ impl Gate {
         drop(state);
         assert!(!timeout.timed_out(), "nobody came to the gate");
     }
+}
+
+#[test]
+fn it_stops_also_when_nobody_reads_what_it_says() {
+    let (_folder, cache) = new_cache();
+    let mut child = Command::new(COSM)
+        .args(["serve", "--listen", "127.0.0.1:0", "--cache-size", "16MiB", "--cache"])
+        .arg(&cache)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap());
+    assert!(said.lines().map_while(Result::ok).any(|line| line.contains(" on 127.0.0.1:")));
+    // The pipe is closed now.
+    rustix::process::kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let until = Instant::now() + support::SOON;
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > until => {
+                child.kill().unwrap();
+                panic!("cosm did not end after SIGTERM");
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    assert!(status.success(), "{status}");
 }

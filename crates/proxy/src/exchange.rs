@@ -5,15 +5,19 @@
 
 use crate::body::{OriginBody, ReplyBody};
 use crate::connection::Link;
+use crate::fill::Lead;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
 use crate::origin::{Line, Outgoing};
+use crate::pump;
+use crate::reply;
 use crate::respond::{self, Refusal};
+use crate::serve;
 use crate::target::{SCHEME, Target};
 use crate::tunnel::Far;
 use crate::worker::Worker;
-use cache::{Asked, Outcome, Plan, Report, Time};
-use http::header::{ALLOW, CONTENT_TYPE};
+use cache::{Asked, Head, Outcome, Plan, Report, Time};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use http_body::Body;
@@ -52,13 +56,52 @@ impl Exchange {
 
     /// Passes the request to the origin and the response back; nothing is stored.
     pub async fn forward(self, outcome: Outcome) -> Response<ReplyBody> {
+        let sent = serve::now();
         match self.forward_content().await {
+            Ok((exchange, fetched)) if exchange.parts.method == Method::POST => {
+                exchange.pass_and_keep(fetched, outcome, sent)
+            }
             Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
             Err(refusal) => error(refusal),
         }
     }
 
-    async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
+    /// Passes the answer to a POST, and stores it where it is what a GET would get.
+    fn pass_and_keep(&self, fetched: Fetched, outcome: Outcome, sent: Time) -> Response<ReplyBody> {
+        let (authority, path) = (self.target.host(), self.target.path.as_str());
+        let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
+        let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, serve::now());
+        let Some(head) = storable.ok().filter(|_| self.keeps(&fetched)) else {
+            return self.pass(fetched, outcome.into());
+        };
+        self.invalidate(&fetched.parts);
+        let key = serve::primary(&self.target);
+        let lead = self.worker.shared.fills.lone(&key);
+        self.keep(lead, fetched, pump::Object::new(key, head), Report { stored: true, ..outcome.into() })
+    }
+
+    /// Passes a response on while it is stored.
+    pub fn keep(
+        &self,
+        lead: Lead,
+        fetched: Fetched,
+        object: pump::Object,
+        report: Report,
+    ) -> Response<ReplyBody> {
+        let Fetched { mut parts, incoming, line } = fetched;
+        headers::for_client(&mut parts.headers, &self.worker.shared.names);
+        parts.headers.remove(TRAILER);
+        parts.headers.append(CACHE_STATUS, report.value());
+        if !object.begin.is_empty() {
+            parts.status = object.head.status;
+            parts.headers.remove(CONTENT_RANGE);
+            parts.headers.remove(CONTENT_LENGTH);
+        }
+        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
+        reply::response(parts.status, parts.headers, pump::start(&self.worker, lead, body, object))
+    }
+
+    pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
         let Exchange { worker, link, parts, content, target, asked, now } = self;

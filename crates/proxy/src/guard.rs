@@ -5,6 +5,7 @@ use crate::settings::Settings;
 use http::header::{HeaderName, MAX_FORWARDS, VIA};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use memchr::memmem;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// More intermediaries than this are a loop that hides our name.
@@ -33,15 +34,17 @@ impl Names {
 
     /// Adds this proxy to the hops of a request; refuses one that was here before (RFC 9110 section 7.6.3).
     pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
-        let hops = headers.get_all(VIA).iter().filter_map(|value| value.to_str().ok());
-        let hops: Vec<&str> = hops.collect();
-        let hops = hops.join(", ");
-        if hops.contains(&self.mark) || hops.matches(',').count() >= HOPS_MAX {
+        // Bytes, not text: another proxy's comment may hold any, and must not hide our own mark.
+        let hops: Vec<&[u8]> = headers.get_all(VIA).iter().map(HeaderValue::as_bytes).collect();
+        let hops = hops.join(&b", "[..]);
+        let was_here = memmem::find(&hops, self.mark.as_bytes()).is_some();
+        if was_here || hops.iter().filter(|byte| **byte == b',').count() >= HOPS_MAX {
             let text =
                 "a proxy loop: this request came through this proxy before; check the origin's address";
             return Err(Refusal::new(StatusCode::LOOP_DETECTED, text));
         }
-        let all = if hops.is_empty() { self.request.clone() } else { format!("{hops}, {}", self.request) };
+        let separator: &[u8] = if hops.is_empty() { b"" } else { b", " };
+        let all = [&hops[..], separator, self.request.as_bytes()].concat();
         if let Ok(value) = HeaderValue::try_from(all) {
             headers.insert(VIA, value);
         }
@@ -112,6 +115,19 @@ mod tests {
         assert!(headers[VIA].to_str().unwrap().starts_with("1.0 fred, 1.1 cosm, 1.1 cosm ("));
         assert_eq!(ours.sign(&mut headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
         assert_eq!(others.sign(&mut headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
+    }
+
+    #[test]
+    fn a_loop_is_found_behind_a_comment_of_any_bytes() {
+        let ours = Names::new("cosm");
+        let mut headers = HeaderMap::new();
+        assert!(ours.sign(&mut headers).is_ok());
+        let round = [headers[VIA].as_bytes(), b", 1.1 caf\xe9 (\xff)"].concat();
+        headers.insert(VIA, HeaderValue::from_bytes(&round).unwrap());
+        let mut others = headers.clone();
+        assert!(Names::new("cosm").sign(&mut others).is_ok());
+        assert!(others[VIA].as_bytes().starts_with(&round), "hops are kept as they came");
+        assert_eq!(ours.sign(&mut headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
     }
 
     #[test]

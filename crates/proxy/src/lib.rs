@@ -25,17 +25,32 @@ mod target;
 mod tunnel;
 mod worker;
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::framing::{Ambiguous, Place, Walker};
+    pub use crate::guard::{Hops, Names, connect_port, lower_max_forwards};
+    pub use crate::respond::Refusal;
+    pub use crate::target::{Target, bare_host};
+}
+
 pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
 
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Semaphore, watch};
+
+/// A line on standard error. That nobody reads it any more is no reason to stop.
+pub fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "cosm: {line}");
+}
 
 /// Connections that the kernel holds for a listener that is busy.
 const BACKLOG: i32 = 4096;

@@ -8,17 +8,24 @@ use crate::memory::{Entry, Held, Resident, Variants};
 use crate::pump;
 use crate::reply;
 use crate::respond::Refusal;
-use crate::serve::{self, count_use, primary, variant};
-use cache::{Head, Miss, NotStored, Outcome, Report, Stale, Stored, Verdict};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderValue, Response, StatusCode};
+use crate::serve::{self, count_use, primary};
+use bytes::Bytes;
+use cache::{Asked, Head, Miss, NotStored, Outage, Outcome, Report, Stale, Stored, Verdict};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA, TRANSFER_ENCODING};
+use http::{HeaderValue, Method, Response, StatusCode, Version};
+use http_body::Body as _;
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::Key;
+use store::{Body, Key};
 
 /// How often a request looks again after it waited for another's fetch; then it fetches alone.
 const LOOKS: u8 = 2;
+
+/// Nothing is validated in the background while a worker has so many bodies and validations under way.
+const BEHIND: usize = 1024;
 
 /// What a look into the cache found.
 struct Look {
@@ -37,6 +44,8 @@ struct Want {
     why: Miss,
     /// The stored response to validate.
     stale: Option<Arc<Held>>,
+    /// The stored part that what is fetched may be combined with.
+    part: Option<Arc<Held>>,
     collapsed: bool,
 }
 
@@ -55,19 +64,34 @@ impl Exchange {
                 None if look.variants.is_some() => (Miss::Vary, None),
                 None => (Miss::Uri, None),
                 Some(held) => match self.verdict(held) {
+                    Ok(Outcome::HitRevalidating) => {
+                        let response = self.hit(held, Outcome::HitRevalidating.into());
+                        let stale = Some(held.clone());
+                        self.revalidate(Want {
+                            look: Rc::new(look),
+                            why: Miss::Stale(Stale::Expired),
+                            stale,
+                            part: None,
+                            collapsed: false,
+                        });
+                        return response;
+                    }
                     Ok(outcome) => return self.hit(held, outcome.into()),
-                    Err(stale) => (Miss::Stale(stale), Some(held.clone())),
+                    Err(why @ Miss::Stale(_)) => (why, Some(held.clone())),
+                    Err(why) => (why, None),
                 },
             };
             if self.asked.only_if_cached() {
                 return self.only_if_cached();
             }
-            if self.asked.is_head() || (stale.is_none() && self.asked.has_range()) {
-                return self.forward(Outcome::Miss(why)).await;
+            if self.asked.is_head() {
+                return self.head(look.found, why).await;
             }
-            let want = Want { look: Rc::new(look), why, stale, collapsed: looks > 0 };
+            let part = if why == Miss::Partial { look.found.clone() } else { None };
+            let want = Want { look: Rc::new(look), why, stale, part, collapsed: looks > 0 };
             let fills = &self.worker.shared.fills;
-            let shares = looks < LOOKS && (want.stale.is_some() || !self.asked.is_conditional());
+            let own = self.asked.is_conditional() || self.asked.has_range();
+            let shares = looks < LOOKS && (want.stale.is_some() || !own);
             let joined = if shares { fills.join(&want.look.key) } else { Joined::Alone };
             match joined {
                 Joined::Leader(lead) => return self.lead(lead, &want).await,
@@ -91,12 +115,33 @@ impl Exchange {
                 Entry::Response(_) => {
                     Look { key: primary.clone(), primary, variants: None, found: Some(held) }
                 }
+                // An alias is no primary key's.
+                Entry::SameAs(_) => Look { key: primary.clone(), primary, variants: None, found: None },
                 Entry::Varies(variants) => {
-                    let key = variant(&primary, variants, &self.parts.headers);
-                    let found = self.find(&key).await.filter(|held| matches!(held.entry, Entry::Response(_)));
+                    let mut key = variants.of(&primary, &self.parts.headers);
+                    let mut found = self.response(&key).await;
+                    if found.is_none()
+                        && let Some(other) = self.in_preferred_language(&primary, variants).await
+                    {
+                        found = self.response(&other).await;
+                        key = if found.is_some() { other } else { key };
+                    }
                     Look { key, primary, variants: Some(variants.clone()), found }
                 }
             },
+        }
+    }
+
+    async fn response(&self, key: &Key) -> Option<Arc<Held>> {
+        self.find(key).await.filter(|held| matches!(held.entry, Entry::Response(_)))
+    }
+
+    /// The key of the stored response in the language that the client likes best.
+    async fn in_preferred_language(&self, primary: &Key, variants: &Variants) -> Option<Key> {
+        let language = cache::preferred_language(&self.parts.headers)?;
+        match &self.find(&variants.alias(primary, &self.parts.headers, &language)?).await?.entry {
+            Entry::SameAs(key) => Some(key.clone()),
+            Entry::Response(_) | Entry::Varies(_) => None,
         }
     }
 
@@ -115,12 +160,45 @@ impl Exchange {
         Some(held)
     }
 
-    fn verdict(&self, held: &Held) -> Result<Outcome, Stale> {
-        match cache::judge(&self.asked, &resident(held).head, self.now) {
+    fn verdict(&self, held: &Held) -> Result<Outcome, Miss> {
+        let Resident { head, body, .. } = resident(held);
+        if !cache::can_answer(&self.asked, &self.parts.headers, head, body.len()) {
+            return Err(Miss::Partial);
+        }
+        match cache::judge(&self.asked, head, self.now) {
             Verdict::Fresh => Ok(Outcome::Hit),
             Verdict::ServeStale => Ok(Outcome::HitStale),
-            Verdict::Stale(why) => Err(why),
+            Verdict::ServeWhileRevalidating => Ok(Outcome::HitRevalidating),
+            Verdict::Stale(why) => Err(Miss::Stale(why)),
         }
+    }
+
+    /// RFC 5861 section 3: validates, or fetches, what was served stale, while nobody waits; once at a time.
+    fn revalidate(self, want: Want) {
+        let worker = self.worker.clone();
+        if worker.pumps.get() >= BEHIND {
+            return;
+        }
+        let Joined::Leader(lead) = worker.shared.fills.join(&want.look.key) else { return };
+        let behind = pump::Counted::new(&worker);
+        tokio::task::spawn_local(async move {
+            let mut body = self.behind().lead(lead, &want).await.into_body();
+            while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {}
+            drop(behind);
+        });
+    }
+
+    /// The same request as nobody's: a plain GET, whose interim responses go nowhere.
+    fn behind(mut self) -> Exchange {
+        self.parts.method = Method::GET;
+        self.parts.version = Version::HTTP_10;
+        let headers = &mut self.parts.headers;
+        cache::make_unconditional(headers);
+        for name in [CACHE_CONTROL, PRAGMA] {
+            headers.remove(name);
+        }
+        self.asked = Asked::of(&Method::GET, headers);
+        self
     }
 
     fn hit(&self, held: &Held, report: Report) -> Response<ReplyBody> {
@@ -169,9 +247,10 @@ impl Exchange {
     /// Fetches on behalf of everybody who joined.
     async fn lead(&self, lead: Lead, want: &Want) -> Response<ReplyBody> {
         let mut validating = want.stale.as_deref();
+        let mut resting = want.part.as_deref().filter(|_| !self.asked.has_range());
         loop {
             let sent = serve::now();
-            let fetched = match self.request(validating).await {
+            let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => {
                     lead.failed(refusal.clone());
@@ -192,30 +271,66 @@ impl Exchange {
                 }
                 continue;
             }
-            if is_outage(fetched.parts.status) && self.may_serve_stale(want) {
+            if is_outage(fetched.parts.status) && self.may_serve_stale(want, Outage::Answered5xx) {
                 let text = format!("the origin answered {}", fetched.parts.status);
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
                 lead.failed(refusal.clone());
                 return self.failed(refusal, want);
             }
-            return match Head::storable(&self.asked, &fetched.parts, sent, came) {
-                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, want),
+            let storable = Head::storable(&self.asked, &fetched.parts, sent, came);
+            if let Some(part) = resting.take() {
+                match storable.as_ref().map(|head| self.whole(part, head, &fetched)) {
+                    Ok(Some((head, begin))) if self.keeps(&fetched) => {
+                        return self.fill(lead, fetched, head, begin, want);
+                    }
+                    // Only the whole can be used as it is.
+                    _ if fetched.parts.status == StatusCode::OK => {}
+                    _ => continue,
+                }
+            }
+            return match storable {
+                // A part that nobody asked for.
+                Ok(head) if head.part().is_some() && !self.asked.has_range() => {
+                    self.pass_alone(lead, fetched, Some(NotStored::Partial), want)
+                }
+                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), want),
                 Ok(_) => self.pass_alone(lead, fetched, None, want),
                 Err(why) => self.pass_alone(lead, fetched, Some(why), want),
             };
         }
     }
 
-    async fn request(&self, validating: Option<&Held>) -> Result<Fetched, Refusal> {
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the client asks for.
+    async fn request(
+        &self,
+        validating: Option<&Held>,
+        resting: &mut Option<&Held>,
+    ) -> Result<Fetched, Refusal> {
         let mut head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         if let Some(stale) = validating {
             cache::make_conditional(head.headers_mut(), &resident(stale).head);
         }
+        *resting = resting.filter(|part| {
+            let Resident { head: stored, body, .. } = resident(part);
+            matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
+        });
         self.fetch(head).await
     }
 
+    /// The stored part and the rest that comes as one response, and the bytes it begins with.
+    fn whole(&self, part: &Held, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
+        let Resident { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
+        let length = http_body::Body::size_hint(&fetched.incoming).exact()?;
+        let mut rest = rest.clone();
+        rest.settle(length);
+        // The rest must begin where the part ends: what overlaps would have to be dropped from the stream.
+        let meets = rest.part().is_some_and(|rest| rest.first == begin.len() as u64);
+        let whole = cache::combined(head, begin.len() as u64, &rest, length)?;
+        (meets && whole.part().is_none()).then(|| (whole, begin.clone()))
+    }
+
     /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
-    fn keeps(&self, fetched: &Fetched) -> bool {
+    pub fn keeps(&self, fetched: &Fetched) -> bool {
         let length = http_body::Body::size_hint(&fetched.incoming).exact();
         let framed = length.is_some() || fetched.parts.headers.contains_key(TRANSFER_ENCODING);
         let max = match self.worker.shared.store {
@@ -225,17 +340,22 @@ impl Exchange {
         framed && length.unwrap_or(0) <= max && max > 0
     }
 
-    fn fill(&self, lead: Lead, fetched: Fetched, head: Head, want: &Want) -> Response<ReplyBody> {
-        let Fetched { mut parts, incoming, line } = fetched;
+    /// Passes a response on while it is stored; `begin` goes before what the origin sends.
+    fn fill(
+        &self,
+        lead: Lead,
+        fetched: Fetched,
+        head: Head,
+        begin: Bytes,
+        want: &Want,
+    ) -> Response<ReplyBody> {
         lead.worth_waiting(&self.worker.shared.fills);
         let key = self.object_key(&head, &want.look);
-        let report = Report { stored: true, collapsed: want.collapsed, ..Outcome::Miss(want.why).into() };
-        headers::for_client(&mut parts.headers, &self.worker.shared.names);
-        parts.headers.remove(http::header::TRAILER);
-        parts.headers.append(headers::CACHE_STATUS, report.value());
-        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
-        let body = pump::start(&self.worker, lead, body, key, head);
-        reply::response(parts.status, parts.headers, body)
+        let part = want.part.clone().filter(|_| head.part().is_some());
+        let fwd_status = (!begin.is_empty()).then_some(fetched.parts.status);
+        let collapsed = want.collapsed;
+        let report = Report { stored: true, collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
+        self.keep(lead, fetched, pump::Object { begin, part, ..pump::Object::new(key, head) }, report)
     }
 
     /// The key under which a response is to be stored; a marker says by what the primary key's responses vary.
@@ -245,7 +365,23 @@ impl Exchange {
             Some(variants) if variants.vary == *vary => variants.clone(),
             _ => self.mark(vary.clone(), &look.primary),
         };
-        variant(&look.primary, &variants, &self.parts.headers)
+        let key = variants.of(&look.primary, &self.parts.headers);
+        if let Some(language) = cache::sole_language(head)
+            && let Some(alias) = variants.alias(&look.primary, &self.parts.headers, &language)
+        {
+            self.mark_language(alias, &key);
+        }
+        key
+    }
+
+    /// Clients who like this response's language best find it too.
+    fn mark_language(&self, alias: Key, key: &Key) {
+        let shared = &self.worker.shared;
+        if let Some(store) = &shared.store {
+            // Refused, only those find it who send the same Accept-Language.
+            let _ = store.put(&alias, &Stored::SameAs(key.bytes().to_vec()).encode(), &[]);
+        }
+        shared.memory.insert(&Arc::new(Held::same_as(alias, key.clone())));
     }
 
     fn mark(&self, vary: cache::Vary, primary: &Key) -> Variants {
@@ -267,7 +403,10 @@ impl Exchange {
         why: Option<NotStored>,
         want: &Want,
     ) -> Response<ReplyBody> {
-        lead.alone(&self.worker.shared.fills);
+        // That a part is not storable says nothing of the whole.
+        if !self.asked.has_range() {
+            lead.alone(&self.worker.shared.fills);
+        }
         if want.stale.is_some() && !is_outage(fetched.parts.status) {
             self.drop_object(&want.look.key);
         }
@@ -277,20 +416,51 @@ impl Exchange {
     /// The origin says that the stored response holds: it is updated, and answers.
     fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Response<ReplyBody> {
         let Miss::Stale(why) = want.why else { return self.only_if_cached() };
-        let shared = &self.worker.shared;
-        let body = resident(stale).body.clone();
-        let held = Arc::new(Held::response(stale.key.clone(), head, body, &shared.names));
-        if lead.is_disowned() || resident(&held).head.may_stay().is_err() {
+        let disowned = lead.is_disowned();
+        let held = self.renew(stale, head);
+        if disowned {
             self.drop_object(&stale.key);
-        } else {
-            if let Some(store) = &shared.store {
-                // Refused, the next request validates again.
-                let _ = store.put_meta(&stale.key, &pump::meta(&resident(&held).head), &resident(&held).body);
-            }
-            shared.memory.insert(&held);
         }
         lead.again();
         self.hit(&held, Report { collapsed: want.collapsed, ..Outcome::Revalidated(why).into() })
+    }
+
+    /// A HEAD that what is stored cannot answer: the origin's answer says whether that still holds (4.3.5).
+    async fn head(self, found: Option<Arc<Held>>, why: Miss) -> Response<ReplyBody> {
+        let sent = serve::now();
+        let (exchange, fetched) = match self.forward_content().await {
+            Ok(answered) => answered,
+            Err(refusal) => return error(refusal),
+        };
+        if fetched.parts.status == StatusCode::OK
+            && let Some(held) = found
+            && let Resident { head, body, .. } = resident(&held)
+            && head.status == StatusCode::OK
+        {
+            match cache::freshen_by_head(head, body.len(), &fetched.parts, sent, serve::now()) {
+                Some(head) => drop(exchange.renew(&held, head)),
+                None => exchange.drop_object(&held.key),
+            }
+        }
+        exchange.pass(fetched, Outcome::Miss(why).into())
+    }
+
+    /// Stores an object with new fields, if they let it stay.
+    fn renew(&self, held: &Held, head: Head) -> Arc<Held> {
+        let shared = &self.worker.shared;
+        let body = resident(held).body.clone();
+        let renewed = Arc::new(Held::response(held.key.clone(), head, body, &shared.names));
+        let Resident { head, body, .. } = resident(&renewed);
+        if head.may_stay().is_err() {
+            self.drop_object(&held.key);
+        } else {
+            if let Some(store) = &shared.store {
+                // Refused, the next request validates again.
+                let _ = store.put_meta(&held.key, &pump::meta(head), body);
+            }
+            shared.memory.insert(&renewed);
+        }
+        renewed
     }
 
     fn drop_object(&self, key: &Key) {
@@ -303,14 +473,17 @@ impl Exchange {
     /// The origin cannot be reached: what is stored may stand in, or the client gets the error.
     fn failed(&self, refusal: Refusal, want: &Want) -> Response<ReplyBody> {
         match &want.stale {
-            Some(stale) if self.may_serve_stale(want) => self.hit(stale, Outcome::StaleOnError.into()),
+            Some(stale) if self.may_serve_stale(want, Outage::Unreachable) => {
+                self.hit(stale, Outcome::StaleOnError.into())
+            }
             _ => error(refusal),
         }
     }
 
-    fn may_serve_stale(&self, want: &Want) -> bool {
-        let asked_anew = matches!(want.why, Miss::Stale(Stale::RequestNoCache | Stale::NoCache));
-        !asked_anew && want.stale.as_deref().is_some_and(|held| cache::may_serve_stale(&resident(held).head))
+    fn may_serve_stale(&self, want: &Want, outage: Outage) -> bool {
+        want.stale.as_deref().is_some_and(|held| {
+            cache::may_serve_stale_on_error(&self.asked, &resident(held).head, serve::now(), outage)
+        })
     }
 }
 
@@ -323,6 +496,6 @@ fn is_outage(status: StatusCode) -> bool {
 fn resident(held: &Held) -> &Resident {
     match &held.entry {
         Entry::Response(resident) => resident,
-        Entry::Varies(_) => unreachable!("a marker where a response was looked up"),
+        Entry::Varies(_) | Entry::SameAs(_) => unreachable!("a marker where a response was looked up"),
     }
 }

@@ -33,6 +33,8 @@ pub enum Entry {
     Response(Resident),
     /// The key's responses vary: look under the key of the request's variant.
     Varies(Variants),
+    /// Another key's response is also for who asks for this one.
+    SameAs(Key),
 }
 
 /// A stored response.
@@ -64,6 +66,10 @@ impl Held {
         Held { key, entry: Entry::Varies(variants), uses: AtomicU32::new(0) }
     }
 
+    pub fn same_as(key: Key, other: Key) -> Held {
+        Held { key, entry: Entry::SameAs(other), uses: AtomicU32::new(0) }
+    }
+
     /// What the store returned (and counted a reference of); `None` if this version cannot read it.
     pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
         match (Stored::decode(&object.meta)?, object.body) {
@@ -76,7 +82,8 @@ impl Held {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(Held::varies(key, Variants { vary, nonce }))
             }
-            (Stored::Varies(_), Body::Spans(_)) => None,
+            (Stored::SameAs(other), _) => Some(Held::same_as(key, Key::new(other))),
+            (Stored::Varies(_), Body::Spans(_)) | (Stored::NoVarySearch(_), _) => None,
         }
     }
 
@@ -95,6 +102,7 @@ impl Held {
         const FIXED: usize = 512;
         let (fields, body) = match &self.entry {
             Entry::Varies(_) => (0, 0),
+            Entry::SameAs(other) => (other.bytes().len(), 0),
             Entry::Response(resident) => {
                 let fields =
                     resident.headers.iter().map(|(name, value)| 96 + name.as_str().len() + value.len());
@@ -102,6 +110,24 @@ impl Held {
             }
         };
         (FIXED + self.key.bytes().len() + fields) as u64 + body
+    }
+}
+
+impl Variants {
+    /// The key of a variant, made of its selecting bytes.
+    fn key(&self, mut selected: Vec<u8>) -> Key {
+        selected.extend_from_slice(&self.nonce);
+        Key::new(selected)
+    }
+
+    pub fn of(&self, primary: &Key, request: &HeaderMap) -> Key {
+        self.key(cache::key::variant(primary.bytes(), &self.vary, request).into())
+    }
+
+    /// Under which the response in a language is found by who likes that language best.
+    pub fn alias(&self, primary: &Key, request: &HeaderMap, language: &str) -> Option<Key> {
+        cache::key::language_variant(primary.bytes(), &self.vary, request, language)
+            .map(|selected| self.key(selected.into()))
     }
 }
 
@@ -162,7 +188,7 @@ impl Memory {
                 bytes.len() as u64 <= self.object_max
             }
             Entry::Response(_) => false,
-            Entry::Varies(_) => true,
+            Entry::Varies(_) | Entry::SameAs(_) => true,
         };
         if keeps {
             cache.insert(held.key.hash(), held.clone());

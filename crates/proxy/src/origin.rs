@@ -199,18 +199,20 @@ impl Origins {
         let mut response = pin!(line.sender.try_send_request(request));
         let mut patience = pin!(Patience::new(&self.settings, gate));
         poll_fn(|cx| {
-            if let Poll::Ready(result) = response.as_mut().poll(cx) {
-                return Poll::Ready(result.map_err(|mut error| match error.take_message() {
-                    Some(request) => Failed::Unsent(Box::new(request)),
-                    None => Failed::Broken(describe(error.error())),
-                }));
-            }
+            let answered = response.as_mut().poll(cx);
+            // Both may have come in one piece: the interim responses go first.
             for interim in interims.take(cx.waker()) {
                 if interim.status == StatusCode::CONTINUE {
                     gate.open();
                 } else {
                     relay(interim);
                 }
+            }
+            if let Poll::Ready(result) = answered {
+                return Poll::Ready(result.map_err(|mut error| match error.take_message() {
+                    Some(request) => Failed::Unsent(Box::new(request)),
+                    None => Failed::Broken(describe(error.error())),
+                }));
             }
             patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Failed::Refused(refusal)))
         })

@@ -5,7 +5,7 @@
 
 use crate::body::{OriginBody, ReplyBody, Stream};
 use crate::fill::{End, Lead, Opened, Piece, Room, Seat};
-use crate::memory::Held;
+use crate::memory::{Entry, Held, Resident};
 use crate::span::SpanReader;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
@@ -16,19 +16,39 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use store::{Body, Key, Writer};
+use std::time::Duration;
+use store::{Body, Key, Refused, Writer};
 use tokio::task::spawn_local;
 
+/// A store that is busy is asked again after this pause, so many times an object: half a second altogether.
+const PAUSE: Duration = Duration::from_millis(5);
+const PATIENCE: u32 = 100;
+
+/// What is to be stored.
+pub struct Object {
+    pub key: Key,
+    pub head: Head,
+    /// Goes before what the origin sends.
+    pub begin: Bytes,
+    /// What is stored of the same representation, to be combined with.
+    pub part: Option<Arc<Held>>,
+}
+
+impl Object {
+    pub fn new(key: Key, head: Head) -> Object {
+        Object { key, head, begin: Bytes::new(), part: None }
+    }
+}
+
 /// Starts reading a storable response. The returned body is the leader's.
-pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, key: Key, head: Head) -> ReplyBody {
-    let length = body.left();
+pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, object: Object) -> ReplyBody {
+    let length = body.left().map(|left| left + object.begin.len() as u64);
     let names = &worker.shared.names;
-    let held = Held::response(key.clone(), head.clone(), Body::Whole(Bytes::new()), names);
+    let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     lead.keeping(true);
-    let seat = lead.open(Opened { key: key.clone(), held, length });
-    let keeper = Keeper::new(worker.clone(), key, head, length);
-    worker.pumps.set(worker.pumps.get() + 1);
-    let counted = Counted(worker.clone());
+    let seat = lead.open(Opened { key: object.key.clone(), held, length });
+    let keeper = Keeper::new(worker.clone(), object, length);
+    let counted = Counted::new(worker);
     spawn_local(async move {
         pump(lead, body, keeper).await;
         drop(counted);
@@ -41,7 +61,15 @@ pub fn follow(worker: &Rc<Worker>, seat: Seat, opened: &Opened) -> ReplyBody {
     ReplyBody::stream(SeatBody::new(worker, seat, opened.length))
 }
 
-struct Counted(Rc<Worker>);
+/// Something that a stopping worker waits for.
+pub struct Counted(Rc<Worker>);
+
+impl Counted {
+    pub fn new(worker: &Rc<Worker>) -> Counted {
+        worker.pumps.set(worker.pumps.get() + 1);
+        Counted(worker.clone())
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -51,6 +79,11 @@ impl Drop for Counted {
 
 async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
     let worth_finishing = keeper.worker.settings.bounds.finish_bytes;
+    let begin = std::mem::take(&mut keeper.object.begin);
+    if !begin.is_empty() {
+        keeper.take(&begin, &lead);
+        lead.push(begin);
+    }
     loop {
         match poll_fn(|cx| body.poll_piece(cx)).await {
             Some(Ok(frame)) => {
@@ -59,13 +92,14 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
                 keeper.take(&bytes, &lead);
                 lead.keeping(keeper.keeps());
                 lead.push(bytes);
+                keeper.wait_for_store(&lead).await;
                 let few_left = body.left().is_some_and(|left| left <= worth_finishing);
                 if lead.room().await == Room::NobodyReads && !(few_left && keeper.keeps()) {
                     return lead.end(End::Broken);
                 }
             }
             None => {
-                keeper.commit(&lead);
+                keeper.commit(&lead).await;
                 return lead.end(End::Complete);
             }
             Some(Err(_)) => return lead.end(End::Broken),
@@ -76,11 +110,14 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
 /// Puts a body into the store and the memory tier as it arrives.
 struct Keeper {
     worker: Rc<Worker>,
-    key: Key,
-    head: Head,
+    object: Object,
     expected: Option<u64>,
     got: u64,
     state: Keeping,
+    /// What the store was too busy to take.
+    waiting: Bytes,
+    /// How often it is still asked again.
+    patience: u32,
 }
 
 enum Keeping {
@@ -92,8 +129,9 @@ enum Keeping {
 }
 
 impl Keeper {
-    fn new(worker: Rc<Worker>, key: Key, head: Head, expected: Option<u64>) -> Keeper {
-        Keeper { worker, key, head, expected, got: 0, state: Keeping::Gathered(Vec::new()) }
+    fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> Keeper {
+        let state = Keeping::Gathered(Vec::new());
+        Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE }
     }
 
     fn keeps(&self) -> bool {
@@ -114,8 +152,29 @@ impl Keeper {
                     self.write_gathered(lead);
                 }
             }
-            Keeping::Written(_) => self.write(bytes, lead),
+            Keeping::Written(_) => self.write(bytes.clone(), lead),
         }
+    }
+
+    /// An origin that is faster than the disk is read more slowly for a moment; then the object is given up.
+    async fn wait_for_store(&mut self, lead: &Lead) {
+        while !self.waiting.is_empty() {
+            if !self.may_wait().await {
+                self.give_up(lead);
+                return lead.keeping(false);
+            }
+            let waiting = std::mem::take(&mut self.waiting);
+            self.write(waiting, lead);
+        }
+    }
+
+    async fn may_wait(&mut self) -> bool {
+        let may = self.patience > 0;
+        if may {
+            self.patience -= 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+        may
     }
 
     /// Bodies up to this size are stored in one piece.
@@ -129,64 +188,99 @@ impl Keeper {
     fn write_gathered(&mut self, lead: &Lead) {
         let Keeping::Gathered(pieces) = std::mem::replace(&mut self.state, Keeping::No) else { return };
         let Some(store) = &self.worker.shared.store else { return };
-        if let Ok(writer) = store.begin(&self.key, self.expected) {
+        if let Ok(writer) = store.begin(&self.object.key, self.expected) {
             self.state = Keeping::Written(writer);
-            for piece in pieces {
-                self.write(&piece, lead);
-            }
+            self.write(joined(&pieces), lead);
         }
     }
 
-    fn write(&mut self, bytes: &[u8], lead: &Lead) {
+    fn write(&mut self, bytes: Bytes, lead: &Lead) {
         let Keeping::Written(writer) = &mut self.state else { return };
-        let refused = writer.push(bytes).is_err();
+        let mut left = &bytes[..];
+        let result = writer.push(&mut left);
         let spans = writer.spans();
         let size = u64::from(spans.span.max(1));
         lead.stored(spans, spans.length / size * size);
-        if refused {
-            self.give_up(lead);
+        match result {
+            Ok(()) => {}
+            // A span that is full waits in the writer, whatever is left.
+            Err(Refused::Busy) => self.waiting = bytes.slice_ref(left),
+            Err(_) => self.give_up(lead),
         }
     }
 
     /// The object is not stored; readers that fell behind still need what was.
     fn give_up(&mut self, lead: &Lead) {
+        self.waiting = Bytes::new();
         if let Keeping::Written(writer) = std::mem::replace(&mut self.state, Keeping::No) {
             lead.keep_written(writer);
         }
     }
 
     /// The body came to its proper end.
-    fn commit(self, lead: &Lead) {
+    async fn commit(mut self, lead: &Lead) {
         if lead.is_disowned() || self.expected.is_some_and(|expected| expected != self.got) {
             return;
         }
-        let shared = &self.worker.shared;
-        match self.state {
+        self.object.head.settle(self.got);
+        match std::mem::replace(&mut self.state, Keeping::No) {
+            Keeping::Gathered(pieces) => self.keep(joined(&pieces)),
+            Keeping::Written(writer) => self.finish(writer, lead).await,
             // What the key held before is older than this response.
             Keeping::No => {
-                shared.memory.remove(&self.key);
+                let shared = &self.worker.shared;
+                shared.memory.remove(&self.object.key);
                 if let Some(store) = &shared.store {
-                    store.remove(&self.key);
-                }
-            }
-            Keeping::Gathered(pieces) => {
-                let body = joined(&pieces);
-                if let Some(store) = &shared.store {
-                    // A refusal is no loss: the object is in memory, or it is fetched again.
-                    let _ = store.put(&self.key, &meta(&self.head), &body);
-                }
-                let held = Held::response(self.key, self.head, Body::Whole(body), &shared.names);
-                shared.memory.insert(&Arc::new(held));
-            }
-            Keeping::Written(mut writer) => {
-                shared.memory.remove(&self.key);
-                // A refusal is no loss here either; but readers that fell behind still need what was written.
-                if writer.finish(&meta(&self.head)).is_err() {
-                    lead.keep_written(writer);
+                    store.remove(&self.object.key);
                 }
             }
         }
     }
+
+    fn keep(self, mut body: Bytes) {
+        let most = self.gather_max();
+        let shared = &self.worker.shared;
+        let Object { key, mut head, part, .. } = self.object;
+        if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, most)) {
+            (head, body) = (both, whole);
+        }
+        if let Some(store) = &shared.store {
+            // A refusal is no loss: the object is in memory, or it is fetched again.
+            let _ = store.put(&key, &meta(&head), &body);
+        }
+        let held = Held::response(key, head, Body::Whole(body), &shared.names);
+        shared.memory.insert(&Arc::new(held));
+    }
+
+    async fn finish(mut self, mut writer: Writer, lead: &Lead) {
+        self.worker.shared.memory.remove(&self.object.key);
+        let meta = meta(&self.object.head);
+        while let Err(refused) = writer.finish(&meta) {
+            if refused != Refused::Busy || !self.may_wait().await || lead.is_disowned() {
+                // A refusal is no loss here either; but readers that fell behind still need what was written.
+                return lead.keep_written(writer);
+            }
+        }
+    }
+}
+
+/// A stored part and a new one as one, where they fit together and stay small.
+fn combine(stored: &Held, head: &Head, body: &Bytes, most: u64) -> Option<(Head, Bytes)> {
+    let Entry::Response(Resident { head: old, body: Body::Whole(earlier), .. }) = &stored.entry else {
+        return None;
+    };
+    let both = cache::combined(old, earlier.len() as u64, head, body.len() as u64)?;
+    let (earlier_at, at) = (old.part()?.first, head.part()?.first);
+    let begin = earlier_at.min(at);
+    let end = (earlier_at + earlier.len() as u64).max(at + body.len() as u64);
+    let length = usize::try_from(end - begin).ok().filter(|length| *length as u64 <= most)?;
+    let mut whole = BytesMut::zeroed(length);
+    // The new part counts where they overlap.
+    for (at, bytes) in [(earlier_at, earlier), (at, body)] {
+        let at = (at - begin) as usize;
+        whole[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    Some((both, whole.freeze()))
 }
 
 /// How a response's head is stored.

@@ -1,14 +1,20 @@
 //! Answers made of what is stored.
 
-use crate::body::ReplyBody;
+use crate::body::{ReplyBody, Stream};
 use crate::headers::{CACHE_STATUS, add_via};
 use crate::memory::Resident;
 use crate::span::SpanBody;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Answer, Asked, Report, Time};
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::{Body as _, Frame};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use store::Body;
 
 /// Answers a request from a stored response, its conditions and range evaluated.
@@ -42,9 +48,28 @@ pub fn stored(
         }
         Answer::Part { first, last } => {
             let mut headers = resident.fields(age, report.value());
-            headers.insert(CONTENT_RANGE, cache::content_range(first, last, length));
-            let body = part(worker, &resident.body, first, last.saturating_add(1).min(length));
+            let (begin, complete) = extent(resident);
+            headers.insert(CONTENT_RANGE, cache::content_range(first, last, complete));
+            let end = (last - begin).saturating_add(1).min(length);
+            let body = part(worker, &resident.body, first - begin, end);
             response(StatusCode::PARTIAL_CONTENT, headers, body)
+        }
+        Answer::Parts(ranges) => {
+            let mut headers = resident.fields(age, report.value());
+            let (begin, complete) = extent(resident);
+            let kind = headers.remove(CONTENT_TYPE);
+            let boundary = format!("cosm-{:016x}", RandomState::new().build_hasher().finish());
+            let mut pieces = VecDeque::with_capacity(2 * ranges.len() + 1);
+            for (first, last) in ranges {
+                let range = cache::content_range(first, last, complete);
+                pieces.push_back(ReplyBody::whole(part_head(&boundary, kind.as_ref(), &range)));
+                pieces.push_back(part(worker, &resident.body, first - begin, last - begin + 1));
+            }
+            pieces.push_back(ReplyBody::whole(format!("\r\n--{boundary}--\r\n").into()));
+            if let Ok(kind) = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")) {
+                headers.insert(CONTENT_TYPE, kind);
+            }
+            response(StatusCode::PARTIAL_CONTENT, headers, ReplyBody::stream(Pieces(pieces)))
         }
         Answer::Unsatisfiable => {
             let mut headers = HeaderMap::new();
@@ -53,6 +78,52 @@ pub fn stored(
             headers.insert(CACHE_STATUS, report.value());
             response(StatusCode::RANGE_NOT_SATISFIABLE, headers, ReplyBody::empty())
         }
+    }
+}
+
+/// Where in its representation a stored body begins, and how long that is.
+fn extent(resident: &Resident) -> (u64, Option<u64>) {
+    match resident.head.part() {
+        Some(stored) => (stored.first, stored.complete),
+        None => (0, Some(resident.body.len())),
+    }
+}
+
+/// RFC 9110 section 14.6.
+fn part_head(boundary: &str, kind: Option<&HeaderValue>, range: &HeaderValue) -> Bytes {
+    let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
+    for (name, value) in [("content-type", kind), ("content-range", Some(range))] {
+        if let Some(value) = value {
+            head.extend_from_slice(name.as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    head.into()
+}
+
+/// Several bodies, one after the other.
+struct Pieces(VecDeque<ReplyBody>);
+
+impl Stream for Pieces {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        while let Some(first) = self.0.front_mut() {
+            match ready!(Pin::new(first).poll_frame(cx)) {
+                Some(frame) => return Poll::Ready(Some(frame)),
+                None => drop(self.0.pop_front()),
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn left(&self) -> Option<u64> {
+        self.0.iter().map(|piece| piece.size_hint().exact()).sum()
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.iter().all(ReplyBody::is_end_stream)
     }
 }
 

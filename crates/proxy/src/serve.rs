@@ -82,10 +82,13 @@ impl Door {
         now: Time,
     ) -> Option<Response<ReplyBody>> {
         let Entry::Response(resident) = &held.entry else { return None };
+        if !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len()) {
+            return None;
+        }
         let outcome = match cache::judge(asked, &resident.head, now) {
             Verdict::Fresh => Outcome::Hit,
             Verdict::ServeStale => Outcome::HitStale,
-            Verdict::Stale(_) => return None,
+            Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
         };
         count_use(&self.worker, held);
         Some(reply::stored(&self.worker, asked, &parts.headers, resident, outcome.into(), now))
@@ -102,19 +105,13 @@ pub fn primary(target: &Target) -> Key {
     Key::new(cache::key::primary(SCHEME, target.host(), target.path.as_str()))
 }
 
-/// The key of a request's variant.
-pub fn variant(primary: &Key, variants: &crate::memory::Variants, request: &http::HeaderMap) -> Key {
-    let mut key = Vec::from(cache::key::variant(primary.bytes(), &variants.vary, request));
-    key.extend_from_slice(&variants.nonce);
-    Key::new(key)
-}
-
 /// What the memory tier holds for a request, its variant selected.
 pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<Held>> {
     let held = worker.shared.memory.get(primary)?;
     match &held.entry {
         Entry::Response(_) => Some(held),
-        Entry::Varies(variants) => worker.shared.memory.get(&variant(primary, variants, request)),
+        Entry::SameAs(_) => None,
+        Entry::Varies(variants) => worker.shared.memory.get(&variants.of(primary, request)),
     }
 }
 

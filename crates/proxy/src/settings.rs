@@ -221,6 +221,9 @@ impl FromStr for Origin {
         if scheme != "http" {
             return Err(format!("`{text}`: only http:// origins are supported"));
         }
+        if !crate::target::has_plain_port(authority) {
+            return Err(format!("`{text}`: the port is not a number up to 65535"));
+        }
         if authority.as_str().contains('@') || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong());
         }
@@ -260,7 +263,15 @@ mod tests {
     fn origins_are_a_scheme_and_an_authority() {
         let origin: Origin = "http://Example.com:8080/".parse().unwrap();
         assert_eq!((origin.scheme.as_str(), origin.authority.as_str()), ("http", "example.com:8080"));
-        for wrong in ["example.com", "https://example.com", "http://a/b", "http://u@a/", "http://a/?q"] {
+        for wrong in [
+            "example.com",
+            "https://example.com",
+            "http://a/b",
+            "http://u@a/",
+            "http://a/?q",
+            "http://a:65536",
+            "http://a:x",
+        ] {
             assert!(wrong.parse::<Origin>().is_err(), "{wrong}");
         }
     }

@@ -45,6 +45,17 @@ impl Target {
     }
 }
 
+/// Whether an authority is a host and no more, or a port behind it that is one. The library takes any characters
+/// there, and then knows no port.
+pub fn has_plain_port(authority: &Authority) -> bool {
+    let without_user = authority.as_str().rsplit('@').next().unwrap_or("");
+    match without_user.strip_prefix(authority.host()).map(|rest| (rest, rest.strip_prefix(':'))) {
+        Some(("", _) | (_, Some(""))) => true,
+        Some((_, Some(port))) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
+        _ => false,
+    }
+}
+
 /// The host of an authority as a resolver takes it: without the brackets of an IPv6 address.
 pub fn bare_host(authority: &Authority) -> &str {
     authority.host().trim_start_matches('[').trim_end_matches(']')
@@ -64,8 +75,11 @@ fn of_absolute(uri: &Uri, authority: &Authority) -> Result<Authority, Refusal> {
     if authority.as_str().contains('@') {
         return Err(Refusal::bad_request("the URL carries user information"));
     }
-    if authority.host().is_empty() {
+    if bare_host(authority).is_empty() {
         return Err(Refusal::bad_request("the URL has no host"));
+    }
+    if !has_plain_port(authority) {
+        return Err(Refusal::bad_request("the URL's port is not a number up to 65535"));
     }
     Ok(authority.clone())
 }
@@ -125,6 +139,14 @@ mod tests {
             ("http://a/", &["a b"], V::HTTP_11, None, Err(400)),
             ("http://a/", &["a, b"], V::HTTP_11, None, Err(400)),
             ("http://u:p@a/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://a:/", &["a"], V::HTTP_11, None, Ok("a:/")),
+            ("http://a:65536/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://a:+81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[::1]:81+/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://:81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[]:81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[::1]8:81/", &["a"], V::HTTP_11, None, Err(400)),
+            ("http://[::1]:81/", &["a"], V::HTTP_11, None, Ok("[::1]:81/")),
             ("https://a/", &["a"], V::HTTP_11, None, Err(501)),
             ("ftp://a/", &["a"], V::HTTP_11, None, Err(400)),
             ("/p", &["a"], V::HTTP_11, None, Err(400)),

@@ -90,7 +90,7 @@ pub async fn run(
 fn reader(store: &Store) -> Option<Reader> {
     store
         .reader()
-        .inspect_err(|error| eprintln!("cosm: cannot read the cache, serving without it: {error}"))
+        .inspect_err(|error| crate::say(format_args!("cannot read the cache, serving without it: {error}")))
         .ok()
 }
 

@@ -131,17 +131,20 @@ async fn stored_responses_answer_conditions_ranges_and_head() {
 }
 
 #[tokio::test]
-async fn a_range_of_what_is_not_stored_passes() {
-    let part = "HTTP/1.1 206 Partial Content\r\nContent-Length: 1\r\nContent-Range: bytes 0-0/5\r\nCache-Control: max-age=60\r\n\r\nh";
-    let origin = Origin::answering(part).await;
-    let proxy = Proxy::forward();
-    let mut client = proxy.client().await;
-    for _ in 0..2 {
-        let response = client.get(origin.request("/", "Range: bytes=0-0\r\n")).await;
-        assert_eq!((response.status(), response.text()), (206, "h"));
+async fn the_answer_to_a_post_that_says_so_answers_gets() {
+    for (location, later) in [("/form", "cosm; hit"), ("/other", "cosm; fwd=uri-miss")] {
+        let origin = origin_of(move |_, _| {
+            ok(&format!("Cache-Control: max-age=60\r\nContent-Location: {location}\r\n"), "made")
+        })
+        .await;
+        let proxy = Proxy::forward();
+        let mut client = proxy.client().await;
+        let post = origin.request("/form", "Content-Length: 2\r\n").replace("GET", "POST") + "hi";
+        let made = client.get(post).await;
+        assert_eq!((made.status(), made.text()), (200, "made"));
+        let got = client.get(origin.request("/form", "")).await;
+        assert!(got.text() == "made" && cache_status(&got).starts_with(later), "{}", got.head);
     }
-    assert!(origin.requests().iter().all(|request| field(request, "range") == Some("bytes=0-0")));
-    assert_eq!(origin.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -185,7 +188,7 @@ async fn a_changed_response_replaces_the_stale_one() {
 #[tokio::test]
 async fn stale_answers_when_the_origin_is_out() {
     let origin = origin_of(|_, n| match n {
-        0 => ok("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello"),
+        0 => ok("Cache-Control: max-age=0, stale-if-error=60\r\nETag: \"1\"\r\n", "hello"),
         _ => "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into(),
     })
     .await;
@@ -199,6 +202,143 @@ async fn stale_answers_when_the_origin_is_out() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut client = proxy.client().await;
     assert_eq!(client.get(&request).await.text(), "hello");
+}
+
+#[tokio::test]
+async fn an_error_of_the_origin_is_not_hidden_without_permission() {
+    let origin = origin_of(|_, n| match n {
+        0 => ok("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello"),
+        _ => "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into(),
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    client.get(origin.request("/", "")).await;
+    assert_eq!(client.get(origin.request("/", "")).await.status(), 503);
+}
+
+#[tokio::test]
+async fn stale_responses_are_validated_behind_the_client() {
+    let fields = "Cache-Control: max-age=0, stale-while-revalidate=60\r\nETag: \"1\"\r\n";
+    for changed in [false, true] {
+        let origin = origin_of(move |head, n| match field(head, "if-none-match") {
+            Some(_) if !changed => {
+                "HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\n\r\n".into()
+            }
+            Some(_) => ok("Cache-Control: max-age=60\r\n", &format!("version {n}")),
+            None => ok(fields, &format!("version {n}")),
+        })
+        .await;
+        let proxy = Proxy::forward();
+        let mut client = proxy.client().await;
+        client.get(origin.request("/", "")).await;
+        let stale = client.get(origin.request("/", "Range: bytes=0-3\r\n")).await;
+        assert_eq!(
+            (stale.text(), cache_status(&stale)),
+            ("vers", "cosm; hit; detail=stale-while-revalidate")
+        );
+        soon(async {
+            while origin.requests().len() < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert_eq!(field(&origin.requests()[1], "range"), None);
+        let fresh = soon(async {
+            loop {
+                let fresh = client.get(origin.request("/", "")).await;
+                if cache_status(&fresh) == "cosm; hit" {
+                    break fresh;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert_eq!(fresh.text(), if changed { "version 1" } else { "version 0" });
+        assert_eq!(origin.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_response_is_found_by_all_who_like_its_language_best() {
+    let origin = origin_of(|_, n| {
+        ok(
+            "Cache-Control: max-age=60\r\nVary: Accept-Language, X\r\nContent-Language: de\r\n",
+            &format!("nummer {n}"),
+        )
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    for (fields, text, status) in [
+        ("Accept-Language: en, de\r\n", "nummer 0", "cosm; fwd=uri-miss; stored"),
+        ("Accept-Language: de, en\r\n", "nummer 0", "cosm; hit"),
+        ("Accept-Language: fr;q=0.5, de\r\n", "nummer 0", "cosm; hit"),
+        ("Accept-Language: fr, de;q=0.5\r\n", "nummer 1", "cosm; fwd=vary-miss; stored"),
+        ("Accept-Language: de;q=0.9\r\nX: 1\r\n", "nummer 2", "cosm; fwd=vary-miss; stored"),
+    ] {
+        let response = client.get(origin.request("/", fields)).await;
+        assert_eq!((response.text(), cache_status(&response)), (text, status), "{fields}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_head_updates_or_ends_what_is_stored() {
+    for (fields, status, text) in [
+        ("ETag: \"1\"\r\nContent-Length: 5\r\nX: new\r\n", "cosm; hit", "hello"),
+        ("ETag: \"2\"\r\nContent-Length: 5\r\n", "cosm; fwd=uri-miss; stored", "other"),
+        ("ETag: \"1\"\r\nContent-Length: 6\r\n", "cosm; fwd=uri-miss; stored", "other"),
+    ] {
+        let origin = origin_of(move |head, n| match n {
+            0 => ok("Cache-Control: max-age=60\r\nETag: \"1\"\r\n", "hello"),
+            _ if head.starts_with("HEAD") => {
+                format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{fields}\r\n")
+            }
+            _ => ok("Cache-Control: max-age=60\r\n", "other"),
+        })
+        .await;
+        let proxy = Proxy::forward();
+        let mut client = proxy.client().await;
+        client.get(origin.request("/", "")).await;
+        client.send(origin.request("/", "Cache-Control: no-cache\r\n").replace("GET", "HEAD")).await;
+        let head = client.head().await.unwrap();
+        assert_eq!(field(&head, "cache-status"), Some("cosm; fwd=request; detail=no-cache"));
+        let after = client.get(origin.request("/", "")).await;
+        assert_eq!((cache_status(&after), after.text()), (status, text), "{fields}");
+        assert_eq!(after.field("x"), fields.contains("X: new").then_some("new"));
+    }
+}
+
+#[tokio::test]
+async fn several_ranges_are_answered_in_parts() {
+    let origin =
+        origin_of(|_, _| ok("Cache-Control: max-age=60\r\nContent-Type: text/a\r\n", "0123456789")).await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    client.get(origin.request("/", "")).await;
+    let parts = client.get(origin.request("/", "Range: bytes=7-8, 0-1,-1,99-\r\n")).await;
+    assert_eq!((parts.status(), cache_status(&parts)), (206, "cosm; hit"));
+    let boundary =
+        parts.field("content-type").and_then(|t| t.strip_prefix("multipart/byteranges; boundary="));
+    let boundary = boundary.unwrap();
+    let expected: String = [("7-8", "78"), ("0-1", "01"), ("9-9", "9")]
+        .map(|(range, text)| {
+            format!(
+                "\r\n--{boundary}\r\ncontent-type: text/a\r\ncontent-range: bytes {range}/10\r\n\r\n{text}"
+            )
+        })
+        .concat();
+    assert_eq!(parts.text(), format!("{expected}\r\n--{boundary}--\r\n"));
+    for (range, status, text) in [
+        ("0-1,99-", 206, "01"),
+        ("90-,99-", 416, ""),
+        ("0-5,3-7", 200, "0123456789"),
+        (&"0-0,".repeat(20), 200, "0123456789"),
+    ] {
+        let answer = client.get(origin.request("/", &format!("Range: bytes={range}\r\n"))).await;
+        assert_eq!((answer.status(), answer.text()), (status, text), "{range}");
+    }
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -309,6 +309,13 @@ fn overlay_page(updates: &mut VecDeque<(u64, Update)>, full: usize) -> Vec<u8> {
     body
 }
 
+/// All pages of an index, as a checkpoint writes them.
+#[cfg(feature = "fuzzing")]
+pub fn pages(index: &Index, full: usize) -> Vec<Vec<u8>> {
+    let mut export = Export::default();
+    std::iter::from_fn(|| (!export.is_done()).then(|| export.page(index, full))).collect()
+}
+
 /// Puts a page's entries into the index; false when it is not one.
 pub fn load_page(index: &Index, mut body: &[u8]) -> bool {
     while body.len() >= GROUP {

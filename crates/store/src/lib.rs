@@ -23,6 +23,12 @@ mod table;
 mod writer;
 
 pub use format::ledger::MAX as LEDGER_MAX;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::checkpoint::{load_page, load_root, pages};
+}
+
 pub use inspect::{Checked, Inspection, check, inspect};
 pub use reader::Reader;
 pub use store::{DEFAULT_SIZE, Store};

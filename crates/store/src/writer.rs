@@ -25,8 +25,9 @@ impl Writer {
         Writer { shared, key: key.clone(), id, rest, spans: 0, failed: None, finished: false }
     }
 
-    /// Appends body bytes. After `Err` the object is abandoned; further calls return the same error.
-    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Refused> {
+    /// Appends body bytes, and leaves those that were not taken. After `Busy` they may be pushed again, later; after
+    /// any other error the object is abandoned, and further calls return the same.
+    pub fn push(&mut self, bytes: &mut &[u8]) -> Result<(), Refused> {
         if let Some(refused) = self.failed {
             return Err(refused);
         }
@@ -37,12 +38,14 @@ impl Writer {
         while self.rest.len() + bytes.len() > self.shared.span {
             let (now, later) = bytes.split_at(self.shared.span - self.rest.len());
             self.rest.extend_from_slice(now);
-            bytes = later;
-            if let Err(refused) = self.put_span() {
-                return self.fail(refused);
+            *bytes = later;
+            match self.put_span() {
+                Err(Refused::Busy) => return Err(Refused::Busy),
+                Err(refused) => return self.fail(refused),
+                Ok(()) => {}
             }
         }
-        self.rest.extend_from_slice(bytes);
+        self.rest.extend_from_slice(std::mem::take(bytes));
         Ok(())
     }
 
@@ -52,7 +55,8 @@ impl Writer {
         Spans { id: self.id, length: u64::from(self.spans) * u64::from(span), span }
     }
 
-    /// Commits the object. After `Err` its spans stay readable until the writer is dropped.
+    /// Commits the object. After `Busy` it may be tried again; after any `Err` its spans stay readable until the writer
+    /// is dropped.
     pub fn finish(&mut self, meta: &[u8]) -> Result<(), Refused> {
         if let Some(refused) = self.failed {
             return Err(refused);

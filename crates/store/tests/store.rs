@@ -53,7 +53,7 @@ fn objects_of_every_size_come_back_now_and_after_a_restart() {
                         let (n, body) = (n as u32, body(n as u32, size));
                         let mut writer = store.begin(&key(n), None).unwrap();
                         for piece in body.chunks(50_000) {
-                            writer.push(piece).unwrap();
+                            writer.push(&mut &*piece).unwrap();
                             assert!(!store.contains(&key(n)), "found before it was whole");
                         }
                         writer.finish(format!("meta {n}").as_bytes()).unwrap();
@@ -109,12 +109,12 @@ fn removed_replaced_and_abandoned_objects_are_gone_also_after_a_restart() {
     store.put(&key(2), b"", b"two, newer").unwrap();
     store.remove(&key(1));
     let mut writer = store.begin(&key(3), None).unwrap();
-    writer.push(&body(3, 1 << 20)).unwrap();
+    writer.push(&mut &*body(3, 1 << 20)).unwrap();
     drop(writer);
     let mut writer = store.begin(&key(4), Some(9 << 20)).err();
     assert_eq!(writer.take(), Some(Refused::TooLarge));
     let mut writer = store.begin(&key(5), None).unwrap();
-    let refused = (0..10).find_map(|_| writer.push(&body(5, 1 << 20)).err());
+    let refused = (0..10).find_map(|_| writer.push(&mut &*body(5, 1 << 20)).err());
     assert_eq!(refused, Some(Refused::TooLarge));
     drop(writer);
     for store in [

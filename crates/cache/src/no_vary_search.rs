@@ -1,0 +1,189 @@
+//! No-Vary-Search: which parts of a URI's query a response does not depend on (draft-ietf-httpbis-no-vary-search-05).
+//!
+//! Until its revision 03 the draft wrote `params` for "no parameter counts" and `params, except=("a")` for "only a
+//! counts", and so do browsers and origins; now it writes `except=()` and `except=("a")`. Both are read here: neither
+//! means anything else in the other's revision, which at worst would have cached less.
+
+use crate::{structured, wire};
+use http::{HeaderMap, HeaderName};
+use sfv::{BareItem, Dictionary, InnerList, Item, ListEntry};
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Section 4, the variation config. The default: the query counts as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoVarySearch {
+    order_counts: bool,
+    counting: Counting,
+}
+
+/// The parameters that count. Names are decoded, sorted, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Counting {
+    AllBut(Vec<String>),
+    Only(Vec<String>),
+}
+
+impl Default for NoVarySearch {
+    fn default() -> NoVarySearch {
+        NoVarySearch { order_counts: true, counting: Counting::AllBut(Vec::new()) }
+    }
+}
+
+impl NoVarySearch {
+    /// Section 5. An absent or invalid field is the default, which loses nothing but hits.
+    pub fn of(headers: &HeaderMap) -> NoVarySearch {
+        let members: Option<Dictionary> = structured::parse(headers, &NO_VARY_SEARCH);
+        members.and_then(|members| NoVarySearch::read(&members)).unwrap_or_default()
+    }
+
+    pub fn is_default(&self) -> bool {
+        *self == NoVarySearch::default()
+    }
+
+    /// Section 6: the same text for queries that are equivalent, and for no others: nothing, or `?` and a query that is
+    /// itself equivalent to `query`. Without a field, a query that is absent and one that is empty differ.
+    pub fn normalise(&self, query: Option<&str>) -> String {
+        if self.is_default() {
+            return query.map_or_else(String::new, |query| format!("?{query}"));
+        }
+        let mut pairs: Vec<_> =
+            pairs(query.unwrap_or_default()).filter(|(name, _)| self.counts(name)).collect();
+        if !self.order_counts {
+            // A stable sort: the order of values of one name counts always.
+            pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        let mut out = String::new();
+        for (name, value) in &pairs {
+            out.push(if out.is_empty() { '?' } else { '&' });
+            push_encoded(name, &mut out);
+            out.push('=');
+            push_encoded(value, &mut out);
+        }
+        out
+    }
+
+    /// The stored bytes; their layout is drawn in `wire.rs`.
+    pub fn encode(&self) -> Vec<u8> {
+        let (only, names) = match &self.counting {
+            Counting::AllBut(names) => (0, names),
+            Counting::Only(names) => (ONLY, names),
+        };
+        let order = if self.order_counts { ORDER_COUNTS } else { 0 };
+        let mut out = vec![wire::NO_VARY_SEARCH];
+        wire::put_number(&mut out, order | only);
+        wire::put_texts(&mut out, names);
+        out
+    }
+
+    /// Any bytes: what they stand for, or `None`.
+    pub fn decode(bytes: &[u8]) -> Option<NoVarySearch> {
+        let mut read = wire::Reader::new(bytes.strip_prefix(&[wire::NO_VARY_SEARCH])?);
+        let flags = read.number().filter(|flags| flags & !(ONLY | ORDER_COUNTS) == 0)?;
+        let names = sorted(read.texts()?);
+        read.end()?;
+        let counting = if flags & ONLY != 0 { Counting::Only(names) } else { Counting::AllBut(names) };
+        Some(NoVarySearch { order_counts: flags & ORDER_COUNTS != 0, counting })
+    }
+
+    /// Section 5.1. `key-order` alone is a valid field, as the section's examples have it: its step "neither exists"
+    /// would make it the default.
+    fn read(members: &Dictionary) -> Option<NoVarySearch> {
+        let order_counts = match members.get("key-order") {
+            None => true,
+            Some(order) => !boolean(order)?,
+        };
+        let counting = match (members.get("params"), members.get("except")) {
+            (None, None) => Counting::AllBut(Vec::new()),
+            (Some(ListEntry::InnerList(names)), None) => Counting::AllBut(keys(names)?),
+            (Some(params), None) if boolean(params)? => Counting::Only(Vec::new()),
+            (Some(_), None) => Counting::AllBut(Vec::new()),
+            (None, Some(ListEntry::InnerList(names))) => Counting::Only(keys(names)?),
+            (Some(params), Some(ListEntry::InnerList(names))) if boolean(params)? => {
+                Counting::Only(keys(names)?)
+            }
+            (_, Some(_)) => return None,
+        };
+        Some(NoVarySearch { order_counts, counting })
+    }
+
+    fn counts(&self, name: &str) -> bool {
+        let is_in = |names: &[String]| names.binary_search_by(|n| n.as_str().cmp(name)).is_ok();
+        match &self.counting {
+            Counting::AllBut(names) => !is_in(names),
+            Counting::Only(names) => is_in(names),
+        }
+    }
+}
+
+static NO_VARY_SEARCH: HeaderName = HeaderName::from_static("no-vary-search");
+
+const ORDER_COUNTS: u64 = 1 << 0;
+const ONLY: u64 = 1 << 1;
+
+fn boolean(member: &ListEntry) -> Option<bool> {
+    match member {
+        ListEntry::Item(Item { bare_item, .. }) => bare_item.as_boolean(),
+        ListEntry::InnerList(_) => None,
+    }
+}
+
+/// Section 5.3: names are written as in a query.
+fn keys(list: &InnerList) -> Option<Vec<String>> {
+    let keys = list.items.iter().map(|item| match &item.bare_item {
+        BareItem::String(text) => Some(decoded(text.as_str()).into_owned()),
+        _ => None,
+    });
+    Some(sorted(keys.collect::<Option<_>>()?))
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The parser of application/x-www-form-urlencoded (URL Standard, section 5.1).
+fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(name), decoded(value))
+    })
+}
+
+/// `+` is a space, `%` and two hexadecimal digits a byte, and what is then no UTF-8 is U+FFFD.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.contains(['+', '%']) {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped =
+            if *first == b'%' { tail.split_at_checked(2).and_then(|(hex, _)| byte(hex)) } else { None };
+        bytes.push(match escaped {
+            Some(byte) => byte,
+            None if *first == b'+' => b' ',
+            None => *first,
+        });
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn byte(hex: &[u8]) -> Option<u8> {
+    hex.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)? as u8))
+}
+
+/// The serializer of application/x-www-form-urlencoded (URL Standard, section 5.2).
+fn push_encoded(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b' ' => out.push('+'),
+            b'*' | b'-' | b'.' | b'_' => out.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
+            // Writing to a string cannot fail.
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Via, Max-Forwards and CONNECT's port: the first line is an authority, the others are fields. A request that this
+//! proxy signed is a loop, whatever hops and comments were added since; signing keeps the hops before; Max-Forwards
+//! only falls; CONNECT reaches the ports that are allowed, as they are written.
+#![no_main]
+
+use cosm_fuzz::{Input, fields};
+use http::header::{MAX_FORWARDS, VIA};
+use http::uri::Authority;
+use http::{HeaderValue, Method, StatusCode};
+use libfuzzer_sys::fuzz_target;
+use proxy::Settings;
+use proxy::fuzzing::{Hops, Names, connect_port, lower_max_forwards};
+use std::sync::LazyLock;
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| Names::new("cosm"));
+static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    if let Ok(authority) = Authority::try_from(input.line()) {
+        let allowed = connect_port(&authority, &SETTINGS);
+        assert_eq!(allowed.is_ok(), authority.port_u16() == Some(443));
+        assert!(
+            allowed.map_err(|refusal| assert_eq!(refusal.text.lines().count(), 1)).is_ok_and(|p| p == 443)
+                || authority.port_u16() != Some(443)
+        );
+    }
+    let headers = fields(input.rest());
+
+    let mut signed = headers.clone();
+    match NAMES.sign(&mut signed) {
+        Err(refusal) => {
+            assert_eq!(refusal.status, StatusCode::LOOP_DETECTED);
+            let commas =
+                headers.get_all(VIA).iter().flat_map(|v| v.as_bytes()).filter(|b| **b == b',').count();
+            assert!(commas + headers.get_all(VIA).iter().count() > 32, "a loop of few hops");
+        }
+        Ok(()) => {
+            assert_eq!(signed.get_all(VIA).iter().count(), 1);
+            let all = signed[VIA].as_bytes();
+            let mut rest = all;
+            for hop in headers.get_all(VIA) {
+                let at = rest.windows(hop.len().max(1)).position(|w| w == hop.as_bytes());
+                let at = at.or_else(|| hop.is_empty().then_some(0)).expect("every hop, in its order");
+                rest = &rest[at + hop.len()..];
+            }
+            // What other proxies do to the field on the way round.
+            for added in headers.values() {
+                let mut round = signed.clone();
+                round.append(VIA, added.clone());
+                assert!(NAMES.sign(&mut round).is_err(), "another line");
+                let joined =
+                    HeaderValue::from_bytes(&[all, b", ", added.as_bytes()].concat()).expect("a value");
+                round.insert(VIA, joined);
+                assert!(NAMES.sign(&mut round).is_err(), "the same line");
+            }
+        }
+    }
+
+    let count =
+        |headers: &http::HeaderMap| -> Option<u64> { headers.get(MAX_FORWARDS)?.to_str().ok()?.parse().ok() };
+    let mut lowered = headers.clone();
+    assert_eq!(lower_max_forwards(&Method::GET, &mut lowered), Hops::GoOn);
+    assert_eq!(lowered, headers);
+    match (lower_max_forwards(&Method::TRACE, &mut lowered), count(&headers)) {
+        (Hops::Here, before) => assert_eq!(before, Some(0)),
+        (Hops::GoOn, None) => assert_eq!(lowered, headers),
+        (Hops::GoOn, Some(before)) => assert_eq!(count(&lowered), before.checked_sub(1)),
+    }
+});

@@ -1,0 +1,73 @@
+//! A record. Made of the input's parts it survives its encoding, also with bytes behind it; every cut, every changed
+//! byte, another identity are refused. The input itself, with magic and checksum put right, is refused or is what
+//! encoding it gives.
+#![no_main]
+
+use cosm_fuzz::Input;
+use libfuzzer_sys::fuzz_target;
+use store::format::UNIT;
+use store::format::record::{About, HEADER, Kind, MAGIC, Record, parse};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const IDENTITY: u64 = 77;
+const CHECKED: usize = 56;
+
+fuzz_target!(|data: &[u8]| {
+    written(data);
+    forged(data);
+});
+
+fn written(data: &[u8]) {
+    let mut input = Input::new(data);
+    let Some(kind) = Kind::of(input.u8() % 6) else { return };
+    let flip = usize::from(input.u16());
+    let about = About { kind, span: input.u32(), length: input.u64(), id: input.u64(), written: input.u64() };
+    let (key, meta, body) = (input.piece(), input.piece(), input.rest());
+    let record = Record::new(IDENTITY, about, key, meta, body).expect("small enough");
+    let mut bytes = vec![0xaa; record.size()];
+    record.copy_to(&mut bytes);
+    assert!(bytes.len().is_multiple_of(UNIT));
+
+    let found = parse(IDENTITY, &bytes).expect("a record");
+    assert_eq!((found.about, found.size()), (about, bytes.len()));
+    let parts = [found.key.clone(), found.meta.clone(), found.body.clone()].map(|part| &bytes[part]);
+    assert_eq!(parts, [key, meta, body]);
+    assert_eq!(
+        parse(IDENTITY, &[&bytes[..], data].concat()).as_ref(),
+        Some(&found),
+        "whatever lies behind it"
+    );
+    let at = flip % found.body.end;
+    assert_eq!(parse(IDENTITY, &bytes[..at]), None);
+    assert_eq!(parse(IDENTITY + 1, &bytes), None);
+    bytes[at] ^= 1 << (flip % 8);
+    assert_eq!(parse(IDENTITY, &bytes), None, "byte {at}");
+}
+
+fn forged(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    if bytes.len() < HEADER {
+        return assert_eq!(parse(IDENTITY, &bytes), None);
+    }
+    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    let mut input = Input::new(&data[8..]);
+    let mut at = HEADER;
+    let mut sums = bytes[..CHECKED].to_vec();
+    for length in [input.u32(), input.u32(), input.u32()] {
+        let end = at.saturating_add(length as usize);
+        let part = bytes.get(at..end).unwrap_or_default();
+        sums.extend_from_slice(&xxh3_64_with_seed(part, IDENTITY).to_le_bytes());
+        at = end;
+    }
+    let sum = xxh3_64_with_seed(&sums, IDENTITY);
+    bytes[CHECKED..HEADER].copy_from_slice(&sum.to_le_bytes());
+    let known = Kind::of(bytes[4]).is_some();
+    let Some(found) = parse(IDENTITY, &bytes) else { return assert!(!known || at > bytes.len()) };
+    assert!(known && found.body.end == at && found.key.start == HEADER);
+    let part = |range: &std::ops::Range<usize>| &bytes[range.clone()];
+    let (key, meta, body) = (part(&found.key), part(&found.meta), part(&found.body));
+    let record = Record::new(IDENTITY, found.about, key, meta, body).expect("small enough");
+    let mut again = vec![0; record.size()];
+    record.copy_to(&mut again);
+    assert_eq!(parse(IDENTITY, &again), Some(found));
+}
