@@ -62,6 +62,17 @@ pub fn of_search(marker: &[u8], nonce: [u8; 8], config: &NoVarySearch, path_and_
     [marker, b"\0", &nonce, config.normalise(query).as_bytes()].concat().into()
 }
 
+/// `scheme://host[:port]` of a key, as scopes of purges name it ([`crate::Scope`]).
+pub fn origin(key: &[u8]) -> Option<&str> {
+    uri(key).map(origin_of)
+}
+
+pub(crate) fn origin_of(uri: &str) -> &str {
+    let host = uri.find("://").map_or(0, |at| at + 3);
+    let end = uri[host..].find('/').map_or(uri.len(), |at| host + at);
+    &uri[..end]
+}
+
 /// The URI of a key, or of its path alone where searches are answered alike; `None` for what is no key of ours.
 pub(crate) fn uri(key: &[u8]) -> Option<&str> {
     let end = key.iter().position(|byte| *byte == 0).unwrap_or(key.len());

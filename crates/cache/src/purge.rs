@@ -5,7 +5,8 @@
 //! for. It is purged when a later one covers it. Numbers are taken from the clock where that is ahead: then none is
 //! given twice, even when a crash lost the last ones.
 
-use crate::{Head, groups, key, wire};
+use crate::key::{self, origin_of};
+use crate::{Head, groups, wire};
 use std::collections::{BTreeMap, HashMap};
 
 /// All purges that may still cover something stored. Bounded: when there are too many, some become wider.
@@ -210,13 +211,6 @@ fn origin_of_scope(text: &str) -> Option<&str> {
         ("group", group) => group.split_once(' ').map(|(origin, _)| origin).filter(|origin| *origin != "*"),
         _ => None,
     }
-}
-
-/// `scheme://host[:port]` of a URL.
-fn origin_of(url: &str) -> &str {
-    let host = url.find("://").map_or(0, |at| at + 3);
-    let end = url[host..].find('/').map_or(url.len(), |at| host + at);
-    &url[..end]
 }
 
 /// The host of an origin, an IPv6 address in its brackets.

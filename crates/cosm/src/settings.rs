@@ -287,6 +287,17 @@ pub const TABLE: &[Setting] = &[
     ),
     setting!(
         BOUNDS,
+        "query-max",
+        "SIZE",
+        "16KiB",
+        "Content of a QUERY whose answer is cached: it is part of the key",
+        |c, v| {
+            c.proxy.bounds.query_bytes = size_within(v, 0, 32 << 10)? as usize;
+            Ok(())
+        }
+    ),
+    setting!(
+        BOUNDS,
         "finish-max",
         "SIZE",
         "1MiB",

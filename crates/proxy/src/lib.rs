@@ -16,6 +16,7 @@ mod lookup;
 mod memory;
 mod origin;
 mod pump;
+mod purge;
 mod reply;
 mod respond;
 mod serve;
@@ -134,6 +135,7 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
     Ok(Shared {
         names: guard::Names::new(&settings.pseudonym),
         memory: memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
+        purged: purge::Purged::of(store.as_ref()),
         fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
         reverse,

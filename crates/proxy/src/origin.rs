@@ -3,14 +3,14 @@
 //! A connection that leaves the pool comes back only when its response was read to the end and its request was sent
 //! to the end; in every other case it is closed.
 
-use crate::body::{Gate, Upload};
+use crate::body::{Content, Gate, Upload};
 use crate::dns::Resolver;
 use crate::respond::Refusal;
 use crate::settings::Settings;
 use crate::target::{Target, bare_host};
 use bytes::Bytes;
 use http::uri::Authority;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -47,11 +47,11 @@ pub struct Line {
     since: Instant,
 }
 
-/// A request on its way, in a form that can be sent twice if it has no content.
+/// A request on its way, in a form that can be sent twice if its content is here.
 pub struct Outgoing {
     /// Origin-form, with the fields that the origin shall see.
     pub head: Request<()>,
-    pub content: Option<Incoming>,
+    pub content: Option<Content>,
     /// The content waits until the origin says 100, answers, or is silent for too long.
     pub expects: bool,
 }
@@ -83,8 +83,9 @@ impl Origins {
             None => self.connect(target).await?,
         };
         loop {
-            let spare =
-                (line.reused && content.is_none() && head.method().is_idempotent()).then(|| head.clone());
+            let again = content.as_ref().map(Content::again);
+            let repeats = line.reused && is_idempotent(head.method()) && !matches!(again, Some(None));
+            let spare = repeats.then(|| (head.clone(), again.flatten()));
             let (upload, gate) = Upload::new(content.take(), expects);
             let failed = match self.attempt(&mut line, head.map(|()| upload), &gate, &relay).await {
                 Ok(response) => return Ok((response, line.sent(&gate))),
@@ -95,7 +96,7 @@ impl Origins {
                     let (parts, upload) = request.into_parts();
                     (Request::from_parts(parts, ()), upload.into_content())
                 }
-                (Failed::Broken(_), Some(spare)) => (spare, None),
+                (Failed::Broken(_), Some(spare)) => spare,
                 (Failed::Refused(refusal), _) => return Err(refusal),
                 (Failed::Broken(why), _) => return Err(broken(target.host(), &why)),
                 (Failed::Unsent(_), _) => return Err(broken(target.host(), "the connection closed")),
@@ -218,6 +219,11 @@ impl Origins {
         })
         .await
     }
+}
+
+/// RFC 9110 section 9.2.2, RFC 10008 section 2.
+fn is_idempotent(method: &Method) -> bool {
+    method.is_idempotent() || method.as_str() == "QUERY"
 }
 
 /// How an attempt came to nothing.

@@ -57,6 +57,8 @@ pub struct Bounds {
     pub memory_object_bytes: u64,
     /// Bytes of the largest body that is cached. Larger ones pass.
     pub object_bytes: u64,
+    /// Bytes of a QUERY's content that become part of a key. One with more passes.
+    pub query_bytes: usize,
     /// Keys remembered as not worth waiting for. Beyond it the oldest half is forgotten.
     pub remembered: usize,
 }
@@ -118,6 +120,7 @@ impl Default for Bounds {
             memory_bytes: 64 << 20,
             memory_object_bytes: 1 << 20,
             object_bytes: 1 << 30,
+            query_bytes: 16 << 10,
             remembered: 16_384,
         }
     }
