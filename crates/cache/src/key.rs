@@ -103,7 +103,8 @@ pub(crate) fn same_authority(scheme: &str, a: &str, b: &str) -> bool {
     without_default_port(scheme, a).eq_ignore_ascii_case(without_default_port(scheme, b))
 }
 
-const METHOD: &[u8] = b"GET ";
+/// What a primary key begins with, before its URI.
+pub const METHOD: &[u8] = b"GET ";
 const QUERIES: &[u8] = b"QUERY ";
 const SEARCHES: &[u8] = b"SEARCHES ";
 

@@ -59,6 +59,18 @@ pub const TABLE: &[Setting] = &[
     ),
     setting!(
         SERVICE,
+        "admin",
+        "ADDRESS",
+        "off",
+        "Where the operator purges and looks, like 127.0.0.1:3129: whoever reaches it may do so",
+        |c, v| {
+            let wrong = |_| format!("`{v}` is not an address, like 127.0.0.1:3129, or off");
+            c.proxy.admin = if v == "off" { None } else { Some(v.parse().map_err(wrong)?) };
+            Ok(())
+        }
+    ),
+    setting!(
+        SERVICE,
         "origin",
         "URL",
         "",

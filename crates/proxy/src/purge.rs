@@ -2,8 +2,12 @@
 
 use crate::memory::{Entry, Held};
 use crate::serve;
+use crate::target::{SCHEME, Target};
 use crate::worker::Shared;
+use bytes::Bytes;
 use cache::{Purges, Scope, key};
+use http::Method;
+use http::response::Parts;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -71,25 +75,29 @@ impl Purged {
 /// Forgets what is stored of a URI, given its primary key: all variants, queries and searches. What is being fetched is
 /// not stored.
 pub fn forget(shared: &Shared, primary: &[u8]) {
-    for key in [primary.to_vec().into(), key::queries(primary), key::searches(primary)] {
-        let key = Key::new(key);
-        shared.fills.disown(&key);
-        shared.memory.remove(&key);
-        if let Some(store) = &shared.store {
-            store.remove(&key);
-        }
+    for key in [primary.to_vec().into(), key::queries(primary)] {
+        forget_key(shared, key);
+    }
+    forget_searches(shared, primary);
+}
+
+/// Forgets the searches of a URI's path that are answered alike.
+pub fn forget_searches(shared: &Shared, primary: &[u8]) {
+    forget_key(shared, key::searches(primary));
+}
+
+fn forget_key(shared: &Shared, key: Bytes) {
+    let key = Key::new(key);
+    shared.fills.disown(&key);
+    shared.memory.remove(&key);
+    if let Some(store) = &shared.store {
+        store.remove(&key);
     }
 }
 
 /// As `forget`, and a purge of the groups of the target's origin that the answer to an unsafe request ends.
-pub fn invalidate(
-    shared: &Shared,
-    method: &http::Method,
-    target: &crate::target::Target,
-    answer: &http::response::Parts,
-) {
-    let (scheme, authority) = (crate::target::SCHEME, target.host());
-    for primary in cache::invalidated(method, scheme, authority, target.path.as_str(), answer) {
+pub fn invalidate(shared: &Shared, method: &Method, target: &Target, answer: &Parts) {
+    for primary in cache::invalidated(method, SCHEME, target.host(), target.path.as_str(), answer) {
         forget(shared, &primary);
     }
     let groups = cache::invalidated_groups(method, answer);

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
     pub listen: Vec<SocketAddr>,
+    /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
+    pub admin: Option<SocketAddr>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
@@ -97,6 +99,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128))],
+            admin: None,
             origin: None,
             workers: 1,
             pseudonym: "cosm".into(),
