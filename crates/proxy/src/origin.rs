@@ -22,11 +22,14 @@ use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Sleep, sleep};
+
+/// Origins keep an idle connection open for at least this long.
+const SURE: Duration = Duration::from_secs(1);
 
 /// One worker's origins.
 pub struct Origins {
@@ -78,7 +81,8 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<(Response<Incoming>, Line), Refusal> {
         let Outgoing { mut head, mut content, expects } = outgoing;
-        let mut line = match self.checkout(target.host()) {
+        let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
+        let mut line = match self.checkout(target.host(), once) {
             Some(line) => line,
             None => self.connect(target).await?,
         };
@@ -136,10 +140,16 @@ impl Origins {
         });
     }
 
-    fn checkout(&self, origin: &str) -> Option<Line> {
+    /// The connection that was used last. A request that can be sent only `once` gets none that the origin may be about
+    /// to close.
+    fn checkout(&self, origin: &str, once: bool) -> Option<Line> {
         let mut idle = self.idle.borrow_mut();
         let lines = idle.get_mut(origin)?;
         while let Some(mut line) = lines.pop() {
+            if once && line.since.elapsed() > SURE {
+                lines.push(line);
+                return None;
+            }
             if line.sender.is_ready() {
                 line.reused = true;
                 return Some(line);
