@@ -259,7 +259,7 @@ impl Exchange {
             }
             News::Open(_) | News::Again => Followed::LookAgain,
             News::Alone => Followed::Alone,
-            News::Failed(refusal) => Followed::Answered(self.failed(refusal, want)),
+            News::Failed(refusal, outage) => Followed::Answered(self.failed(refusal, outage, want)),
         }
     }
 
@@ -292,8 +292,8 @@ impl Exchange {
             let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => {
-                    lead.failed(refusal.clone());
-                    return self.failed(refusal, want);
+                    lead.failed(refusal.clone(), Outage::Unreachable);
+                    return self.failed(refusal, Outage::Unreachable, want);
                 }
             };
             let came = serve::now();
@@ -313,8 +313,8 @@ impl Exchange {
             if is_outage(fetched.parts.status) && self.may_serve_stale(want, Outage::Answered5xx) {
                 let text = format!("the origin answered {}", fetched.parts.status);
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
-                lead.failed(refusal.clone());
-                return self.failed(refusal, want);
+                lead.failed(refusal.clone(), Outage::Answered5xx);
+                return self.failed(refusal, Outage::Answered5xx, want);
             }
             let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came);
             if let Ok(head) = &mut storable {
@@ -527,10 +527,10 @@ impl Exchange {
         }
     }
 
-    /// The origin cannot be reached: what is stored may stand in, or the client gets the error.
-    fn failed(&self, refusal: Refusal, want: &Want) -> Response<ReplyBody> {
+    /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.
+    fn failed(&self, refusal: Refusal, outage: Outage, want: &Want) -> Response<ReplyBody> {
         match &want.stale {
-            Some(stale) if self.may_serve_stale(want, Outage::Unreachable) => {
+            Some(stale) if self.may_serve_stale(want, outage) => {
                 self.hit(stale, Outcome::StaleOnError.into())
             }
             _ => error(refusal),
