@@ -19,7 +19,7 @@ use crate::tunnel::Far;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Pass, Plan, Report, Time};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
@@ -39,8 +39,7 @@ pub struct Exchange {
 /// The head of an origin's response, and its body with the connection it comes on.
 pub struct Fetched {
     pub parts: response::Parts,
-    pub incoming: Incoming,
-    pub line: Line,
+    pub body: OriginBody,
 }
 
 impl Exchange {
@@ -109,7 +108,7 @@ impl Exchange {
         object: pump::Object,
         report: Report,
     ) -> Response<ReplyBody> {
-        let Fetched { mut parts, incoming, line } = fetched;
+        let Fetched { mut parts, body } = fetched;
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
         parts.headers.remove(TRAILER);
         parts.headers.append(CACHE_STATUS, report.value());
@@ -118,7 +117,6 @@ impl Exchange {
             parts.headers.remove(CONTENT_RANGE);
             parts.headers.remove(CONTENT_LENGTH);
         }
-        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
         reply::response(parts.status, parts.headers, pump::start(&self.worker, lead, body, object))
     }
 
@@ -142,24 +140,23 @@ impl Exchange {
     /// Streams a response through.
     pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
         purge::invalidate(&self.worker.shared, &self.parts.method, &self.target, &fetched.parts);
-        let Fetched { mut parts, incoming, line } = fetched;
+        let Fetched { mut parts, body } = fetched;
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-            return self.upgraded(parts, line);
+            return self.upgraded(parts, body.into_line());
         }
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
         parts.headers.append(CACHE_STATUS, report.value());
         parts.version = Version::HTTP_11;
-        let body = OriginBody::new(incoming, line, self.worker.settings.timeouts.origin_stall);
         Response::from_parts(parts, ReplyBody::stream(body))
     }
 
-    fn upgraded(&self, mut parts: response::Parts, line: Line) -> Response<ReplyBody> {
-        if headers::upgrade(&self.parts).is_none() {
+    fn upgraded(&self, mut parts: response::Parts, line: Option<Line>) -> Response<ReplyBody> {
+        let Some(line) = line.filter(|_| headers::upgrade(&self.parts).is_some()) else {
             return error(Refusal::new(
                 StatusCode::BAD_GATEWAY,
                 "the origin changed protocols without being asked",
             ));
-        }
+        };
         let protocol = parts.headers.get(http::header::UPGRADE).cloned();
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
         parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -208,7 +205,12 @@ async fn send(
         })
         .await?;
     let (parts, incoming) = response.into_parts();
-    Ok(Fetched { parts, incoming, line })
+    let chunked = parts.headers.contains_key(TRANSFER_ENCODING);
+    let mut body = OriginBody::new(incoming, line, chunked, worker.settings.timeouts.origin_stall);
+    if parts.status != StatusCode::SWITCHING_PROTOCOLS {
+        body.gather().await;
+    }
+    Ok(Fetched { parts, body })
 }
 
 /// What this proxy itself can do.

@@ -1,6 +1,6 @@
 //! A request that a stored response may answer: found, judged, validated, or fetched and stored.
 
-use crate::body::{OriginBody, ReplyBody};
+use crate::body::{ReplyBody, Stream};
 use crate::exchange::{Exchange, Fetched, error};
 use crate::fill::{Joined, Lead, News, Opened, Seat};
 use crate::headers;
@@ -11,7 +11,7 @@ use crate::respond::Refusal;
 use crate::serve::{self, count_use, primary};
 use bytes::Bytes;
 use cache::{Asked, Head, Miss, NoVarySearch, NotStored, Outage, Outcome, Report, Stale, Verdict, key};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA, TRANSFER_ENCODING};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA};
 use http::{HeaderValue, Method, Response, StatusCode, Version};
 use http_body::Body as _;
 use std::future::poll_fn;
@@ -302,7 +302,6 @@ impl Exchange {
             {
                 match cache::freshen(&resident(stale).head, &fetched.parts, sent, came) {
                     Some(head) => {
-                        drop(OriginBody::new(fetched.incoming, fetched.line, Default::default()));
                         return self.validated(lead, stale, head, want);
                     }
                     // The 304 is about another response: ask again, without conditions.
@@ -362,7 +361,7 @@ impl Exchange {
     /// The stored part and the rest that comes as one response, and the bytes it begins with.
     fn whole(&self, part: &Held, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
         let Resident { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
-        let length = http_body::Body::size_hint(&fetched.incoming).exact()?;
+        let length = fetched.body.left()?;
         let mut rest = rest.clone();
         rest.settle(length);
         // The rest must begin where the part ends: what overlaps would have to be dropped from the stream.
@@ -373,13 +372,12 @@ impl Exchange {
 
     /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
     pub fn keeps(&self, fetched: &Fetched) -> bool {
-        let length = http_body::Body::size_hint(&fetched.incoming).exact();
-        let framed = length.is_some() || fetched.parts.headers.contains_key(TRANSFER_ENCODING);
+        let length = fetched.body.left();
         let max = match self.worker.shared.store {
             Some(_) => self.worker.settings.bounds.object_bytes,
             None => self.worker.shared.memory.object_max(),
         };
-        framed && length.unwrap_or(0) <= max && max > 0
+        fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
     }
 
     /// Passes a response on while it is stored; `begin` goes before what the origin sends.

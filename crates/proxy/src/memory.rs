@@ -240,20 +240,21 @@ impl Memory {
     /// A copy of a body that is to stay, if it may: what a read brought is part of a larger buffer that must not.
     pub fn own(&self, body: Body) -> Body {
         match body {
-            Body::Whole(bytes) if bytes.len() as u64 <= self.object_max => {
-                Body::Whole(Bytes::copy_from_slice(&bytes))
-            }
+            Body::Whole(bytes) if self.takes(bytes.len()) => Body::Whole(Bytes::copy_from_slice(&bytes)),
             body => body,
         }
+    }
+
+    /// Whether a body of this length is kept.
+    pub fn takes(&self, length: usize) -> bool {
+        self.cache.is_some() && length as u64 <= self.object_max
     }
 
     /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.
     pub fn insert(&self, held: &Arc<Held>) {
         let Some(cache) = &self.cache else { return };
         let keeps = match &held.entry {
-            Entry::Response(Resident { body: Body::Whole(bytes), .. }) => {
-                bytes.len() as u64 <= self.object_max
-            }
+            Entry::Response(Resident { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
             Entry::Response(_) => false,
             Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
         };

@@ -40,8 +40,11 @@ impl Object {
     }
 }
 
-/// Starts reading a storable response. The returned body is the leader's.
-pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, object: Object) -> ReplyBody {
+/// Stores a response, at once or while it is read. The returned body is the leader's.
+pub fn start(worker: &Rc<Worker>, lead: Lead, mut body: OriginBody, object: Object) -> ReplyBody {
+    if let Some(whole) = body.take_whole() {
+        return ReplyBody::whole(keep_whole(worker, lead, object, whole));
+    }
     let length = body.left().map(|left| left + object.begin.len() as u64);
     let names = &worker.shared.names;
     let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
@@ -54,6 +57,22 @@ pub fn start(worker: &Rc<Worker>, lead: Lead, body: OriginBody, object: Object) 
         drop(counted);
     });
     ReplyBody::stream(SeatBody::new(worker, seat, length))
+}
+
+/// All of the body is here: whoever follows finds it where it is stored.
+fn keep_whole(worker: &Rc<Worker>, lead: Lead, mut object: Object, body: Bytes) -> Bytes {
+    let begin = std::mem::take(&mut object.begin);
+    let body = match begin.is_empty() {
+        true if worker.shared.memory.takes(body.len()) => joined(&[body]),
+        true => body,
+        false => joined(&[begin, body]),
+    };
+    if !lead.is_disowned() {
+        object.head.settle(body.len() as u64);
+        keep(worker, object, body.clone());
+    }
+    lead.again();
+    body
 }
 
 /// The body of a follower.
@@ -148,7 +167,7 @@ impl Keeper {
             Keeping::No => {}
             Keeping::Gathered(pieces) => {
                 pieces.push(bytes.clone());
-                if self.expected.unwrap_or(self.got).max(self.got) > self.gather_max() {
+                if self.expected.unwrap_or(self.got).max(self.got) > gather_max(&self.worker) {
                     self.write_gathered(lead);
                 }
             }
@@ -175,14 +194,6 @@ impl Keeper {
             tokio::time::sleep(PAUSE).await;
         }
         may
-    }
-
-    /// Bodies up to this size are stored in one piece.
-    fn gather_max(&self) -> u64 {
-        match &self.worker.shared.store {
-            Some(store) => store.span_size() as u64,
-            None => self.worker.shared.memory.object_max(),
-        }
     }
 
     fn write_gathered(&mut self, lead: &Lead) {
@@ -224,7 +235,7 @@ impl Keeper {
         }
         self.object.head.settle(self.got);
         match std::mem::replace(&mut self.state, Keeping::No) {
-            Keeping::Gathered(pieces) => self.keep(joined(&pieces)),
+            Keeping::Gathered(pieces) => keep(&self.worker, self.object, joined(&pieces)),
             Keeping::Written(writer) => self.finish(writer, lead).await,
             // What the key held before is older than this response.
             Keeping::No => {
@@ -237,21 +248,6 @@ impl Keeper {
         }
     }
 
-    fn keep(self, mut body: Bytes) {
-        let most = self.gather_max();
-        let shared = &self.worker.shared;
-        let Object { key, mut head, part, .. } = self.object;
-        if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, most)) {
-            (head, body) = (both, whole);
-        }
-        if let Some(store) = &shared.store {
-            // A refusal is no loss: the object is in memory, or it is fetched again.
-            let _ = store.put(&key, &meta(&head), &body);
-        }
-        let held = Held::response(key, head, Body::Whole(body), &shared.names);
-        shared.memory.insert(&Arc::new(held));
-    }
-
     async fn finish(mut self, mut writer: Writer, lead: &Lead) {
         self.worker.shared.memory.remove(&self.object.key);
         let meta = meta(&self.object.head);
@@ -261,6 +257,33 @@ impl Keeper {
                 return lead.keep_written(writer);
             }
         }
+    }
+}
+
+/// Bodies up to this size are stored in one piece.
+fn gather_max(worker: &Worker) -> u64 {
+    match &worker.shared.store {
+        Some(store) => store.span_size() as u64,
+        None => worker.shared.memory.object_max(),
+    }
+}
+
+/// Where the memory tier takes it, the body is an allocation of its own.
+fn keep(worker: &Worker, object: Object, mut body: Bytes) {
+    let shared = &worker.shared;
+    let Object { key, mut head, part, .. } = object;
+    if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, gather_max(worker))) {
+        (head, body) = (both, whole);
+    }
+    if let Some(store) = &shared.store {
+        // A refusal is no loss: the object is in memory, or it is fetched again.
+        let _ = store.put(&key, &meta(&head), &body);
+    }
+    if shared.memory.takes(body.len()) {
+        let held = Held::response(key, head, Body::Whole(body), &shared.names);
+        shared.memory.insert(&Arc::new(held));
+    } else {
+        shared.memory.remove(&key);
     }
 }
 
