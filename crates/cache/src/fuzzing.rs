@@ -42,6 +42,6 @@ pub fn tags_equal(a: &[u8], b: &[u8]) -> (bool, bool) {
 /// A list of preferences in its one way of writing.
 pub fn canonical_preferences(value: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    preference::write(&preference::preferences(value)?, &mut out);
+    preference::write(&preference::preferences(&value.to_ascii_lowercase())?, &mut out);
     Some(out)
 }
