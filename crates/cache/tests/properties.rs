@@ -165,7 +165,7 @@ proptest! {
     ) {
         let parts = parts(status, response);
         let _ = Head::storable(&asked, &parts, times[0], times[1]);
-        if let Some(fresh) = freshen(&head, &parts, times[0], times[1]) {
+        if let Some(fresh) = freshen(&get(&[]), &head, &parts, times[0], times[1]) {
             judge(&asked, &fresh, times[2]);
             prop_assert_eq!(Head::decode(&fresh.encode()), Some(fresh));
         }
