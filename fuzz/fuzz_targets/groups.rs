@@ -59,6 +59,9 @@ fn plain(line: &HeaderValue) -> Option<Vec<String>> {
         name.bytes().all(|b| b.is_ascii_alphanumeric()).then(|| name.to_owned())
     };
     // Tabs around a whole value are the message parser's to remove.
-    let line = line.to_str().ok().filter(|line| !line.starts_with('\t') && !line.ends_with('\t'))?;
+    let line = line.to_str().ok()?.trim_matches(' ');
+    if line.starts_with('\t') || line.ends_with('\t') {
+        return None;
+    }
     line.split(',').map(name).collect()
 }
