@@ -1,5 +1,6 @@
 //! Stored metadata as it comes from the disk. What decodes encodes to bytes that decode to the same and re-encode to
-//! themselves; no shorter and no longer bytes are taken for it (but for a key's); what is read judges no better as time passes.
+//! themselves; no shorter and no longer bytes are taken for it (but for a key's); what is read judges no better as time
+//! passes.
 #![no_main]
 
 use cache::{Asked, Head, Stored, Time, Verdict, judge};
