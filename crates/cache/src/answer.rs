@@ -34,7 +34,7 @@ pub fn answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> A
     if asked.is_conditional() && not_modified(request, head) {
         return Answer::NotModified;
     }
-    if asked.has_range() && asked.is_get() && if_range_holds(request, head) {
+    if asked.has_range() && !asked.is_head() && if_range_holds(request, head) {
         return match head.part {
             None => part(request, length),
             Some(Part { complete: Some(complete), .. }) => part(request, complete),

@@ -2,9 +2,10 @@
 //! equal and costs nothing to tell (scheme and host in lower case, no default port, no empty path, no fragment).
 //! Percent-encoding, the case of the path and dot segments stay as they are: origins are free to tell them apart.
 
-use crate::Vary;
+use crate::{NoVarySearch, Vary};
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE};
 
 /// `GET scheme://host[:port]/path?query`. GET and HEAD share it.
 pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
@@ -20,6 +21,63 @@ pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
     key.extend_from_slice(slash.as_bytes());
     key.extend_from_slice(path.as_bytes());
     Bytes::from(key)
+}
+
+/// Where, beside a primary key, a marker says how the answers to QUERY for its URI are found ([`of_query`]).
+pub fn queries(primary: &[u8]) -> Bytes {
+    [QUERIES, without_method(primary)].concat().into()
+}
+
+/// Where, beside a primary key, a marker says which searches of its path are answered alike ([`of_search`]).
+pub fn searches(primary: &[u8]) -> Bytes {
+    let uri = without_method(primary);
+    let path = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
+    [SEARCHES, &uri[..path]].concat().into()
+}
+
+/// The primary key of a QUERY (RFC 10008 section 2.7: the key takes in the content and what describes it), under the
+/// marker of its URI. Nothing is normalised: only equal bytes are equal questions. The marker's nonce is part of it, so
+/// that with the marker all answers go.
+pub fn of_query(marker: &[u8], nonce: [u8; 8], request: &HeaderMap, content: &[u8]) -> Bytes {
+    let mut key = Vec::with_capacity(marker.len() + content.len() + 64);
+    key.extend_from_slice(marker);
+    key.push(0);
+    key.extend_from_slice(&nonce);
+    // Each with its length before it, so that no content can pass for another with more fields.
+    let mut push = |bytes: &[u8]| {
+        key.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        key.extend_from_slice(bytes);
+    };
+    for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION] {
+        push(&(request.get_all(&name).iter().count() as u64).to_le_bytes());
+        request.get_all(&name).iter().for_each(|value| push(value.as_bytes()));
+    }
+    push(content);
+    Bytes::from(key)
+}
+
+/// The primary key of a GET whose path has answers that do not depend on all of the query, under the path's marker.
+pub fn of_search(marker: &[u8], nonce: [u8; 8], config: &NoVarySearch, path_and_query: &str) -> Bytes {
+    let query = without_fragment(path_and_query).split_once('?').map(|(_, query)| query);
+    [marker, b"\0", &nonce, config.normalise(query).as_bytes()].concat().into()
+}
+
+/// `scheme://host[:port]` of a key, as scopes of purges name it ([`crate::Scope`]).
+pub fn origin(key: &[u8]) -> Option<&str> {
+    uri(key).map(origin_of)
+}
+
+pub(crate) fn origin_of(uri: &str) -> &str {
+    let host = uri.find("://").map_or(0, |at| at + 3);
+    let end = uri[host..].find('/').map_or(uri.len(), |at| host + at);
+    &uri[..end]
+}
+
+/// The URI of a key, or of its path alone where searches are answered alike; `None` for what is no key of ours.
+pub(crate) fn uri(key: &[u8]) -> Option<&str> {
+    let end = key.iter().position(|byte| *byte == 0).unwrap_or(key.len());
+    let (_, uri) = std::str::from_utf8(&key[..end]).ok()?.split_once(' ')?;
+    Some(uri)
 }
 
 /// The primary key, NUL, and the normalised values of the fields that Vary names.
@@ -45,7 +103,14 @@ pub(crate) fn same_authority(scheme: &str, a: &str, b: &str) -> bool {
     without_default_port(scheme, a).eq_ignore_ascii_case(without_default_port(scheme, b))
 }
 
-const METHOD: &[u8] = b"GET ";
+/// What a primary key begins with, before its URI.
+pub const METHOD: &[u8] = b"GET ";
+const QUERIES: &[u8] = b"QUERY ";
+const SEARCHES: &[u8] = b"SEARCHES ";
+
+fn without_method(primary: &[u8]) -> &[u8] {
+    primary.strip_prefix(METHOD).unwrap_or(primary)
+}
 
 fn without_default_port<'a>(scheme: &str, authority: &'a str) -> &'a str {
     let default = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
@@ -66,6 +131,7 @@ fn push_authority(authority: &str, key: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{HeaderName, HeaderValue};
     use proptest::prelude::*;
 
     #[test]
@@ -103,10 +169,62 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rfc10008_2_7_content_and_what_describes_it_are_part_of_the_key() {
+        let marker = queries(&primary("http", "H", "/a?b"));
+        assert_eq!((&marker[..], uri(&marker)), (&b"QUERY http://h/a?b"[..], Some("http://h/a?b")));
+        let fields = |list: &[(&'static str, &'static str)]| -> HeaderMap {
+            let field = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+            list.iter().map(|(name, value)| field(name, value)).collect()
+        };
+        let json = fields(&[("content-type", "application/json")]);
+        let key = |nonce, fields: &HeaderMap, content: &[u8]| of_query(&marker, [nonce; 8], fields, content);
+        let all = [
+            key(0, &json, b"{}"),
+            key(1, &json, b"{}"),
+            key(0, &json, b"{} "),
+            key(0, &json, b""),
+            key(0, &HeaderMap::new(), b"{}"),
+            key(0, &fields(&[("content-type", "application/json"), ("content-encoding", "gzip")]), b"{}"),
+            key(0, &fields(&[("content-type", "text/json")]), b"{}"),
+        ];
+        for (i, a) in all.iter().enumerate() {
+            assert!(all[i + 1..].iter().all(|b| a != b), "{i}");
+            assert_eq!(uri(a), Some("http://h/a?b"));
+        }
+        let more = fields(&[("content-type", "application/json"), ("accept", "*/*")]);
+        assert_eq!(all[0], key(0, &more, b"{}"));
+    }
+
+    #[test]
+    fn searches_that_are_answered_alike_share_a_key() {
+        let marker = searches(&primary("http", "h", "/a?b=1#c"));
+        assert_eq!(marker, "SEARCHES http://h/a");
+        let field = HeaderValue::from_static("params=(\"utm\")");
+        let config =
+            NoVarySearch::of(&[(HeaderName::from_static("no-vary-search"), field)].into_iter().collect());
+        let key = |path| of_search(&marker, [7; 8], &config, path);
+        assert_eq!(key("/a?b=1&utm=2"), key("/a?utm=3&b=1"));
+        assert_ne!(key("/a?b=1"), key("/a?b=2"));
+        assert_eq!(key("/a"), key("/a?utm"));
+        assert_eq!(uri(&key("/a?b=1")), Some("http://h/a"));
+    }
+
     proptest! {
         #[test]
         fn never_panics(scheme: String, authority: String, path: String) {
-            primary(&scheme, &authority, &path);
+            let primary = primary(&scheme, &authority, &path);
+            for key in [queries(&primary), searches(&primary), primary] {
+                uri(&key);
+            }
+        }
+
+        /// Whatever the content is, it does not end in what could be another's.
+        #[test]
+        fn two_questions_never_share_a_key(a in proptest::collection::vec(0u8..3, 0..40), b in proptest::collection::vec(0u8..3, 0..40)) {
+            let key = |content: &[u8]| of_query(b"QUERY http://h/", [0; 8], &HeaderMap::new(), content);
+            prop_assert_eq!(key(&a) == key(&b), a == b);
+            prop_assert!(a == b || !key(&a).starts_with(&key(&b)));
         }
     }
 }

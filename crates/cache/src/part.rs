@@ -128,6 +128,7 @@ pub fn combined(stored: &Head, stored_length: u64, new: &Head, new_length: u64) 
     let first = old.first.min(part.first);
     let mut head = stored.updated_by_part(new);
     head.part = Some(Part { first, complete: old.complete.or(part.complete), to_end: false });
+    head.purges_known = stored.purges_known.min(new.purges_known);
     head.settle(old_end.max(new_end) - first);
     head.may_stay().ok()?;
     Some(head)

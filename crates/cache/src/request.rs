@@ -25,13 +25,13 @@ pub enum Plan {
 /// Why a request passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pass {
-    /// Neither GET nor HEAD.
+    /// Neither GET nor HEAD nor QUERY.
     Method,
     /// The request says no-store (5.2.1.5).
     NoStore,
     /// It asks for another protocol.
     Upgrade,
-    /// It has content, which the key does not know of.
+    /// It has content, which the key does not know of; or it is a QUERY with more of it than a key takes.
     Content,
     /// If-Match and If-Unmodified-Since are for the origin alone (4.3.2).
     Precondition,
@@ -57,6 +57,11 @@ impl Asked {
 
     pub fn is_head(&self) -> bool {
         self.method == Class::Head
+    }
+
+    /// RFC 10008: its content is part of the key.
+    pub fn is_query(&self) -> bool {
+        self.method == Class::Query
     }
 
     /// Without a usable stored response the answer is 504 (5.2.1.7).
@@ -97,7 +102,7 @@ impl Asked {
         }
         if self.fields & UPGRADES != 0 && !only_offers_http2(headers) {
             Some(Pass::Upgrade)
-        } else if self.fields & CONTENT != 0 && has_content(headers) {
+        } else if self.fields & CONTENT != 0 && !self.is_query() && has_content(headers) {
             Some(Pass::Content)
         } else if self.fields & PRECONDITION != 0 {
             Some(Pass::Precondition)
@@ -111,6 +116,7 @@ impl Asked {
 enum Class {
     Get,
     Head,
+    Query,
     Other,
 }
 
@@ -118,6 +124,7 @@ fn class(method: &Method) -> Class {
     match *method {
         Method::GET => Class::Get,
         Method::HEAD => Class::Head,
+        _ if method.as_str() == "QUERY" => Class::Query,
         _ => Class::Other,
     }
 }
@@ -167,6 +174,10 @@ mod tests {
         Asked::of(&method, &headers)
     }
 
+    fn query() -> Method {
+        "QUERY".parse().unwrap()
+    }
+
     #[test]
     fn plans() {
         type Row<'a> = (Method, &'a [(&'static str, &'static str)], Plan);
@@ -181,6 +192,9 @@ mod tests {
             (Method::GET, &[("cache-control", "no-cache, only-if-cached")], Plan::Lookup),
             (Method::GET, &[("content-length", "0")], Plan::Lookup),
             (Method::GET, &[("upgrade", "h2c")], Plan::Lookup),
+            (query(), &[("content-length", "5")], Plan::Lookup),
+            (query(), &[("transfer-encoding", "chunked"), ("if-none-match", "x")], Plan::Lookup),
+            (query(), &[("cache-control", "no-store")], Plan::Pass(Pass::NoStore)),
             (Method::POST, &[], Plan::Pass(Pass::Method)),
             (Method::OPTIONS, &[], Plan::Pass(Pass::Method)),
             (Method::GET, &[("cache-control", "No-Store")], Plan::Pass(Pass::NoStore)),

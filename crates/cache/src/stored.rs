@@ -31,6 +31,8 @@ pub struct Head {
     vary: Option<Vary>,
     /// Of a 206: what of the representation the body is.
     pub(crate) part: Option<Part>,
+    /// The newest purge when it was asked for ([`crate::Purges::newest`]): later ones may cover it. An update keeps it.
+    pub purges_known: u64,
 }
 
 /// What lies under a key: a response, or, under the primary key of responses that vary, the fields to select by, or the
@@ -43,6 +45,8 @@ pub enum Stored {
     SameAs(Vec<u8>),
     /// draft-ietf-httpbis-no-vary-search section 7.
     NoVarySearch(NoVarySearch),
+    /// There are answers to QUERY for the URI.
+    Queries,
 }
 
 /// Why a response may not be stored, or not stay stored.
@@ -50,7 +54,7 @@ pub enum Stored {
 pub enum NotStored {
     /// The request says that its response passes.
     Request,
-    /// Only answers to GET become objects, and those to POST that say that they are what GET would get.
+    /// Only answers to GET and QUERY become objects, and those to POST that say that they are what GET would get.
     Method,
     /// 1xx.
     Interim,
@@ -115,7 +119,7 @@ impl Head {
         request_time: Time,
         response_time: Time,
     ) -> Result<Head, NotStored> {
-        if !asked.is_get() {
+        if !asked.is_get() && !asked.is_query() {
             return Err(NotStored::Method);
         }
         if matches!(asked.plan(), crate::Plan::Pass(_)) {
@@ -296,6 +300,7 @@ impl Head {
         wire::put_option(&mut out, self.stale_if_error.map(u64::from));
         wire::put_option(&mut out, self.part.map(|part| part.first));
         wire::put_option(&mut out, self.part.and_then(|part| part.complete));
+        wire::put_number(&mut out, self.purges_known);
         wire::put_names(&mut out, self.vary.as_ref().map_or(&[], Vary::names));
         wire::put_fields(&mut out, &self.headers);
         out
@@ -320,6 +325,7 @@ impl Head {
                 let (first, complete) = (read.option()?, read.option()?);
                 first.map(|first| Part { first, complete, to_end: false })
             },
+            purges_known: read.number()?,
             vary: Vary::from_names(read.names()?),
             headers: read.fields()?,
         };
@@ -356,6 +362,7 @@ impl Head {
         let flags = self.flags & flag::AUTHORIZED | if authorized { flag::AUTHORIZED } else { 0 };
         let mut head = Head::derive(self.status, headers, flags, age, request_time, response_time);
         head.part = self.part;
+        head.purges_known = self.purges_known;
         if head.vary != self.vary {
             head.flags |= flag::VARY_CHANGED;
         }
@@ -405,6 +412,7 @@ impl Head {
             stale_if_error: directives.stale_if_error,
             vary,
             part: None,
+            purges_known: 0,
         }
     }
 
@@ -431,6 +439,7 @@ impl Stored {
             }
             Stored::SameAs(key) => [&[wire::SAME_AS], &key[..]].concat(),
             Stored::NoVarySearch(config) => config.encode(),
+            Stored::Queries => vec![wire::QUERIES],
         }
     }
 
@@ -444,6 +453,7 @@ impl Stored {
                 Some(Stored::Varies(vary))
             }
             [wire::SAME_AS, key @ ..] => (!key.is_empty()).then(|| Stored::SameAs(key.to_vec())),
+            [wire::QUERIES] => Some(Stored::Queries),
             [wire::NO_VARY_SEARCH, ..] => NoVarySearch::decode(bytes).map(Stored::NoVarySearch),
             _ => Head::decode(bytes).map(Stored::Response),
         }

@@ -3,10 +3,12 @@
 //! ```text
 //! response  0x01 | varint: status, flags, date, request time, response time, age at response time, lifetime,
 //!           | last-modified + 1, stale-while-revalidate + 1, stale-if-error + 1, first byte of a part + 1,
-//!           | complete length of its representation + 1 (0: none) | names of Vary | fields
+//!           | complete length of its representation + 1 (0: none), purges known | names of Vary | fields
 //! marker    0x02 | names of Vary
 //! same as   0x04 | the key it stands for
+//! queries   0x03
 //! no vary   0x05 | varint flags: 1 the order of names counts, 2 only the names count, not all but them | texts
+//! purges    0x06 | varint: newest, floor, count | (varint when, varint length, UTF-8 scope)...
 //! names     varint count | name...
 //! texts     varint count | (varint length, UTF-8)...
 //! fields    varint count | (name, varint length, value)...
@@ -21,8 +23,10 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const RESPONSE: u8 = 0x01;
 pub(crate) const MARKER: u8 = 0x02;
+pub(crate) const QUERIES: u8 = 0x03;
 pub(crate) const SAME_AS: u8 = 0x04;
 pub(crate) const NO_VARY_SEARCH: u8 = 0x05;
+pub(crate) const PURGES: u8 = 0x06;
 
 pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -113,7 +117,11 @@ impl Reader {
 
     pub(crate) fn texts(&mut self) -> Option<Vec<String>> {
         let count = self.count()?;
-        (0..count).map(|_| Some(std::str::from_utf8(&self.bytes()?).ok()?.to_owned())).collect()
+        (0..count).map(|_| self.text()).collect()
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        Some(std::str::from_utf8(&self.bytes()?).ok()?.to_owned())
     }
 
     pub(crate) fn fields(&mut self) -> Option<HeaderMap> {

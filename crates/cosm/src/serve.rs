@@ -39,6 +39,9 @@ fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> 
     std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(listens, stopper))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
+    if let Some(admin) = running.admin() {
+        say(format_args!("admin on {admin}"));
+    }
     say(format_args!("{kind} on {}", addresses.join(", ")));
     running.wait()
 }

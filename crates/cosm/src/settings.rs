@@ -59,6 +59,18 @@ pub const TABLE: &[Setting] = &[
     ),
     setting!(
         SERVICE,
+        "admin",
+        "ADDRESS",
+        "off",
+        "Where the operator purges and looks, like 127.0.0.1:3129: whoever reaches it may do so",
+        |c, v| {
+            let wrong = |_| format!("`{v}` is not an address, like 127.0.0.1:3129, or off");
+            c.proxy.admin = if v == "off" { None } else { Some(v.parse().map_err(wrong)?) };
+            Ok(())
+        }
+    ),
+    setting!(
+        SERVICE,
         "origin",
         "URL",
         "",
@@ -282,6 +294,17 @@ pub const TABLE: &[Setting] = &[
         "Bytes of a body in transit that are kept in memory for its readers",
         |c, v| {
             c.proxy.bounds.window_bytes = size_within(v, 64 << 10, GIB)? as usize;
+            Ok(())
+        }
+    ),
+    setting!(
+        BOUNDS,
+        "query-max",
+        "SIZE",
+        "16KiB",
+        "Content of a QUERY whose answer is cached: it is part of the key",
+        |c, v| {
+            c.proxy.bounds.query_bytes = size_within(v, 0, 32 << 10)? as usize;
             Ok(())
         }
     ),

@@ -3,34 +3,34 @@
 //! `run` decides what the request is; what can be answered from the cache goes to `lookup`; `forward` passes the rest
 //! straight to the origin and back.
 
-use crate::body::{OriginBody, ReplyBody};
+use crate::body::{Content, OriginBody, ReplyBody};
 use crate::connection::Link;
 use crate::fill::Lead;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
 use crate::origin::{Line, Outgoing};
 use crate::pump;
+use crate::purge;
 use crate::reply;
 use crate::respond::{self, Refusal};
 use crate::serve;
 use crate::target::{SCHEME, Target};
 use crate::tunnel::Far;
 use crate::worker::Worker;
-use cache::{Asked, Head, Outcome, Plan, Report, Time};
+use bytes::Bytes;
+use cache::{Asked, Head, Outcome, Pass, Plan, Report, Time};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
-use http_body::Body;
 use hyper::body::Incoming;
 use std::rc::Rc;
-use store::Key;
 
 /// A request and all that is known about it.
 pub struct Exchange {
     pub worker: Rc<Worker>,
     pub link: Rc<Link>,
     pub parts: Parts,
-    pub content: Option<Incoming>,
+    pub content: Option<Content>,
     pub target: Target,
     pub asked: Asked,
     pub now: Time,
@@ -50,16 +50,30 @@ impl Exchange {
         }
         match self.asked.plan() {
             Plan::Pass(reason) => self.forward(Outcome::Pass(reason)).await,
-            Plan::Lookup => self.lookup().await,
+            Plan::Lookup if self.asked.is_query() => self.query().await,
+            Plan::Lookup => self.lookup(Bytes::new()).await,
+        }
+    }
+
+    /// RFC 10008: the content is part of the key, so all of it must be here first.
+    async fn query(mut self) -> Response<ReplyBody> {
+        let content = match &mut self.content {
+            None => Ok(Some(Bytes::new())),
+            Some(content) => content.read(self.worker.settings.bounds.query_bytes).await,
+        };
+        match content {
+            Ok(Some(content)) => self.lookup(content).await,
+            Ok(None) => self.forward(Outcome::Pass(Pass::Content)).await,
+            Err(_) => error(Refusal::closing("the request's content broke off")),
         }
     }
 
     /// Passes the request to the origin and the response back; nothing is stored.
     pub async fn forward(self, outcome: Outcome) -> Response<ReplyBody> {
-        let sent = serve::now();
+        let (sent, known) = (serve::now(), self.worker.shared.purged.newest());
         match self.forward_content().await {
             Ok((exchange, fetched)) if exchange.parts.method == Method::POST => {
-                exchange.pass_and_keep(fetched, outcome, sent)
+                exchange.pass_and_keep(fetched, outcome, sent, known)
             }
             Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
             Err(refusal) => error(refusal),
@@ -67,14 +81,21 @@ impl Exchange {
     }
 
     /// Passes the answer to a POST, and stores it where it is what a GET would get.
-    fn pass_and_keep(&self, fetched: Fetched, outcome: Outcome, sent: Time) -> Response<ReplyBody> {
+    fn pass_and_keep(
+        &self,
+        fetched: Fetched,
+        outcome: Outcome,
+        sent: Time,
+        purges_known: u64,
+    ) -> Response<ReplyBody> {
         let (authority, path) = (self.target.host(), self.target.path.as_str());
         let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
         let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, serve::now());
-        let Some(head) = storable.ok().filter(|_| self.keeps(&fetched)) else {
+        let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched)) else {
             return self.pass(fetched, outcome.into());
         };
-        self.invalidate(&fetched.parts);
+        purge::invalidate(&self.worker.shared, &self.parts.method, &self.target, &fetched.parts);
+        head.purges_known = purges_known;
         let key = serve::primary(&self.target);
         let lead = self.worker.shared.fills.lone(&key);
         self.keep(lead, fetched, pump::Object::new(key, head), Report { stored: true, ..outcome.into() })
@@ -105,22 +126,22 @@ impl Exchange {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
         let Exchange { worker, link, parts, content, target, asked, now } = self;
-        let content = content.filter(|content| !content.is_end_stream());
         let outgoing = Outgoing { head, content, expects };
         let fetched = send(&worker, &link, &parts, &target, outgoing).await?;
         // The content is on its way; what remains of the exchange needs none.
         Ok((Exchange { worker, link, parts, content: None, target, asked, now }, fetched))
     }
 
-    /// Sends the request without content, with a head of the caller's making.
+    /// Sends the request with a head of the caller's making, and content only if all of it is here.
     pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
-        let outgoing = Outgoing { head, content: None, expects: false };
+        let content = self.content.as_ref().and_then(Content::again);
+        let outgoing = Outgoing { head, content, expects: false };
         send(&self.worker, &self.link, &self.parts, &self.target, outgoing).await
     }
 
     /// Streams a response through.
     pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
-        self.invalidate(&fetched.parts);
+        purge::invalidate(&self.worker.shared, &self.parts.method, &self.target, &fetched.parts);
         let Fetched { mut parts, incoming, line } = fetched;
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.upgraded(parts, line);
@@ -147,20 +168,6 @@ impl Exchange {
         }
         self.link.tunnel_to(Far::Upgraded(Box::new(line)));
         Response::from_parts(parts, ReplyBody::empty())
-    }
-
-    /// Forgets what an unsafe request has changed (RFC 9111 section 4.4).
-    fn invalidate(&self, response: &response::Parts) {
-        let (authority, path) = (self.target.host(), self.target.path.as_str());
-        for key in cache::invalidated(&self.parts.method, SCHEME, authority, path, response) {
-            let key = Key::new(key);
-            let shared = &self.worker.shared;
-            shared.fills.disown(&key);
-            shared.memory.remove(&key);
-            if let Some(store) = &shared.store {
-                store.remove(&key);
-            }
-        }
     }
 
     /// Max-Forwards has run out: the request was meant for this proxy.
@@ -207,7 +214,7 @@ async fn send(
 /// What this proxy itself can do.
 pub fn options() -> Response<ReplyBody> {
     let mut response = respond::empty(StatusCode::NO_CONTENT);
-    let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE, CONNECT";
+    let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, QUERY, OPTIONS, TRACE, CONNECT";
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     response
 }

@@ -10,6 +10,7 @@
 use crate::memory::Held;
 use crate::respond::Refusal;
 use bytes::Bytes;
+use cache::Outage;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -81,7 +82,7 @@ enum Outcome {
     Alone,
     /// Look again: the stored response was validated, or the leader went away.
     Again,
-    Failed(Refusal),
+    Failed(Refusal, Outage),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +122,7 @@ pub enum News {
     Open(Arc<Opened>),
     Alone,
     Again,
-    Failed(Refusal),
+    Failed(Refusal, Outage),
 }
 
 /// The next thing for a reader.
@@ -245,8 +246,8 @@ impl Lead {
         self.decide(Outcome::Again);
     }
 
-    pub fn failed(self, refusal: Refusal) {
-        self.decide(Outcome::Failed(refusal));
+    pub fn failed(self, refusal: Refusal, outage: Outage) {
+        self.decide(Outcome::Failed(refusal, outage));
     }
 
     fn decide(&self, outcome: Outcome) {
@@ -416,7 +417,7 @@ impl Seat {
                 Outcome::Open => self.fill.head.get().map_or(News::Again, |head| News::Open(head.clone())),
                 Outcome::Alone => News::Alone,
                 Outcome::Again => News::Again,
-                Outcome::Failed(refusal) => News::Failed(refusal.clone()),
+                Outcome::Failed(refusal, outage) => News::Failed(refusal.clone(), *outage),
             };
             Poll::Ready(news)
         })

@@ -4,6 +4,7 @@
 //! `serve` answers what the memory tier holds, `exchange` and `lookup` do the rest with the help of `origin`, `fill`
 //! and `pump`. One worker is one thread; what workers share is in `worker::Shared`.
 
+mod admin;
 mod body;
 mod connection;
 mod dns;
@@ -16,6 +17,7 @@ mod lookup;
 mod memory;
 mod origin;
 mod pump;
+mod purge;
 mod reply;
 mod respond;
 mod serve;
@@ -58,6 +60,7 @@ const BACKLOG: i32 = 4096;
 /// A proxy that listens.
 pub struct Running {
     addresses: Vec<SocketAddr>,
+    admin: Option<SocketAddr>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -68,7 +71,15 @@ pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
     let shared = Arc::new(shared(settings, store)?);
     let (stop, stopped) = watch::channel(false);
-    let mut threads = Vec::with_capacity(workers);
+    let mut threads = Vec::with_capacity(workers + 1);
+    let mut admin = None;
+    if let Some(address) = shared.settings.admin {
+        let listener = bind(address, false, true).map_err(|e| cannot_listen(address, e))?;
+        admin = Some(listener.local_addr()?);
+        let (shared, stopped) = (shared.clone(), stopped.clone());
+        let thread = std::thread::Builder::new().name("admin".into());
+        threads.push(thread.spawn(move || admin::run(shared, listener, stopped))?);
+    }
     for n in 0..workers {
         let (shared, stopped, listeners) =
             (shared.clone(), stopped.clone(), listeners.pop().unwrap_or_default());
@@ -81,13 +92,18 @@ pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
             result
         })?);
     }
-    Ok(Running { addresses, stop, threads })
+    Ok(Running { addresses, admin, stop, threads })
 }
 
 impl Running {
     /// Where it listens, in the order of the settings.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where the operator is served, if anywhere.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
     }
 
     /// Stops accepting; running requests may end within the drain time. Returns at once.
@@ -134,6 +150,7 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
     Ok(Shared {
         names: guard::Names::new(&settings.pseudonym),
         memory: memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
+        purged: purge::Purged::of(store.as_ref()),
         fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
         reverse,
@@ -147,15 +164,14 @@ fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAdd
     let mut bound = Vec::with_capacity(addresses.len());
     let mut listeners: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
     for &address in addresses {
-        let at =
-            |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+        let at = |error| cannot_listen(address, error);
         // Sharing the port among workers would also share it with another process: see first whether it is free.
         if address.port() != 0 {
-            drop(bind(address, false).map_err(at)?);
+            drop(bind(address, false, false).map_err(at)?);
         }
         let mut real = address;
         for each in &mut listeners {
-            let listener = bind(real, true).map_err(at)?;
+            let listener = bind(real, true, true).map_err(at)?;
             real = listener.local_addr().map_err(at)?;
             each.push(listener);
         }
@@ -164,13 +180,17 @@ fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAdd
     Ok((bound, listeners))
 }
 
-fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+fn cannot_listen(address: SocketAddr, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+}
+
+fn bind(address: SocketAddr, shared: bool, listens: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    if shared {
+    if listens {
         socket.listen(BACKLOG)?;
     }
     Ok(socket.into())

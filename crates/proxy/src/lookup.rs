@@ -4,18 +4,17 @@ use crate::body::{OriginBody, ReplyBody};
 use crate::exchange::{Exchange, Fetched, error};
 use crate::fill::{Joined, Lead, News, Opened, Seat};
 use crate::headers;
-use crate::memory::{Entry, Held, Resident, Variants};
+use crate::memory::{Entry, Held, Resident, Searches, Variants, nonce};
 use crate::pump;
 use crate::reply;
 use crate::respond::Refusal;
 use crate::serve::{self, count_use, primary};
 use bytes::Bytes;
-use cache::{Asked, Head, Miss, NotStored, Outage, Outcome, Report, Stale, Stored, Verdict};
+use cache::{Asked, Head, Miss, NoVarySearch, NotStored, Outage, Outcome, Report, Stale, Verdict, key};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Response, StatusCode, Version};
 use http_body::Body as _;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,7 +28,12 @@ const BEHIND: usize = 1024;
 
 /// What a look into the cache found.
 struct Look {
+    /// Of the URI's GET.
+    uri: Key,
+    /// The key that variants are made of: the same, or that of a QUERY, or of all searches that are answered alike.
     primary: Key,
+    /// The marker that leads to the primary key, where it is not the URI's.
+    marker: Option<Arc<Held>>,
     /// What the primary key's responses vary by, if they do.
     variants: Option<Variants>,
     /// The key of this request's object.
@@ -57,9 +61,10 @@ enum Followed {
 }
 
 impl Exchange {
-    pub async fn lookup(self) -> Response<ReplyBody> {
+    /// `content` is that of a QUERY.
+    pub async fn lookup(self, content: Bytes) -> Response<ReplyBody> {
         for looks in 0.. {
-            let look = self.look().await;
+            let look = self.look(&content).await;
             let (why, stale) = match &look.found {
                 None if look.variants.is_some() => (Miss::Vary, None),
                 None => (Miss::Uri, None),
@@ -107,28 +112,53 @@ impl Exchange {
     }
 
     /// Looks into memory, then into the store.
-    async fn look(&self) -> Look {
-        let primary = primary(&self.target);
-        match self.find(&primary).await {
-            None => Look { key: primary.clone(), primary, variants: None, found: None },
-            Some(held) => match &held.entry {
-                Entry::Response(_) => {
-                    Look { key: primary.clone(), primary, variants: None, found: Some(held) }
+    async fn look(&self, content: &Bytes) -> Look {
+        let uri = primary(&self.target);
+        if self.asked.is_query() {
+            let marker = self.queries(&uri).await;
+            let Entry::Queries(nonce) = &marker.entry else { unreachable!("a marker of queries") };
+            let key = key::of_query(marker.key.bytes(), *nonce, &self.parts.headers, content);
+            return self.look_under(uri, Key::new(key), Some(marker)).await;
+        }
+        let exact = self.look_under(uri.clone(), uri, None).await;
+        if exact.found.is_some() || exact.variants.is_some() {
+            return exact;
+        }
+        let marker = Key::new(key::searches(exact.uri.bytes()));
+        let Some(marker) = self.find(&marker).await else { return exact };
+        let Entry::Searches(searches) = &marker.entry else { return exact };
+        let key = searches.of(&marker.key, self.target.path.as_str());
+        self.look_under(exact.uri, key, Some(marker)).await
+    }
+
+    async fn look_under(&self, uri: Key, primary: Key, marker: Option<Arc<Held>>) -> Look {
+        let blank = Look { uri, key: primary.clone(), primary, marker, variants: None, found: None };
+        let Some(held) = self.find(&blank.primary).await else { return blank };
+        match &held.entry {
+            Entry::Response(_) => Look { found: Some(held), ..blank },
+            Entry::Varies(variants) => {
+                let mut key = variants.of(&blank.primary, &self.parts.headers);
+                let mut found = self.response(&key).await;
+                if found.is_none()
+                    && let Some(other) = self.in_preferred_language(&blank.primary, variants).await
+                {
+                    found = self.response(&other).await;
+                    key = if found.is_some() { other } else { key };
                 }
-                // An alias is no primary key's.
-                Entry::SameAs(_) => Look { key: primary.clone(), primary, variants: None, found: None },
-                Entry::Varies(variants) => {
-                    let mut key = variants.of(&primary, &self.parts.headers);
-                    let mut found = self.response(&key).await;
-                    if found.is_none()
-                        && let Some(other) = self.in_preferred_language(&primary, variants).await
-                    {
-                        found = self.response(&other).await;
-                        key = if found.is_some() { other } else { key };
-                    }
-                    Look { key, primary, variants: Some(variants.clone()), found }
-                }
-            },
+                Look { key, variants: Some(variants.clone()), found, ..blank }
+            }
+            // No primary key has one of these.
+            Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => blank,
+        }
+    }
+
+    /// The marker of a URI's queries. It is made before there is an answer: one that were made again with an old nonce
+    /// would bring back what had been invalidated meanwhile.
+    async fn queries(&self, uri: &Key) -> Arc<Held> {
+        let key = Key::new(key::queries(uri.bytes()));
+        match self.find(&key).await {
+            Some(held) if matches!(held.entry, Entry::Queries(_)) => held,
+            _ => self.mark(Held::queries(key, nonce())),
         }
     }
 
@@ -141,11 +171,17 @@ impl Exchange {
         let language = cache::preferred_language(&self.parts.headers)?;
         match &self.find(&variants.alias(primary, &self.parts.headers, &language)?).await?.entry {
             Entry::SameAs(key) => Some(key.clone()),
-            Entry::Response(_) | Entry::Varies(_) => None,
+            _ => None,
         }
     }
 
+    /// What was purged is not found.
     async fn find(&self, key: &Key) -> Option<Arc<Held>> {
+        let held = self.held(key).await?;
+        (!self.worker.shared.purged.covers(&held)).then_some(held)
+    }
+
+    async fn held(&self, key: &Key) -> Option<Arc<Held>> {
         let shared = &self.worker.shared;
         if let Some(held) = shared.memory.get(key) {
             return Some(held);
@@ -188,16 +224,18 @@ impl Exchange {
         });
     }
 
-    /// The same request as nobody's: a plain GET, whose interim responses go nowhere.
+    /// The same request as nobody's: a plain GET or QUERY, whose interim responses go nowhere.
     fn behind(mut self) -> Exchange {
-        self.parts.method = Method::GET;
+        if self.asked.is_head() {
+            self.parts.method = Method::GET;
+        }
         self.parts.version = Version::HTTP_10;
         let headers = &mut self.parts.headers;
         cache::make_unconditional(headers);
         for name in [CACHE_CONTROL, PRAGMA] {
             headers.remove(name);
         }
-        self.asked = Asked::of(&Method::GET, headers);
+        self.asked = Asked::of(&self.parts.method, headers);
         self
     }
 
@@ -221,7 +259,7 @@ impl Exchange {
             }
             News::Open(_) | News::Again => Followed::LookAgain,
             News::Alone => Followed::Alone,
-            News::Failed(refusal) => Followed::Answered(self.failed(refusal, want)),
+            News::Failed(refusal, outage) => Followed::Answered(self.failed(refusal, outage, want)),
         }
     }
 
@@ -229,9 +267,10 @@ impl Exchange {
     fn is_ours(&self, opened: &Opened, want: &Want) -> bool {
         let head = &resident(&opened.held).head;
         let same = opened.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
+        let purged = self.worker.shared.purged.covers(&opened.held);
         let fresh = cache::judge(&self.asked, head, serve::now()) == Verdict::Fresh;
         let just_fetched = !matches!(want.why, Miss::Stale(Stale::RequestNoCache));
-        same && fresh && just_fetched
+        same && fresh && just_fetched && !purged
     }
 
     fn read_along(&self, seat: Seat, opened: &Opened, want: &Want) -> Response<ReplyBody> {
@@ -249,12 +288,12 @@ impl Exchange {
         let mut validating = want.stale.as_deref();
         let mut resting = want.part.as_deref().filter(|_| !self.asked.has_range());
         loop {
-            let sent = serve::now();
+            let (sent, purges_known) = (serve::now(), self.worker.shared.purged.newest());
             let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => {
-                    lead.failed(refusal.clone());
-                    return self.failed(refusal, want);
+                    lead.failed(refusal.clone(), Outage::Unreachable);
+                    return self.failed(refusal, Outage::Unreachable, want);
                 }
             };
             let came = serve::now();
@@ -274,10 +313,13 @@ impl Exchange {
             if is_outage(fetched.parts.status) && self.may_serve_stale(want, Outage::Answered5xx) {
                 let text = format!("the origin answered {}", fetched.parts.status);
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
-                lead.failed(refusal.clone());
-                return self.failed(refusal, want);
+                lead.failed(refusal.clone(), Outage::Answered5xx);
+                return self.failed(refusal, Outage::Answered5xx, want);
             }
-            let storable = Head::storable(&self.asked, &fetched.parts, sent, came);
+            let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came);
+            if let Ok(head) = &mut storable {
+                head.purges_known = purges_known;
+            }
             if let Some(part) = resting.take() {
                 match storable.as_ref().map(|head| self.whole(part, head, &fetched)) {
                     Ok(Some((head, begin))) if self.keeps(&fetched) => {
@@ -358,42 +400,57 @@ impl Exchange {
         self.keep(lead, fetched, pump::Object { begin, part, ..pump::Object::new(key, head) }, report)
     }
 
-    /// The key under which a response is to be stored; a marker says by what the primary key's responses vary.
+    /// The key under which a response is to be stored. Markers say by what the primary key's responses vary.
     fn object_key(&self, head: &Head, look: &Look) -> Key {
-        let Some(vary) = head.vary() else { return look.primary.clone() };
+        let primary = self.primary_key(head, look);
+        let Some(vary) = head.vary() else { return primary };
         let variants = match &look.variants {
-            Some(variants) if variants.vary == *vary => variants.clone(),
-            _ => self.mark(vary.clone(), &look.primary),
+            Some(variants) if variants.vary == *vary && primary == look.primary => variants.clone(),
+            _ => {
+                let variants = Variants { vary: vary.clone(), nonce: nonce() };
+                self.mark(Held::varies(primary.clone(), variants.clone()));
+                variants
+            }
         };
-        let key = variants.of(&look.primary, &self.parts.headers);
+        let key = variants.of(&primary, &self.parts.headers);
+        // Clients who like this response's language best find it too.
         if let Some(language) = cache::sole_language(head)
-            && let Some(alias) = variants.alias(&look.primary, &self.parts.headers, &language)
+            && let Some(alias) = variants.alias(&primary, &self.parts.headers, &language)
         {
-            self.mark_language(alias, &key);
+            self.mark(Held::same_as(alias, key.clone()));
         }
         key
     }
 
-    /// Clients who like this response's language best find it too.
-    fn mark_language(&self, alias: Key, key: &Key) {
-        let shared = &self.worker.shared;
-        if let Some(store) = &shared.store {
-            // Refused, only those find it who send the same Accept-Language.
-            let _ = store.put(&alias, &Stored::SameAs(key.bytes().to_vec()).encode(), &[]);
+    fn primary_key(&self, head: &Head, look: &Look) -> Key {
+        let config = NoVarySearch::of(&head.headers);
+        match look.marker.as_deref() {
+            Some(Held { entry: Entry::Queries(_), .. }) => look.primary.clone(),
+            Some(Held { entry: Entry::Searches(searches), .. }) if searches.config == config => {
+                look.primary.clone()
+            }
+            _ if config.is_default() => look.uri.clone(),
+            _ => {
+                // What lies under the URI itself would be found first.
+                self.drop_object(&look.uri);
+                let marker = Key::new(key::searches(look.uri.bytes()));
+                let searches = Searches { config, nonce: nonce() };
+                let primary = searches.of(&marker, self.target.path.as_str());
+                self.mark(Held::searches(marker, searches));
+                primary
+            }
         }
-        shared.memory.insert(&Arc::new(Held::same_as(alias, key.clone())));
     }
 
-    fn mark(&self, vary: cache::Vary, primary: &Key) -> Variants {
-        let nonce = RandomState::new().build_hasher().finish().to_le_bytes();
-        let variants = Variants { vary: vary.clone(), nonce };
+    /// Keeps a marker. Refused, what it leads to is not found again: a miss.
+    fn mark(&self, marker: Held) -> Arc<Held> {
         let shared = &self.worker.shared;
-        if let Some(store) = &shared.store {
-            // Refused, the variant is not found again: a miss.
-            let _ = store.put(primary, &Stored::Varies(vary).encode(), &nonce);
+        if let (Some(store), Some((meta, nonce))) = (&shared.store, marker.marker()) {
+            let _ = store.put(&marker.key, &meta, &nonce);
         }
-        shared.memory.insert(&Arc::new(Held::varies(primary.clone(), variants.clone())));
-        variants
+        let marker = Arc::new(marker);
+        shared.memory.insert(&marker);
+        marker
     }
 
     fn pass_alone(
@@ -477,10 +534,10 @@ impl Exchange {
         }
     }
 
-    /// The origin cannot be reached: what is stored may stand in, or the client gets the error.
-    fn failed(&self, refusal: Refusal, want: &Want) -> Response<ReplyBody> {
+    /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.
+    fn failed(&self, refusal: Refusal, outage: Outage, want: &Want) -> Response<ReplyBody> {
         match &want.stale {
-            Some(stale) if self.may_serve_stale(want, Outage::Unreachable) => {
+            Some(stale) if self.may_serve_stale(want, outage) => {
                 self.hit(stale, Outcome::StaleOnError.into())
             }
             _ => error(refusal),
@@ -503,6 +560,6 @@ fn is_outage(status: StatusCode) -> bool {
 fn resident(held: &Held) -> &Resident {
     match &held.entry {
         Entry::Response(resident) => resident,
-        Entry::Varies(_) | Entry::SameAs(_) => unreachable!("a marker where a response was looked up"),
+        _ => unreachable!("a marker where a response was looked up"),
     }
 }

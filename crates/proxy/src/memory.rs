@@ -5,14 +5,14 @@
 use crate::guard::Names;
 use crate::headers::{CACHE_STATUS, add_via};
 use bytes::Bytes;
-use cache::{Head, Stored, Vary};
+use cache::{Head, NoVarySearch, Stored, Vary, key};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use store::{Body, Key};
 
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
@@ -20,6 +20,8 @@ pub struct Held {
     pub key: Key,
     pub entry: Entry,
     uses: AtomicU32,
+    /// Later purges may cover it.
+    purges_known: AtomicU64,
 }
 
 /// Uses of what was just read from the disk: the read was already counted as the first.
@@ -35,6 +37,18 @@ pub enum Entry {
     Varies(Variants),
     /// Another key's response is also for who asks for this one.
     SameAs(Key),
+    /// Under a path: which of its searches are answered alike.
+    Searches(Searches),
+    /// Under a URI: the answers to QUERY have this nonce in their keys.
+    Queries(Nonce),
+}
+
+/// Part of every key that is found through a marker: a marker that was removed and made again never leads to what was
+/// stored before.
+pub type Nonce = [u8; 8];
+
+pub fn nonce() -> Nonce {
+    RandomState::new().build_hasher().finish().to_le_bytes()
 }
 
 /// A stored response.
@@ -45,12 +59,18 @@ pub struct Resident {
     pub body: Body,
 }
 
-/// What the responses of a primary key vary by. The nonce is part of each variant's key: a marker that was removed
-/// and made again never leads to variants of before.
+/// What the responses of a primary key vary by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variants {
     pub vary: Vary,
-    pub nonce: [u8; 8],
+    pub nonce: Nonce,
+}
+
+/// Which queries of a path's GET mean the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searches {
+    pub config: NoVarySearch,
+    pub nonce: Nonce,
 }
 
 impl Held {
@@ -59,15 +79,51 @@ impl Held {
         add_via(&mut headers, names);
         headers.insert(AGE, HeaderValue::from_static("0"));
         headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
-        Held { key, entry: Entry::Response(Resident { head, headers, body }), uses: AtomicU32::new(0) }
+        Held {
+            purges_known: AtomicU64::new(head.purges_known),
+            ..Held::of(key, Entry::Response(Resident { head, headers, body }))
+        }
+    }
+
+    fn of(key: Key, entry: Entry) -> Held {
+        Held { key, entry, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
     }
 
     pub fn varies(key: Key, variants: Variants) -> Held {
-        Held { key, entry: Entry::Varies(variants), uses: AtomicU32::new(0) }
+        Held::of(key, Entry::Varies(variants))
     }
 
     pub fn same_as(key: Key, other: Key) -> Held {
-        Held { key, entry: Entry::SameAs(other), uses: AtomicU32::new(0) }
+        Held::of(key, Entry::SameAs(other))
+    }
+
+    pub fn searches(key: Key, searches: Searches) -> Held {
+        Held::of(key, Entry::Searches(searches))
+    }
+
+    pub fn queries(key: Key, nonce: Nonce) -> Held {
+        Held::of(key, Entry::Queries(nonce))
+    }
+
+    /// The newest purge that is known not to cover it.
+    pub fn purges_known(&self) -> u64 {
+        self.purges_known.load(Ordering::Relaxed)
+    }
+
+    pub fn know_purges(&self, newest: u64) {
+        self.purges_known.fetch_max(newest, Ordering::Relaxed);
+    }
+
+    /// What a marker is stored as: the bytes that say what it is, and its nonce as the body. `None` for what is none.
+    pub fn marker(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (stored, nonce) = match &self.entry {
+            Entry::Response(_) => return None,
+            Entry::Varies(Variants { vary, nonce }) => (Stored::Varies(vary.clone()), &nonce[..]),
+            Entry::SameAs(key) => (Stored::SameAs(key.bytes().to_vec()), &[][..]),
+            Entry::Searches(Searches { config, nonce }) => (Stored::NoVarySearch(config.clone()), &nonce[..]),
+            Entry::Queries(nonce) => (Stored::Queries, &nonce[..]),
+        };
+        Some((stored.encode(), nonce.to_vec()))
     }
 
     /// What the store returned (and counted a reference of); `None` if this version cannot read it.
@@ -78,12 +134,16 @@ impl Held {
                 held.uses.store(COUNTED, Ordering::Relaxed);
                 Some(held)
             }
-            (Stored::Varies(vary), Body::Whole(nonce)) => {
-                let nonce = nonce.as_ref().try_into().ok()?;
-                Some(Held::varies(key, Variants { vary, nonce }))
-            }
             (Stored::SameAs(other), _) => Some(Held::same_as(key, Key::new(other))),
-            (Stored::Varies(_), Body::Spans(_)) | (Stored::NoVarySearch(_), _) => None,
+            (_, Body::Spans(_)) => None,
+            (marker, Body::Whole(nonce)) => {
+                let nonce = nonce.as_ref().try_into().ok()?;
+                Some(match marker {
+                    Stored::Varies(vary) => Held::varies(key, Variants { vary, nonce }),
+                    Stored::NoVarySearch(config) => Held::searches(key, Searches { config, nonce }),
+                    _ => Held::queries(key, nonce),
+                })
+            }
         }
     }
 
@@ -101,7 +161,7 @@ impl Held {
     fn weight(&self) -> u64 {
         const FIXED: usize = 512;
         let (fields, body) = match &self.entry {
-            Entry::Varies(_) => (0, 0),
+            Entry::Varies(_) | Entry::Searches(_) | Entry::Queries(_) => (0, 0),
             Entry::SameAs(other) => (other.bytes().len(), 0),
             Entry::Response(resident) => {
                 let fields =
@@ -121,13 +181,20 @@ impl Variants {
     }
 
     pub fn of(&self, primary: &Key, request: &HeaderMap) -> Key {
-        self.key(cache::key::variant(primary.bytes(), &self.vary, request).into())
+        self.key(key::variant(primary.bytes(), &self.vary, request).into())
     }
 
     /// Under which the response in a language is found by who likes that language best.
     pub fn alias(&self, primary: &Key, request: &HeaderMap, language: &str) -> Option<Key> {
-        cache::key::language_variant(primary.bytes(), &self.vary, request, language)
+        key::language_variant(primary.bytes(), &self.vary, request, language)
             .map(|selected| self.key(selected.into()))
+    }
+}
+
+impl Searches {
+    /// The primary key of a GET under the marker of its path.
+    pub fn of(&self, marker: &Key, path_and_query: &str) -> Key {
+        Key::new(key::of_search(marker.bytes(), self.nonce, &self.config, path_and_query))
     }
 }
 
@@ -188,7 +255,7 @@ impl Memory {
                 bytes.len() as u64 <= self.object_max
             }
             Entry::Response(_) => false,
-            Entry::Varies(_) | Entry::SameAs(_) => true,
+            Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
         };
         if keeps {
             cache.insert(held.key.hash(), held.clone());

@@ -3,14 +3,14 @@
 //! A connection that leaves the pool comes back only when its response was read to the end and its request was sent
 //! to the end; in every other case it is closed.
 
-use crate::body::{Gate, Upload};
+use crate::body::{Content, Gate, Upload};
 use crate::dns::Resolver;
 use crate::respond::Refusal;
 use crate::settings::Settings;
 use crate::target::{Target, bare_host};
 use bytes::Bytes;
 use http::uri::Authority;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -22,11 +22,14 @@ use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Sleep, sleep};
+
+/// Origins keep an idle connection open for at least this long.
+const SURE: Duration = Duration::from_secs(1);
 
 /// One worker's origins.
 pub struct Origins {
@@ -47,11 +50,11 @@ pub struct Line {
     since: Instant,
 }
 
-/// A request on its way, in a form that can be sent twice if it has no content.
+/// A request on its way, in a form that can be sent twice if its content is here.
 pub struct Outgoing {
     /// Origin-form, with the fields that the origin shall see.
     pub head: Request<()>,
-    pub content: Option<Incoming>,
+    pub content: Option<Content>,
     /// The content waits until the origin says 100, answers, or is silent for too long.
     pub expects: bool,
 }
@@ -78,13 +81,15 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<(Response<Incoming>, Line), Refusal> {
         let Outgoing { mut head, mut content, expects } = outgoing;
-        let mut line = match self.checkout(target.host()) {
+        let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
+        let mut line = match self.checkout(target.host(), once) {
             Some(line) => line,
             None => self.connect(target).await?,
         };
         loop {
-            let spare =
-                (line.reused && content.is_none() && head.method().is_idempotent()).then(|| head.clone());
+            let again = content.as_ref().map(Content::again);
+            let repeats = line.reused && is_idempotent(head.method()) && !matches!(again, Some(None));
+            let spare = repeats.then(|| (head.clone(), again.flatten()));
             let (upload, gate) = Upload::new(content.take(), expects);
             let failed = match self.attempt(&mut line, head.map(|()| upload), &gate, &relay).await {
                 Ok(response) => return Ok((response, line.sent(&gate))),
@@ -95,7 +100,7 @@ impl Origins {
                     let (parts, upload) = request.into_parts();
                     (Request::from_parts(parts, ()), upload.into_content())
                 }
-                (Failed::Broken(_), Some(spare)) => (spare, None),
+                (Failed::Broken(_), Some(spare)) => spare,
                 (Failed::Refused(refusal), _) => return Err(refusal),
                 (Failed::Broken(why), _) => return Err(broken(target.host(), &why)),
                 (Failed::Unsent(_), _) => return Err(broken(target.host(), "the connection closed")),
@@ -135,10 +140,16 @@ impl Origins {
         });
     }
 
-    fn checkout(&self, origin: &str) -> Option<Line> {
+    /// The connection that was used last. A request that can be sent only `once` gets none that the origin may be about
+    /// to close.
+    fn checkout(&self, origin: &str, once: bool) -> Option<Line> {
         let mut idle = self.idle.borrow_mut();
         let lines = idle.get_mut(origin)?;
         while let Some(mut line) = lines.pop() {
+            if once && line.since.elapsed() > SURE {
+                lines.push(line);
+                return None;
+            }
             if line.sender.is_ready() {
                 line.reused = true;
                 return Some(line);
@@ -218,6 +229,11 @@ impl Origins {
         })
         .await
     }
+}
+
+/// RFC 9110 section 9.2.2, RFC 10008 section 2.
+fn is_idempotent(method: &Method) -> bool {
+    method.is_idempotent() || method.as_str() == "QUERY"
 }
 
 /// How an attempt came to nothing.

@@ -2,7 +2,7 @@
 //!
 //! Everything else goes on in `exchange`, in a future of its own, so that this path allocates nothing for it.
 
-use crate::body::ReplyBody;
+use crate::body::{Content, ReplyBody};
 use crate::connection::Link;
 use crate::exchange::{self, Exchange};
 use crate::guard;
@@ -62,7 +62,7 @@ impl Door {
         };
         let asked = Asked::of(&parts.method, &parts.headers);
         let now = now();
-        if asked.plan() == Plan::Lookup {
+        if asked.plan() == Plan::Lookup && !asked.is_query() {
             let key = primary(&target);
             if let Some(held) = in_memory(&self.worker, &key, &parts.headers)
                 && let Some(response) = self.hit(&asked, &parts, &held, now)
@@ -70,7 +70,7 @@ impl Door {
                 return Ok(response);
             }
         }
-        let (worker, link, content) = (self.worker.clone(), self.link.clone(), Some(content));
+        let (worker, link, content) = (self.worker.clone(), self.link.clone(), Content::of(content));
         Err(Later::Exchange(Box::new(Exchange { worker, link, parts, content, target, asked, now })))
     }
 
@@ -108,11 +108,12 @@ pub fn primary(target: &Target) -> Key {
 /// What the memory tier holds for a request, its variant selected.
 pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<Held>> {
     let held = worker.shared.memory.get(primary)?;
-    match &held.entry {
-        Entry::Response(_) => Some(held),
-        Entry::SameAs(_) => None,
-        Entry::Varies(variants) => worker.shared.memory.get(&variants.of(primary, request)),
-    }
+    let found = match &held.entry {
+        Entry::Response(_) => held,
+        Entry::Varies(variants) => worker.shared.memory.get(&variants.of(primary, request))?,
+        Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => return None,
+    };
+    (!worker.shared.purged.covers(&found)).then_some(found)
 }
 
 /// Counts a use of a stored response, and tells the disk's replacement of it now and then.

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
     pub listen: Vec<SocketAddr>,
+    /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
+    pub admin: Option<SocketAddr>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
@@ -57,6 +59,8 @@ pub struct Bounds {
     pub memory_object_bytes: u64,
     /// Bytes of the largest body that is cached. Larger ones pass.
     pub object_bytes: u64,
+    /// Bytes of a QUERY's content that become part of a key. One with more passes.
+    pub query_bytes: usize,
     /// Keys remembered as not worth waiting for. Beyond it the oldest half is forgotten.
     pub remembered: usize,
 }
@@ -95,6 +99,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128))],
+            admin: None,
             origin: None,
             workers: 1,
             pseudonym: "cosm".into(),
@@ -118,6 +123,7 @@ impl Default for Bounds {
             memory_bytes: 64 << 20,
             memory_object_bytes: 1 << 20,
             object_bytes: 1 << 30,
+            query_bytes: 16 << 10,
             remembered: 16_384,
         }
     }

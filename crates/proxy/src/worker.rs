@@ -7,6 +7,7 @@ use crate::fill::Fills;
 use crate::guard::Names;
 use crate::memory::Memory;
 use crate::origin::Origins;
+use crate::purge::Purged;
 use crate::settings::{Settings, Timeouts};
 use http::uri::Authority;
 use std::cell::{Cell, RefCell};
@@ -26,6 +27,7 @@ pub struct Shared {
     pub names: Names,
     pub store: Option<Store>,
     pub memory: Memory,
+    pub purged: Purged,
     pub fills: Arc<Fills>,
     pub reverse: Option<Authority>,
     pub connections: Arc<Semaphore>,

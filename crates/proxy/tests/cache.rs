@@ -5,37 +5,11 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{Message, Origin, Proxy, field, soon};
+use support::{Origin, Proxy, cache_status, field, ok, origin_of, soon};
 use tokio::sync::Semaphore;
 
 const FRESH: &str =
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\nETag: \"1\"\r\n\r\nhello";
-
-fn cache_status(response: &Message) -> &str {
-    response.field("cache-status").unwrap_or_else(|| panic!("{}", response.head))
-}
-
-/// An origin whose answer is a function of the request's head and its number.
-async fn origin_of(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Origin {
-    let answer = Arc::new(answer);
-    let count = Arc::new(AtomicUsize::new(0));
-    Origin::with(move |mut client, seen| {
-        let (answer, count) = (answer.clone(), count.clone());
-        async move {
-            while let Some(head) = client.head().await {
-                client.body(&head).await;
-                seen.lock().unwrap().push(head.clone());
-                let n = count.fetch_add(1, Ordering::SeqCst);
-                client.send(answer(&head, n)).await;
-            }
-        }
-    })
-    .await
-}
-
-fn ok(fields: &str, body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len())
-}
 
 #[tokio::test]
 async fn a_miss_then_hits() {

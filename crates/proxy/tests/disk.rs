@@ -110,36 +110,54 @@ async fn a_restart_is_warm() {
 }
 
 #[tokio::test]
-async fn a_validated_object_keeps_its_body() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder.path().join("cache"));
-    let origin = Origin::with(|mut client, seen| async move {
-        while let Some(head) = client.head().await {
-            let validates = field(&head, "if-none-match").is_some();
-            seen.lock().unwrap().push(head);
-            if validates {
-                client.send("HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: max-age=600\r\nX-New: 1\r\n\r\n").await;
-            } else {
-                client
-                    .send("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: max-age=0\r\nContent-Length: 3000000\r\n\r\n")
-                    .await;
-                client.send(content(3_000_000)).await;
+async fn a_validation_writes_a_small_record_and_a_later_hit_reads_once() {
+    for length in [60_000, 3_000_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache");
+        let store = open(&path);
+        let origin = Origin::with(move |mut client, seen| async move {
+            while let Some(head) = client.head().await {
+                let validates = field(&head, "if-none-match").is_some();
+                seen.lock().unwrap().push(head);
+                if validates {
+                    let fields = "ETag: \"1\"\r\nCache-Control: max-age=600\r\nX-New: 1";
+                    client.send(format!("HTTP/1.1 304 x\r\n{fields}\r\n\r\n")).await;
+                } else {
+                    let fields = "ETag: \"1\"\r\nCache-Control: max-age=0";
+                    client
+                        .send(format!("HTTP/1.1 200 OK\r\n{fields}\r\nContent-Length: {length}\r\n\r\n"))
+                        .await;
+                    client.send(content(length)).await;
+                }
             }
+        })
+        .await;
+        let proxy = Proxy::over(Some(store.clone()), no_memory);
+        let mut client = proxy.client().await;
+        let first = client.get(origin.request("/", "")).await;
+        assert_eq!(first.field("cache-status"), Some("cosm; fwd=uri-miss; stored"));
+        let put = store.stats().engine.put_bytes;
+        let validated = client.get(origin.request("/", "")).await;
+        assert_eq!(validated.field("cache-status"), Some("cosm; fwd=stale; fwd-status=304"));
+        let cost = store.stats().engine.put_bytes - put;
+        assert!((1..1_000).contains(&cost), "{cost} bytes for new fields of {length}");
+        drop(proxy);
+        store.close();
+
+        let store = open(&path);
+        let proxy = Proxy::over(Some(store.clone()), no_memory);
+        let mut client = proxy.client().await;
+        let reads = store.stats().device_reads;
+        let hit = client.get(origin.request("/", "")).await;
+        assert_eq!((hit.field("cache-status"), hit.field("x-new")), (Some("cosm; hit"), Some("1")));
+        assert!(first.body == content(length) && validated.body == first.body && hit.body == first.body);
+        if length < 64 << 10 {
+            assert_eq!(store.stats().device_reads - reads, 1);
         }
-    })
-    .await;
-    let proxy = Proxy::over(Some(store), no_memory);
-    let mut client = proxy.client().await;
-    for (status, new) in [
-        ("cosm; fwd=uri-miss; stored", None),
-        ("cosm; fwd=stale; fwd-status=304", Some("1")),
-        ("cosm; hit", Some("1")),
-    ] {
-        let response = client.get(origin.request("/", "")).await;
-        assert_eq!((response.field("cache-status"), response.field("x-new")), (Some(status), new));
-        assert!(response.body == content(3_000_000));
+        assert_eq!(origin.requests().len(), 2);
+        drop(proxy);
+        store.close();
     }
-    assert_eq!(origin.requests().len(), 2);
 }
 
 #[tokio::test]

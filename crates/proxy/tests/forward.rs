@@ -461,3 +461,30 @@ async fn a_slow_client_holds_the_origin_back() {
         assert_eq!(body.len(), TOTAL);
     }
 }
+
+#[tokio::test]
+async fn what_can_be_sent_only_once_takes_no_connection_that_may_be_closing() {
+    // An origin that closes what was idle for 1.2 s, when the next request is there already.
+    let origin = Origin::with(|mut client, seen| async move {
+        let mut since = std::time::Instant::now();
+        while let Some(head) = client.head().await {
+            client.body(&head).await;
+            if since.elapsed() > Duration::from_millis(1_200) {
+                break;
+            }
+            seen.lock().unwrap().push(head);
+            client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nCache-Control: no-store\r\n\r\nok").await;
+            since = std::time::Instant::now();
+        }
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    for method in ["PUT", "POST", "GET"] {
+        assert_eq!(client.get(origin.request("/", "")).await.text(), "ok");
+        tokio::time::sleep(Duration::from_millis(1_300)).await;
+        let request = origin.request("/", "Content-Length: 0\r\n").replacen("GET", method, 1);
+        assert_eq!(client.get(request).await.text(), "ok", "{method}");
+    }
+    assert_eq!(origin.requests().len(), 6);
+}

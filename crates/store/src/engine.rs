@@ -96,7 +96,8 @@ pub struct Engine {
     ahead: VecDeque<Ahead>,
     running: HashMap<u64, Running>,
     next_id: u64,
-    removals: VecDeque<u64>,
+    /// What waits for a table to be noted in, and since when.
+    removals: VecDeque<(u64, Millis)>,
     checkpointer: Checkpointer,
     keeper: Keeper,
     /// Segments passed in a row that gave no room.
@@ -127,6 +128,8 @@ pub struct Counters {
 struct Batch {
     number: u64,
     seq: u64,
+    /// When the oldest of what it writes was taken.
+    since: Option<Millis>,
     image: Arc<Buffer>,
     writes: Writes,
     table_sent: bool,
@@ -269,15 +272,15 @@ impl Engine {
     pub fn remove(&mut self, hash: u64, now: Millis) {
         self.state.index.remove(hash);
         self.state.overlay.remove(hash);
-        self.queue_removal(hash);
+        self.queue_removal(hash, now);
         self.settle_removals(now);
     }
 
-    fn queue_removal(&mut self, hash: u64) {
+    fn queue_removal(&mut self, hash: u64, since: Millis) {
         if self.removals.len() == REMOVALS {
             self.removals.pop_front();
         }
-        self.removals.push_back(hash);
+        self.removals.push_back((hash, since));
     }
 
     /// The bytes of a record whose write is not done: a copy.
@@ -345,6 +348,13 @@ impl Engine {
         self.failures >= BROKEN
     }
 
+    /// When the oldest of what was taken and is not in the file yet was taken; `None` when all is.
+    pub fn unwritten_since(&self) -> Option<Millis> {
+        let removals = self.removals.front().map(|(_, since)| *since);
+        let batches = self.batches.iter().filter_map(|b| b.since);
+        batches.chain([self.dirty_since, removals, self.keeper.unwritten_since()].into_iter().flatten()).min()
+    }
+
     /// Writes out what is in memory without waiting for the interval.
     pub fn flush(&mut self) {
         self.keeper.flush();
@@ -362,10 +372,10 @@ impl Engine {
         for range in writes.data.iter().chain([&writes.table]) {
             copy[range.clone()].copy_from_slice(&open.image[range.clone()]);
         }
-        self.dirty_since = None;
         self.batches.push(Batch {
             number: open.number,
             seq: open.seq,
+            since: self.dirty_since.take(),
             image: Arc::new(copy),
             writes,
             table_sent: false,
@@ -446,14 +456,14 @@ impl Engine {
     }
 
     fn settle_removals(&mut self, now: Millis) {
-        while let Some(&hash) = self.removals.front() {
+        while let Some(&(hash, since)) = self.removals.front() {
             if self.open.is_none() && !self.open_next(Purpose::Object) {
                 return;
             }
             let Some(open) = &mut self.open else { continue };
             if open.append_removal(hash) {
                 self.removals.pop_front();
-                self.dirty_since.get_or_insert(now);
+                self.dirty_since = Some(self.dirty_since.unwrap_or(now).min(since));
             } else if !self.seal() {
                 return;
             }
@@ -472,11 +482,11 @@ impl Engine {
         }
         if let Some(mut open) = self.open.take() {
             let writes = open.take_writes(self.state.layout.identity);
-            self.dirty_since = None;
             self.counters.segments += 1;
             self.batches.push(Batch {
                 number: open.number,
                 seq: open.seq,
+                since: self.dirty_since.take(),
                 writes,
                 table_sent: false,
                 running: 0,
@@ -713,7 +723,7 @@ impl Engine {
                     }
                 };
                 if lost {
-                    self.queue_removal(entry.hash);
+                    self.queue_removal(entry.hash, batch.since.unwrap_or(0));
                 }
             }
             self.checkpointer.abandon();

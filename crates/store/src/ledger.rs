@@ -19,6 +19,8 @@ pub struct Keeper {
     ledger: Ledger,
     /// Since when something waits that was set and that no write took.
     waiting: Option<Millis>,
+    /// Since when what is being written had waited.
+    writing: Option<Millis>,
     /// It need not wait for the interval's end.
     urgent: bool,
     /// The copy that counts is known to be durable.
@@ -45,6 +47,7 @@ impl Keeper {
             identity,
             ledger: found,
             waiting: None,
+            writing: None,
             urgent: false,
             durable,
             stage: Stage::Rest,
@@ -88,6 +91,11 @@ impl Keeper {
         self.stage == Stage::Rest && (self.waiting.is_none() || self.is_broken())
     }
 
+    /// When the oldest content that is not durable yet was set.
+    pub fn unwritten_since(&self) -> Option<Millis> {
+        self.writing.or(self.waiting)
+    }
+
     pub fn is_broken(&self) -> bool {
         self.failures >= BROKEN
     }
@@ -111,7 +119,7 @@ impl Keeper {
         next.encode(self.identity, &mut image);
         debug_assert!(image.len().is_multiple_of(BLOCK));
         // What is set from now on waits for the next write.
-        (self.waiting, self.urgent) = (None, false);
+        (self.writing, self.waiting, self.urgent) = (self.waiting, None, false);
         Op::Write { offset: offset(next.generation), range: 0..image.len(), image: Arc::new(image) }
     }
 
@@ -122,7 +130,7 @@ impl Keeper {
         if !ok {
             self.failures += 1;
             self.stage = Stage::Rest;
-            self.waiting.get_or_insert(now);
+            self.waiting = self.writing.take().or(self.waiting).or(Some(now));
             self.urgent = true;
             return false;
         }
@@ -135,6 +143,7 @@ impl Keeper {
             Stage::Sync | Stage::Rest => {
                 self.ledger.generation += 1;
                 self.failures = 0;
+                self.writing = None;
                 Stage::Rest
             }
         };

@@ -209,6 +209,28 @@ impl Store {
         shared.engine().set_ledger(bytes, shared.millis())
     }
 
+    /// Blocks until what was put, updated, removed or set before is in the file, so that a kill cannot undo it; the
+    /// ledger is durable then. False when that takes longer than `patience`, or cannot be.
+    pub fn persist(&self, patience: Duration) -> bool {
+        let shared = &self.0.shared;
+        let until = Instant::now() + patience;
+        let taken = shared.millis();
+        loop {
+            {
+                let mut engine = shared.engine();
+                if engine.unwritten_since().is_none_or(|since| since > taken) {
+                    return true;
+                }
+                if engine.is_broken() || Instant::now() > until {
+                    return false;
+                }
+                engine.flush();
+            }
+            shared.wake.notify_all();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Counts `n` references that the memory tier answered, so that replacement knows of them.
     pub fn touch(&self, key: &Key, n: u8) {
         self.0.shared.index.reference(key.index_hash(), n);

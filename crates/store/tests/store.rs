@@ -260,6 +260,28 @@ fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
     assert_eq!(inspect(&path).unwrap().ledger_generation, 5);
 }
 
+#[test]
+fn what_was_persisted_is_there_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, killed) = (folder.path().join("cache"), folder.path().join("killed"));
+    let patient = Options { flush_interval: Duration::from_secs(3_600), ..options(&path, IoChoice::Threads) };
+    let store = Store::open(&patient).unwrap();
+    for n in 0..10 {
+        store.put(&key(n), b"meta", &body(n, 1_000)).unwrap();
+    }
+    assert!(store.persist(Duration::from_secs(20)));
+    store.remove(&key(3));
+    store.set_ledger(b"ledger").unwrap();
+    assert!(store.persist(Duration::from_secs(20)));
+    store.remove(&key(4));
+    // What the file holds now is what a kill leaves.
+    std::fs::copy(&path, &killed).unwrap();
+    let after = Store::open(&Options { path: killed, ..patient }).unwrap();
+    assert_eq!(after.ledger(), b"ledger");
+    let there: Vec<u32> = (0..10).filter(|n| after.contains(&key(*n))).collect();
+    assert_eq!(there, [0, 1, 2, 4, 5, 6, 7, 8, 9], "4 was removed, but nobody waited");
+}
+
 /// Meta and body of a key, and what that cost the device.
 fn hit(store: &Store, key: &Key) -> ((Bytes, Vec<u8>), u64) {
     let before = store.stats().device_reads;

@@ -5,6 +5,7 @@
 use proxy::{Running, Settings};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,6 +42,16 @@ impl Proxy {
         let running = proxy::start(settings, store).unwrap();
         let address = running.addresses()[0];
         Proxy { running: Some(running), address }
+    }
+
+    /// A request to the operator's door, whole; the answer's head and content.
+    pub async fn admin(&self, request: impl AsRef<[u8]>) -> Message {
+        Client::connect(self.running.as_ref().unwrap().admin().unwrap()).await.get(request).await
+    }
+
+    /// `POST /purge?…` to the operator's door.
+    pub async fn purge(&self, what: &str) -> Message {
+        self.admin(format!("POST /purge?{what} HTTP/1.1\r\nHost: admin\r\n\r\n")).await
     }
 
     pub fn stop(&self) {
@@ -286,4 +297,30 @@ impl Origin {
     pub fn request(&self, path: &str, fields: &str) -> String {
         format!("GET {} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.url(path), self.address)
     }
+}
+
+pub fn cache_status(response: &Message) -> &str {
+    response.field("cache-status").unwrap_or_else(|| panic!("{}", response.head))
+}
+
+/// An origin whose answer is a function of the request (head and content) and its number.
+pub async fn origin_of(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Origin {
+    let answer = Arc::new(answer);
+    let count = Arc::new(AtomicUsize::new(0));
+    Origin::with(move |mut client, seen| {
+        let (answer, count) = (answer.clone(), count.clone());
+        async move {
+            while let Some(head) = client.head().await {
+                let request = head.clone() + &String::from_utf8_lossy(&client.body(&head).await);
+                seen.lock().unwrap().push(request.clone());
+                let n = count.fetch_add(1, Ordering::SeqCst);
+                client.send(answer(&request, n)).await;
+            }
+        }
+    })
+    .await
+}
+
+pub fn ok(fields: &str, body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len())
 }

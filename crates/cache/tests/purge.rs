@@ -1,0 +1,159 @@
+//! Purges against the plain list of what was purged.
+
+use cache::{Asked, Head, Purges, Scope, key};
+use http::{HeaderMap, Method, Response};
+use proptest::prelude::*;
+
+fn head(known: u64, groups: &str) -> Head {
+    let response = Response::builder().header("cache-control", "max-age=60").header("cache-groups", groups);
+    let (parts, ()) = response.body(()).unwrap().into_parts();
+    let mut head = Head::storable(&Asked::of(&Method::GET, &HeaderMap::new()), &parts, 1, 1).unwrap();
+    head.purges_known = known;
+    head
+}
+
+#[test]
+fn what_each_scope_covers() {
+    use Scope::*;
+    let table = [
+        (All, "h", "/", true),
+        (Host("h"), "h", "/a", true),
+        (Host("h"), "h:8080", "/a", true),
+        (Host("h"), "h.org", "/a", false),
+        (Host("[::1]"), "[::1]:81", "/", true),
+        (Origin("http://h"), "H:80", "/a", true),
+        (Origin("http://h"), "h:8080", "/a", false),
+        (Prefix("http://h/a"), "h", "/a", true),
+        (Prefix("http://h/a"), "h", "/abc?d", true),
+        (Prefix("http://h/a/"), "h", "/a", false),
+        (Prefix("http://h/a?x"), "h", "/a?xy", true),
+        (Prefix("http://h/a"), "h", "/A", false),
+        (Prefix("http://h/a"), "g", "/a", false),
+        (Group { origin: None, name: "one" }, "h", "/", true),
+        (Group { origin: Some("http://h"), name: "two words" }, "h", "/", true),
+        (Group { origin: Some("http://g"), name: "one" }, "h", "/", false),
+        (Group { origin: None, name: "two" }, "h", "/", false),
+    ];
+    for (scope, authority, path, covered) in table {
+        let mut purges = Purges::default();
+        purges.purge(Host("elsewhere"), 5);
+        let key = key::primary("http", authority, path);
+        let before = head(purges.newest(), r#""one", "two words""#);
+        assert!(!purges.cover(&key, &before), "{scope:?}");
+        purges.purge(scope, 3);
+        assert_eq!(purges.newest(), 6, "the clock went back");
+        assert_eq!(purges.cover(&key, &before), covered, "{scope:?} {authority}{path}");
+        let after = head(purges.newest(), r#""one", "two words""#);
+        assert!(!purges.cover(&key, &after), "{scope:?}: asked for afterwards");
+        // Variants, queries and searches are covered with their URI.
+        let variant = [&key[..], b"\0accept:x\n\xff"].concat();
+        assert_eq!(purges.cover(&variant, &before), covered, "{scope:?}");
+        let query = key::of_query(&key::queries(&key), [0; 8], &HeaderMap::new(), b"q");
+        assert_eq!(purges.cover(&query, &before), covered, "{scope:?}");
+        assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+    }
+    assert_eq!(Purges::decode(b""), Some(Purges::default()));
+}
+
+#[test]
+fn too_many_purges_become_wider_but_never_fewer() {
+    let text = |n: usize| format!("http://h{}/{}{n}", n % 3, "x".repeat(40));
+    let mut purges = Purges::default();
+    let number = 20_000;
+    for n in 0..number {
+        purges.purge(Scope::Prefix(&text(n)), 0);
+    }
+    assert!(purges.encode().len() <= Purges::MAX && purges.len() > 1_000, "{} scopes", purges.len());
+    assert_eq!(Purges::decode(&purges.encode()).as_ref(), Some(&purges));
+    let covers = |purges: &Purges, authority: &str, path: &str, known| {
+        purges.cover(&key::primary("http", authority, path), &head(known, ""))
+    };
+    for n in 0..number {
+        let url = text(n);
+        assert!(covers(&purges, &url[7..9], &url[9..], n as u64), "{n}");
+        assert!(!covers(&purges, &url[7..9], &url[9..], number as u64), "{n}");
+    }
+    assert!(!covers(&purges, "other", "/", 0), "an origin with many purges is no other's harm");
+
+    for n in 0..number {
+        purges.purge(Scope::Host(&format!("{n}.{}", "y".repeat(40))), 0);
+    }
+    assert!(purges.encode().len() <= Purges::MAX);
+    assert!(covers(&purges, "other", "/", 0), "the oldest are everything's");
+    assert!(!covers(&purges, "other", "/", purges.newest() - 1));
+}
+
+#[derive(Clone, Debug)]
+enum Plain {
+    All,
+    Host(String),
+    Origin(String),
+    Prefix(String),
+    Group(Option<String>, String),
+}
+
+fn scope() -> impl Strategy<Value = Plain> {
+    let host = "[ab](:8)?";
+    prop_oneof![
+        1 => Just(Plain::All),
+        4 => "[ab]".prop_map(Plain::Host),
+        4 => host.prop_map(|h| Plain::Origin(format!("http://{h}"))),
+        4 => (host, "/[xy/]{0,3}").prop_map(|(h, p)| Plain::Prefix(format!("http://{h}{p}"))),
+        4 => (proptest::option::of(host), "[gk]")
+            .prop_map(|(h, g)| Plain::Group(h.map(|h| format!("http://{h}")), g)),
+    ]
+}
+
+impl Plain {
+    fn scope(&self) -> Scope<'_> {
+        match self {
+            Plain::All => Scope::All,
+            Plain::Host(host) => Scope::Host(host),
+            Plain::Origin(origin) => Scope::Origin(origin),
+            Plain::Prefix(prefix) => Scope::Prefix(prefix),
+            Plain::Group(origin, name) => Scope::Group { origin: origin.as_deref(), name },
+        }
+    }
+
+    fn covers(&self, host: &str, path: &str, group: &str) -> bool {
+        match self {
+            Plain::All => true,
+            Plain::Host(name) => name == host.split(':').next().unwrap(),
+            Plain::Origin(origin) => *origin == format!("http://{host}"),
+            Plain::Prefix(prefix) => format!("http://{host}{path}").starts_with(prefix),
+            Plain::Group(origin, name) => {
+                name == group && origin.as_ref().is_none_or(|origin| *origin == format!("http://{host}"))
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn purges_cover_what_the_list_covers(
+        list in proptest::collection::vec((scope(), 0u64..40), 0..12),
+        host in "[ab](:8)?", path in "/[xy/]{0,3}", group in "[gk]", known_of in 0usize..12,
+    ) {
+        let mut purges = Purges::default();
+        let mut known = 0;
+        for (n, (scope, now)) in list.iter().enumerate() {
+            if n == known_of {
+                known = purges.newest();
+            }
+            purges.purge(scope.scope(), *now);
+        }
+        let known = if known_of >= list.len() { purges.newest() } else { known };
+        let later = list.iter().skip(known_of);
+        let expected = later.into_iter().any(|(scope, _)| scope.covers(&host, &path, &group));
+        let key = key::primary("http", &host, &path);
+        prop_assert_eq!(purges.cover(&key, &head(known, &format!("\"{group}\""))), expected);
+        prop_assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+    }
+
+    #[test]
+    fn any_bytes_are_purges_or_not(bytes: Vec<u8>) {
+        if let Some(purges) = Purges::decode(&bytes) {
+            prop_assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+        }
+    }
+}

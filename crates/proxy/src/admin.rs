@@ -1,0 +1,232 @@
+//! The operator's door: a listener of its own, with a thread of its own.
+//!
+//! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
+//! nothing that came through a proxy, and no page of another site in somebody's browser.
+
+use crate::purge::{self, Purged};
+use crate::settings::Origin;
+use crate::target::SCHEME;
+use crate::worker::Shared;
+use cache::{Scope, key};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, VIA};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+
+/// Connections at once; more wait.
+const CONNECTIONS: usize = 64;
+/// From a request's first byte to its head's end.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long an answer waits until a purge is in the file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves until told to stop.
+pub fn run(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let accepting = async {
+            while let Ok(permit) = permits.clone().acquire_owned().await {
+                let Ok((stream, _)) = listener.accept().await else {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    let service = service_fn(move |request| answer(shared.clone(), request));
+                    let mut server = http1::Builder::new();
+                    server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+                    // An error is the client's: it went away, or was no client.
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    drop(permit);
+                });
+            }
+        };
+        tokio::select! {
+            () = accepting => {}
+            // An error means that the sender is gone.
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        Ok(())
+    })
+}
+
+type Reply = Response<Full<Bytes>>;
+
+/// What is to be done, and how it is asked for.
+struct Route {
+    path: &'static str,
+    method: Method,
+    help: &'static str,
+    answer: fn(&Shared, &str) -> Result<String, Refused>,
+}
+
+/// Status and text.
+struct Refused(StatusCode, String);
+
+const ROUTES: &[Route] = &[
+    Route {
+        path: "/purge",
+        method: Method::POST,
+        help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
+               any more; several at once are joined by &, values are percent-encoded",
+        answer: purge,
+    },
+    Route {
+        path: "/healthz",
+        method: Method::GET,
+        help: "ok while the proxy serves",
+        answer: |_, _| Ok("ok\n".into()),
+    },
+];
+
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, Infallible> {
+    // What waits for the disk waits beside the others.
+    let answered = tokio::task::spawn_blocking(move || route(&shared, &request.into_parts().0)).await;
+    Ok(answered.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "this request failed\n".into())))
+}
+
+fn route(shared: &Shared, request: &http::request::Parts) -> Reply {
+    if !is_direct(&request.headers) {
+        let why = "the admin address answers neither through a proxy nor to another site's page\n";
+        return text(StatusCode::FORBIDDEN, why.into());
+    }
+    let Some(route) = ROUTES.iter().find(|route| route.path == request.uri.path()) else {
+        let routes = ROUTES.iter().map(|r| format!("{} {}  {}\n", r.method, r.path, r.help));
+        return text(StatusCode::NOT_FOUND, format!("there is:\n{}", routes.collect::<String>()));
+    };
+    if request.method != route.method && (request.method != Method::HEAD || route.method != Method::GET) {
+        let mut reply =
+            text(StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {}\n", route.path, route.method));
+        if let Ok(method) = HeaderValue::try_from(route.method.as_str()) {
+            reply.headers_mut().insert(ALLOW, method);
+        }
+        return reply;
+    }
+    match (route.answer)(shared, request.uri.query().unwrap_or_default()) {
+        Ok(done) => text(StatusCode::OK, done),
+        Err(Refused(status, why)) => text(status, format!("{why}\n")),
+    }
+}
+
+/// No proxy sent it (they all add Via), and no page of another origin; nor one whose name was made to lead here.
+fn is_direct(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return !headers.contains_key(VIA) };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.parse::<Authority>().ok();
+    let name = name.as_ref().map(crate::target::bare_host).unwrap_or_default();
+    let is_here = name == "localhost" || name.parse::<IpAddr>().is_ok();
+    !headers.contains_key(VIA) && is_here && origin.as_bytes() == format!("http://{host}").as_bytes()
+}
+
+fn text(status: StatusCode, text: String) -> Reply {
+    let mut reply = Response::new(Full::new(text.into()));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+/// What one parameter asks to be purged, as keys write it.
+enum What {
+    Url(Bytes),
+    Prefix { scope: String, path: Bytes },
+    Host(String),
+    Group(String),
+    All,
+}
+
+/// Purges, and answers when a kill cannot undo it any more.
+fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
+    let reverse = shared.settings.origin.as_ref();
+    let mut done = String::new();
+    let mut wanted = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let what = what(&name, &value, reverse).map_err(|why| Refused(StatusCode::BAD_REQUEST, why))?;
+        wanted.push(what);
+        done.push_str(format!("purged {name} {value}").trim_end());
+        done.push('\n');
+    }
+    if wanted.is_empty() {
+        return Err(Refused(StatusCode::BAD_REQUEST, "say what: url=, prefix=, host=, group= or all".into()));
+    }
+    let mut scopes = Vec::new();
+    for what in &wanted {
+        match what {
+            What::Url(primary) => purge::forget(shared, primary),
+            What::Prefix { scope, path } => {
+                // Searches that are answered alike are known by their path only.
+                purge::forget_searches(shared, path);
+                scopes.push(Scope::Prefix(scope));
+            }
+            What::Host(host) => scopes.push(Scope::Host(host)),
+            What::Group(name) => scopes.push(Scope::Group { origin: None, name }),
+            What::All => scopes.push(Scope::All),
+        }
+    }
+    Purged::purge(&shared.purged, scopes, shared.store.as_ref());
+    match &shared.store {
+        Some(store) if !store.persist(PATIENCE) => {
+            let why =
+                "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";
+            Err(Refused(StatusCode::SERVICE_UNAVAILABLE, why.into()))
+        }
+        _ => Ok(done),
+    }
+}
+
+fn what(name: &str, value: &str, reverse: Option<&Origin>) -> Result<What, String> {
+    let of_url =
+        |value: &str| url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http URL"));
+    match name {
+        "url" => Ok(What::Url(of_url(value)?)),
+        "prefix" => {
+            let primary = of_url(value)?;
+            let scope = String::from_utf8_lossy(&primary[key::METHOD.len()..]).into_owned();
+            Ok(What::Prefix { scope, path: primary })
+        }
+        "host" => match (value.parse::<Authority>(), reverse) {
+            (_, Some(origin)) => Ok(What::Host(host_of(&origin.authority))),
+            (Ok(authority), None) if authority.as_str() == authority.host() => {
+                Ok(What::Host(value.to_ascii_lowercase()))
+            }
+            _ => Err(format!("host: `{value}` is not a host name (for one port, purge by prefix)")),
+        },
+        "group" | "tag" if !value.is_empty() => Ok(What::Group(value.to_owned())),
+        "all" if matches!(value, "" | "true" | "1") => Ok(What::All),
+        "group" | "tag" => Err(format!("{name}: a name is missing")),
+        "all" => Err("all: takes no value".into()),
+        _ => Err(format!(
+            "`{name}` is none of url, prefix, host, group, tag, all (is a URL not percent-encoded?)"
+        )),
+    }
+}
+
+/// The primary key of a URL. To a reverse proxy the host means nothing, and a path is enough.
+fn url(text: &str, reverse: Option<&Origin>) -> Option<Bytes> {
+    let uri: Uri = text.parse().ok()?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let authority = match (reverse, uri.authority()) {
+        (Some(origin), _) if uri.authority().is_some() || text.starts_with('/') => origin.authority.as_str(),
+        (None, Some(authority)) if uri.scheme_str() == Some(SCHEME) => authority.as_str(),
+        _ => return None,
+    };
+    Some(key::primary(SCHEME, authority, &path))
+}
+
+fn host_of(authority: &str) -> String {
+    authority.parse::<Authority>().map_or_else(|_| authority.to_owned(), |a| a.host().to_ascii_lowercase())
+}

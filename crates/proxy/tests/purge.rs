@@ -1,0 +1,191 @@
+//! What the operator purges, and what groups of an origin's responses an unsafe request ends.
+
+mod support;
+
+use proxy::Settings;
+use std::path::Path;
+use store::{Options, Store};
+use support::{Client, Origin, Proxy, cache_status, ok, origin_of};
+
+fn open(path: &Path) -> Store {
+    Store::open(&Options { size: Some(64 << 20), ..Options::at(path) }).unwrap()
+}
+
+fn with_admin(settings: &mut Settings) {
+    settings.admin = Some("127.0.0.1:0".parse().unwrap());
+}
+
+/// `/n?groups` is in the groups that its query names; a POST ends those that its query names.
+async fn origin() -> Origin {
+    origin_of(|request, n| {
+        let target = request.split(' ').nth(1).unwrap();
+        let groups = target.split_once('?').map_or("", |(_, query)| query);
+        let groups = groups.split('+').map(|g| format!("\"{g}\"")).collect::<Vec<_>>().join(", ");
+        let field = if request.starts_with("POST") { "Cache-Group-Invalidation" } else { "Cache-Groups" };
+        ok(&format!("Cache-Control: max-age=600\r\n{field}: {groups}\r\n"), &format!("{target} {n}"))
+    })
+    .await
+}
+
+async fn hits(client: &mut Client, origin: &Origin, path: &str) -> bool {
+    let response = client.get(origin.request(path, "")).await;
+    assert!(response.text().starts_with(path), "{}", response.text());
+    cache_status(&response) == "cosm; hit"
+}
+
+const PATHS: [&str; 5] = ["/", "/a/1", "/a/2?one", "/b?one+two", "/ab?two"];
+
+#[tokio::test]
+async fn each_scope_purges_what_it_covers_also_after_a_restart() {
+    let origin = origin().await;
+    let escaped = |path: &str| origin.url(path).replace(':', "%3A").replace('?', "%3F");
+    let table: [(String, &[&str]); 8] = [
+        (format!("url={}", escaped("/a/2?one")), &["/a/2?one"]),
+        (format!("prefix={}", escaped("/a")), &["/a/1", "/a/2?one", "/ab?two"]),
+        (format!("prefix={}", escaped("/a/")), &["/a/1", "/a/2?one"]),
+        ("group=one".into(), &["/a/2?one", "/b?one+two"]),
+        ("tag=two&group=none".into(), &["/b?one+two", "/ab?two"]),
+        ("host=127.0.0.1".into(), &PATHS),
+        ("host=localhost&url=http://other/".into(), &[]),
+        ("all".into(), &PATHS),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (what, purged)) in table.iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        let killed = folder.path().join("killed");
+        let store = open(&path);
+        let proxy = Proxy::over(Some(store.clone()), with_admin);
+        let mut client = proxy.client().await;
+        for path in PATHS {
+            assert!(!hits(&mut client, &origin, path).await && hits(&mut client, &origin, path).await);
+        }
+        let done = proxy.purge(what).await;
+        assert_eq!(done.status(), 200, "{}", done.text());
+        assert_eq!(done.text().lines().count(), what.split('&').count(), "{}", done.text());
+        // The file as a kill leaves it at the moment of the answer.
+        std::fs::copy(&path, &killed).unwrap();
+        let after = Proxy::over(Some(open(&killed)), |_| {});
+        let mut again = after.client().await;
+        for path in PATHS {
+            assert_eq!(hits(&mut client, &origin, path).await, !purged.contains(&path), "{what}: {path}");
+            assert_eq!(
+                hits(&mut again, &origin, path).await,
+                !purged.contains(&path),
+                "{what}, killed: {path}"
+            );
+            assert!(hits(&mut client, &origin, path).await && hits(&mut again, &origin, path).await);
+        }
+        drop((proxy, after));
+        store.close();
+        std::fs::remove_file(killed).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_fetched_while_it_is_purged_is_not_kept() {
+    let slow = Origin::with(|mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            seen.lock().unwrap().push(head);
+            client.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=600\r\n\r\nha").await;
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            client.send("lf").await;
+        }
+    })
+    .await;
+    for what in ["host=127.0.0.1".to_owned(), format!("url={}", slow.url("/x")), "all".into()] {
+        let proxy = Proxy::with(with_admin);
+        let before = slow.requests().len();
+        let (mut first, mut second) = (proxy.client().await, proxy.client().await);
+        first.send(slow.request("/x", "")).await;
+        while slow.requests().len() == before {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert_eq!(proxy.purge(&what).await.status(), 200);
+        // Asked for after the purge: not what was on its way before it.
+        let response = second.get(slow.request("/x", "")).await;
+        assert_eq!(response.text(), "half");
+        assert_eq!(slow.requests().len(), before + 2, "{what}: read along");
+        assert_eq!(first.message().await.text(), "half");
+    }
+}
+
+#[tokio::test]
+async fn an_unsafe_request_ends_groups_of_its_own_origin() {
+    let (origin, other) = (origin().await, origin().await);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let store = open(&path);
+    let proxy = Proxy::over(Some(store.clone()), |_| {});
+    let mut client = proxy.client().await;
+    for origin in [&origin, &other] {
+        for path in PATHS {
+            hits(&mut client, origin, path).await;
+        }
+    }
+    let post = origin.request("/c?one", "Content-Length: 0\r\n").replacen("GET", "POST", 1);
+    assert_eq!(client.get(post).await.status(), 200);
+    drop(proxy);
+    store.close();
+    let proxy = Proxy::over(Some(open(&path)), |_| {});
+    let mut client = proxy.client().await;
+    for path in PATHS {
+        assert_eq!(hits(&mut client, &origin, path).await, !path.contains("one"), "{path}");
+        assert!(hits(&mut client, &other, path).await, "another origin's {path}");
+    }
+}
+
+#[tokio::test]
+async fn the_operators_door_is_for_operators() {
+    let origin = origin().await;
+    let proxy = Proxy::with(with_admin);
+    let purge = |fields: &str| format!("POST /purge?all HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n");
+    let table = [
+        ("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 200),
+        ("GET /purge?all HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 405),
+        ("GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 404),
+        (purge(""), 200),
+        (purge("Origin: http://127.0.0.1\r\n"), 200),
+        (purge("Origin: http://evil.example\r\n"), 403),
+        (purge("Origin: null\r\n"), 403),
+        (purge("Via: 1.1 cosm\r\n"), 403),
+        (purge("Origin: http://evil.example\r\n").replace("127.0.0.1", "evil.example"), 403),
+    ];
+    for (request, status) in table {
+        let answer = proxy.admin(&request).await;
+        assert_eq!(answer.status(), status, "{request}{}", answer.text());
+    }
+    for wrong in [
+        "",
+        "ur=x",
+        "url=",
+        "url=nonsense",
+        "url=https://h/",
+        "url=/a",
+        "host=h:80",
+        "group=",
+        "all=no",
+        "url=http://h/&b=2",
+    ] {
+        let answer = proxy.purge(wrong).await;
+        assert_eq!((answer.status(), answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
+    }
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_reverse_proxy_purges_by_path() {
+    let origin = origin().await;
+    let authority = origin.address.to_string();
+    let proxy = Proxy::with(|settings| {
+        with_admin(settings);
+        settings.origin = Some(proxy::Origin { scheme: "http".into(), authority });
+    });
+    let mut client = proxy.client().await;
+    let request = "GET /x HTTP/1.1\r\nHost: www.example.org\r\n\r\n";
+    for what in ["url=/x", "url=http://www.example.org/x", "prefix=/", "host=www.example.org", "all"] {
+        client.get(request).await;
+        assert_eq!(cache_status(&client.get(request).await), "cosm; hit");
+        assert_eq!(proxy.purge(what).await.status(), 200, "{what}");
+        assert_ne!(cache_status(&client.get(request).await), "cosm; hit", "{what}");
+    }
+}
