@@ -5,7 +5,7 @@
 
 use cosm_fuzz::Input;
 use libfuzzer_sys::fuzz_target;
-use store::format::contents::{Contents, ENTRY, Entry, TRAILER, Unreadable, decode, encode, start};
+use store::format::contents::{Contents, ENTRY, Entry, Mark, TRAILER, Unreadable, decode, encode, start};
 use store::format::{BLOCK, UNIT};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -23,7 +23,8 @@ fn written(data: &[u8]) {
     let (seq, flip) = (input.u64(), input.u16());
     let mut entries = Vec::new();
     while !input.is_empty() && entries.len() < (SEGMENT - TRAILER) / ENTRY {
-        entries.push(Entry { hash: input.u64(), offset: input.u32(), units: input.u16() });
+        let mark = [Mark::Put, Mark::Stayed, Mark::Update][usize::from(input.u8()) % 3];
+        entries.push(Entry { hash: input.u64(), offset: input.u32(), units: input.u16(), mark });
     }
     let mut image = vec![0x55; SEGMENT];
     encode(IDENTITY, NUMBER, seq, &entries, &mut image);

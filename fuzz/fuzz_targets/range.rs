@@ -1,5 +1,6 @@
 //! How a stored response answers: the first line is its length, the others are the request's fields. A part lies
-//! within the whole, and a plain range is what arithmetic without bounds says; only a GET of a 200 gets one.
+//! within the whole, several do not overlap, and plain ranges are what arithmetic without bounds says; only a GET of a
+//! 200 gets them.
 #![no_main]
 
 use cache::{Answer, Asked, Head, answer, content_range, parse_http_date};
@@ -36,7 +37,13 @@ fuzz_target!(|data: &[u8]| {
     assert!(matches!(without_content, Answer::Full | Answer::NotModified));
     if let Answer::Part { first, last } = given {
         assert!(first <= last && last < length);
-        assert_eq!(content_range(first, last, length), format!("bytes {first}-{last}/{length}"));
+        assert_eq!(content_range(first, last, Some(length)), format!("bytes {first}-{last}/{length}"));
+    }
+    if let Answer::Parts(ranges) = &given {
+        let mut sorted = ranges.clone();
+        sorted.sort_unstable();
+        assert!((2..=16).contains(&ranges.len()) && ranges.iter().all(|r| r.0 <= r.1 && r.1 < length));
+        assert!(sorted.is_sorted_by(|a, b| a.1 < b.0), "{ranges:?}");
     }
     if given == Answer::NotModified && !request.contains_key(IF_NONE_MATCH) {
         let since = parse_http_date(request["if-modified-since"].as_bytes(), NOW);
@@ -44,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
     }
     if !asked(Method::GET).is_conditional() && request.get_all(RANGE).iter().count() == 1 {
         let plain = plain(&request[RANGE]);
-        let expected = plain.map_or(Answer::Full, |(first, last)| expected(first, last, length.into()));
+        let expected = plain.as_deref().map_or(Answer::Full, |ranges| expected(ranges, length.into()));
         if plain.is_some() && !request.contains_key("if-range") {
             assert_eq!(given, expected);
         }
@@ -52,9 +59,19 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// `bytes=` and one range of plain digits.
-fn plain(value: &HeaderValue) -> Option<(Option<u128>, Option<u128>)> {
-    let (first, last) = value.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+/// Nobody's range counts beyond these.
+const LONGEST: usize = 16;
+
+type Range = (Option<u128>, Option<u128>);
+
+/// `bytes=` and ranges of plain digits.
+fn plain(value: &HeaderValue) -> Option<Vec<Range>> {
+    let ranges = value.to_str().ok()?.strip_prefix("bytes=")?;
+    ranges.split(',').map(plain_range).collect()
+}
+
+fn plain_range(range: &str) -> Option<Range> {
+    let (first, last) = range.split_once('-')?;
     let number = |text: &str| match text {
         "" => Some(None),
         _ if text.len() < 20 && text.bytes().all(|b| b.is_ascii_digit()) => Some(Some(text.parse().ok()?)),
@@ -64,14 +81,26 @@ fn plain(value: &HeaderValue) -> Option<(Option<u128>, Option<u128>)> {
     (range != (None, None)).then_some(range)
 }
 
-fn expected(first: Option<u128>, last: Option<u128>, length: u128) -> Answer {
-    let part = |first: u128, last: u128| Answer::Part { first: first as u64, last: last as u64 };
-    match (first, last) {
-        (Some(first), Some(last)) if first > last => Answer::Full,
-        (Some(first), _) if first >= length => Answer::Unsatisfiable,
-        (Some(first), last) => part(first, last.unwrap_or(length).min(length - 1)),
-        (None, Some(0)) => Answer::Unsatisfiable,
-        (None, _) if length == 0 => Answer::Full,
-        (None, last) => part(length - last.unwrap_or(0).min(length), length - 1),
+fn expected(ranges: &[Range], length: u128) -> Answer {
+    let invalid = |range: &Range| matches!(range, (Some(first), Some(last)) if first > last);
+    let of_nothing = |range: &Range| length == 0 && matches!(range, (None, Some(1..)));
+    if ranges.len() > LONGEST || ranges.iter().any(invalid) || ranges.iter().any(of_nothing) {
+        return Answer::Full;
     }
+    let found: Vec<_> = ranges.iter().filter_map(|range| within(*range, length)).collect();
+    let overlap = |(i, a): (usize, &(u64, u64))| found[..i].iter().any(|b| a.0 <= b.1 && b.0 <= a.1);
+    match found[..] {
+        [] => Answer::Unsatisfiable,
+        [(first, last)] => Answer::Part { first, last },
+        _ if found.iter().enumerate().any(overlap) => Answer::Full,
+        _ => Answer::Parts(found),
+    }
+}
+
+fn within(range: Range, length: u128) -> Option<(u64, u64)> {
+    let (first, last) = match range {
+        (Some(first), last) => (first, last.unwrap_or(length).min(length.checked_sub(1)?)),
+        (None, count) => (length - count.filter(|count| *count > 0)?.min(length), length.checked_sub(1)?),
+    };
+    (first < length).then_some((first as u64, last as u64))
 }

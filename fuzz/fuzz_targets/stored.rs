@@ -1,5 +1,6 @@
 //! Stored metadata as it comes from the disk. What decodes encodes to bytes that decode to the same and re-encode to
-//! themselves; no shorter and no longer bytes are taken for it; what is read judges no better as time passes.
+//! themselves; no shorter and no longer bytes are taken for it (but for a key's); what is read judges no better as time
+//! passes.
 #![no_main]
 
 use cache::{Asked, Head, Stored, Time, Verdict, judge};
@@ -14,10 +15,13 @@ fuzz_target!(|bytes: &[u8]| {
     let again = Stored::decode(&written).expect("reads what it wrote");
     assert_eq!(again, stored);
     assert_eq!(again.encode(), written);
-    for end in 0..written.len() {
-        assert_eq!(Stored::decode(&written[..end]), None);
+    // A key ends where its bytes end.
+    if !matches!(stored, Stored::SameAs(_)) {
+        for end in 0..written.len() {
+            assert_eq!(Stored::decode(&written[..end]), None);
+        }
+        assert_eq!(Stored::decode(&[&written[..], b"\0"].concat()), None);
     }
-    assert_eq!(Stored::decode(&[&written[..], b"\0"].concat()), None);
 
     let Stored::Response(head) = stored else { return };
     assert_eq!(Head::decode(&written).as_ref(), Some(&head));

@@ -2,7 +2,7 @@
 
 use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::validators::EntityTag;
-use crate::{list, validators};
+use crate::{list, preference, validators};
 use http::HeaderMap;
 
 /// Flags, and the numbers in the order of the struct they come from.
@@ -37,4 +37,11 @@ pub fn entity_tags(line: &[u8]) -> Vec<(bool, &[u8])> {
 pub fn tags_equal(a: &[u8], b: &[u8]) -> (bool, bool) {
     let (a, b) = (EntityTag::parse(a), EntityTag::parse(b));
     (a.strongly_equals(&b), a.weakly_equals(&b))
+}
+
+/// A list of preferences in its one way of writing.
+pub fn canonical_preferences(value: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    preference::write(&preference::preferences(&value.to_ascii_lowercase())?, &mut out);
+    Some(out)
 }

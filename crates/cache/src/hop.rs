@@ -34,6 +34,12 @@ const HOP_BY_HOP: [&str; 9] = [
 const END_TO_END: [&str; 8] =
     ["host", "content-length", "cache-control", "cdn-cache-control", "vary", "date", "expires", "age"];
 
+/// Whether Connection takes this field away, so that the next hop does not see it.
+pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
+    members_of(headers, CONNECTION).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
+        && !END_TO_END.contains(&name.as_str())
+}
+
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     members_of(headers, CONNECTION)
         .filter_map(|option| HeaderName::from_bytes(option).ok())

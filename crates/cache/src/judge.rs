@@ -1,4 +1,4 @@
-//! May a stored response answer this request now? (RFC 9111 sections 4, 4.2 and 5.2.1, RFC 5861)
+//! May a stored response answer this request now? (RFC 9111 sections 4, 4.2 and 5.2.1, RFC 5861, RFC 8246)
 //!
 //! A lifetime of N seconds is over when the age is N, so a permission of M seconds more is over at N + M.
 
@@ -34,13 +34,16 @@ pub enum Stale {
     NoCache,
     /// The request says no-cache.
     RequestNoCache,
-    /// Older than the request's max-age.
+    /// Fresh, but older than the request's max-age.
     RequestMaxAge,
-    /// Not fresh for as long as the request's min-fresh.
+    /// Fresh, but not for as long as the request's min-fresh.
     MinFresh,
 }
 
 /// The key and Vary have selected `head` already.
+///
+/// RFC 8246 section 2.1: while an immutable response is fresh, only no-cache has it validated. A request's max-age is
+/// what a reload sends and "prefers" (RFC 9111 section 5.2.1.1), and the origin has said what it would be told.
 pub fn judge(asked: &Asked, head: &Head, now: Time) -> Verdict {
     let wants = asked.directives();
     let (age, lifetime) = (head.age(now), head.lifetime());
@@ -51,12 +54,16 @@ pub fn judge(asked: &Asked, head: &Head, now: Time) -> Verdict {
     if wants.no_cache {
         return Verdict::Stale(Stale::RequestNoCache);
     }
-    if exceeds(wants.max_age, age) {
-        return Verdict::Stale(Stale::RequestMaxAge);
-    }
+    let too_old = exceeds(wants.max_age, age);
     if lifetime > age {
+        if too_old && !head.is_immutable() {
+            return Verdict::Stale(Stale::RequestMaxAge);
+        }
         let short = wants.min_fresh.is_some_and(|more| lifetime < age.saturating_add(u64::from(more)));
         return if short { Verdict::Stale(Stale::MinFresh) } else { Verdict::Fresh };
+    }
+    if too_old {
+        return Verdict::Stale(Stale::Expired);
     }
     if revalidates_meanwhile(wants, head, age) {
         return Verdict::ServeWhileRevalidating;

@@ -2,6 +2,7 @@
 //! equal and costs nothing to tell (scheme and host in lower case, no default port, no empty path, no fragment).
 //! Percent-encoding, the case of the path and dot segments stay as they are: origins are free to tell them apart.
 
+use crate::hop::is_nominated;
 use crate::{NoVarySearch, Vary};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -49,8 +50,11 @@ pub fn of_query(marker: &[u8], nonce: [u8; 8], request: &HeaderMap, content: &[u
         key.extend_from_slice(bytes);
     };
     for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION] {
-        push(&(request.get_all(&name).iter().count() as u64).to_le_bytes());
-        request.get_all(&name).iter().for_each(|value| push(value.as_bytes()));
+        // What Connection takes away describes nothing to the origin.
+        let seen = !is_nominated(request, &name);
+        let lines = || request.get_all(&name).iter().filter(|_| seen);
+        push(&(lines().count() as u64).to_le_bytes());
+        lines().for_each(|value| push(value.as_bytes()));
     }
     push(content);
     Bytes::from(key)
@@ -194,6 +198,8 @@ mod tests {
         }
         let more = fields(&[("content-type", "application/json"), ("accept", "*/*")]);
         assert_eq!(all[0], key(0, &more, b"{}"));
+        let unseen = fields(&[("content-type", "application/json"), ("connection", "content-type")]);
+        assert_eq!(key(0, &unseen, b"{}"), key(0, &HeaderMap::new(), b"{}"));
     }
 
     #[test]

@@ -6,25 +6,18 @@
 
 use crate::Head;
 use crate::list::members_of;
-use crate::preference::preferences;
+use crate::preference::{lower_case, preferences};
 use http::HeaderMap;
 use http::header::{ACCEPT_LANGUAGE, CONTENT_LANGUAGE};
 
 /// The tag of Accept-Language that outweighs all others, in lower case; not `*`, and not one of weight 0.
 pub fn preferred_language(request: &HeaderMap) -> Option<String> {
-    let mut lines = request.get_all(ACCEPT_LANGUAGE).into_iter();
-    let first = lines.next()?.as_bytes();
-    let all = match lines.next() {
-        None => preferences(first)?,
-        Some(_) => {
-            let lines: Vec<_> = request.get_all(ACCEPT_LANGUAGE).iter().map(|l| l.as_bytes()).collect();
-            preferences(&lines.join(&b','))?
-        }
-    };
-    let mut all = all.into_iter();
-    let best = all.next()?;
-    let strictly = all.next().is_none_or(|next| best.outweighs(&next));
-    (strictly && best.is_acceptable() && is_tag(best.range.as_bytes())).then_some(best.range)
+    let list = lower_case(request, &ACCEPT_LANGUAGE);
+    let all = preferences(&list)?;
+    let (best, others) = all.split_first()?;
+    let strictly = others.first().is_none_or(|next| best.outweighs(next));
+    let chosen = strictly && best.is_acceptable() && is_tag(best.range);
+    chosen.then(|| String::from_utf8_lossy(best.range).into_owned())
 }
 
 /// The one language the stored response is meant for (8.5), in lower case.

@@ -4,7 +4,7 @@
 use crate::answer::last_modified_is_strong;
 use crate::validators::EntityTag;
 use crate::{Answer, Asked, Head, answer};
-use http::header::{CONTENT_RANGE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 /// The stored body begins at byte `first` of a representation of `complete` bytes (`None`: the origin did not say).
@@ -17,8 +17,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// From the one Content-Range of a response; `None` for several ranges in one response and for anything malformed.
+    /// From the one Content-Range of a response; `None` for several ranges in one response, whatever stands beside them
+    /// (RFC 9110 section 15.3.7.2), and for anything malformed.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Part> {
+        if headers.get(CONTENT_TYPE).is_some_and(is_multipart) {
+            return None;
+        }
         let mut lines = headers.get_all(CONTENT_RANGE).iter();
         let (Some(line), None) = (lines.next(), lines.next()) else { return None };
         let range = line.to_str().ok()?.trim();
@@ -28,9 +32,14 @@ impl Part {
         let (first, last) = (number(first)?, number(last)?);
         let complete = if complete == "*" { None } else { Some(number(complete)?) };
         let possible = first <= last && complete.is_none_or(|complete| last < complete);
-        let to_end = complete.is_some_and(|complete| last + 1 == complete);
+        let to_end = complete.is_some_and(|complete| last.checked_add(1) == Some(complete));
         (unit.eq_ignore_ascii_case("bytes") && possible).then_some(Part { first, complete, to_end })
     }
+}
+
+fn is_multipart(kind: &HeaderValue) -> bool {
+    const KIND: &[u8] = b"multipart/byteranges";
+    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
 }
 
 fn number(digits: &str) -> Option<u64> {
@@ -92,16 +101,21 @@ pub fn ask_for_the_rest(request: &mut HeaderMap, head: &Head, length: u64) -> bo
 }
 
 /// Section 3.4: the head of stored and new part together, when both are of one representation (they share a strong
-/// validator) and touch or overlap. The new part's fields count. The body of the combination begins where the earlier
-/// part begins. Both parts have been settled.
+/// validator), touch or overlap, and may be stored as one. The new part's fields replace the stored ones; what it leaves
+/// out, as an answer to If-Range does, stays. The body of the combination begins where the earlier part begins. Both
+/// parts have been settled.
 pub fn combined(stored: &Head, stored_length: u64, new: &Head, new_length: u64) -> Option<Head> {
     let (old, part) = (stored.part?, new.part?);
     let same = match (strong_etag(stored), strong_etag(new)) {
         (Some(a), Some(b)) => a == b,
+        // A date is less exact: what shares it can be of another coding, or of another version by a weak tag.
         (None, None) => {
             last_modified_is_strong(stored)
                 && last_modified_is_strong(new)
                 && stored.last_modified() == new.last_modified()
+                && [ETAG, CONTENT_ENCODING]
+                    .iter()
+                    .all(|name| stored.headers.get(name) == new.headers.get(name))
         }
         _ => false,
     };
@@ -112,10 +126,11 @@ pub fn combined(stored: &Head, stored_length: u64, new: &Head, new_length: u64) 
         return None;
     }
     let first = old.first.min(part.first);
-    let mut head = new.clone();
+    let mut head = stored.updated_by_part(new);
     head.part = Some(Part { first, complete: old.complete.or(part.complete), to_end: false });
     head.purges_known = stored.purges_known.min(new.purges_known);
     head.settle(old_end.max(new_end) - first);
+    head.may_stay().ok()?;
     Some(head)
 }
 

@@ -1,17 +1,18 @@
 //! Lists of preferences with weights, as in Accept-Language (RFC 9110 sections 12.4.2 and 12.5.2 to 12.5.4).
 
 use crate::list::{members, trim};
+use http::header::{HeaderMap, HeaderName};
 
 /// Equal ones mean the same; the best sort first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Preference {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Preference<'a> {
     /// Thousandths that are missing to a weight of 1.
     reserve: u16,
-    /// Lower-case.
-    pub range: String,
+    /// A token, in the case of the text it was read from.
+    pub range: &'a [u8],
 }
 
-impl Preference {
+impl Preference<'_> {
     /// Weight 0 means "not acceptable" (12.4.2).
     pub(crate) fn is_acceptable(&self) -> bool {
         self.reserve < 1000
@@ -22,10 +23,27 @@ impl Preference {
     }
 }
 
+/// All lines of a field as one list, in lower case.
+pub(crate) fn lower_case(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    let mut list = Vec::with_capacity(64);
+    for (i, line) in headers.get_all(name).iter().enumerate() {
+        if i > 0 {
+            list.push(b',');
+        }
+        list.extend_from_slice(line.as_bytes());
+    }
+    list.make_ascii_lowercase();
+    list
+}
+
 /// The set of preferences, best first, whatever order they come in: among equal weights it carries no meaning that can
-/// be relied on (12.5.4). `None`: some member is not a range with at most a weight.
-pub(crate) fn preferences(value: &[u8]) -> Option<Vec<Preference>> {
-    let mut all = members(value).map(preference).collect::<Option<Vec<_>>>()?;
+/// be relied on (12.5.4). `None`: some member is not a range with at most a weight. The case of ranges means nothing, so
+/// `value` is lower-case already.
+pub(crate) fn preferences(value: &[u8]) -> Option<Vec<Preference<'_>>> {
+    let mut all = Vec::with_capacity(USUAL);
+    for member in members(value) {
+        all.push(preference(member)?);
+    }
     all.sort_unstable();
     all.dedup();
     Some(all)
@@ -37,26 +55,30 @@ pub(crate) fn write(preferences: &[Preference], out: &mut Vec<u8>) {
         if i > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(range.as_bytes());
+        out.extend_from_slice(range);
         match 1000 - reserve {
             1000 => {}
             0 => out.extend_from_slice(b";q=0"),
             weight => {
-                let fraction = format!("{weight:03}");
                 out.extend_from_slice(b";q=0.");
-                out.extend_from_slice(fraction.trim_end_matches('0').as_bytes());
+                let digits = [weight / 100, weight / 10 % 10, weight % 10].map(|digit| b'0' + digit as u8);
+                let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+                out.extend_from_slice(&digits[..digits.len() - zeros]);
             }
         }
     }
 }
 
-fn preference(member: &[u8]) -> Option<Preference> {
-    let mut parts = member.splitn(2, |b| *b == b';');
-    let range = trim(parts.next()?);
-    let weight = parts.next().map_or(Some(1000), |weight| thousandths(trim(weight)))?;
+/// Members of a browser's lists, about.
+const USUAL: usize = 8;
+
+fn preference(member: &[u8]) -> Option<Preference<'_>> {
+    let (range, weight) = match member.iter().position(|b| *b == b';') {
+        Some(at) => (trim(&member[..at]), thousandths(trim(&member[at + 1..]))?),
+        None => (member, 1000),
+    };
     let is_token = !range.is_empty() && range.iter().all(|b| is_token_byte(*b));
-    let range = is_token.then(|| String::from_utf8_lossy(range).to_ascii_lowercase())?;
-    Some(Preference { reserve: 1000 - weight, range })
+    is_token.then_some(Preference { reserve: 1000 - weight, range })
 }
 
 /// `q=` and a qvalue (12.4.2).
@@ -91,7 +113,7 @@ mod tests {
 
     fn canonical(value: &str) -> Option<String> {
         let mut out = Vec::new();
-        write(&preferences(value.as_bytes())?, &mut out);
+        write(&preferences(&value.to_ascii_lowercase().into_bytes())?, &mut out);
         Some(String::from_utf8(out).unwrap())
     }
 

@@ -77,6 +77,10 @@ impl Asked {
         self.fields & RANGE != 0
     }
 
+    pub(crate) fn has_if_range(&self) -> bool {
+        self.fields & IF_RANGE != 0
+    }
+
     /// The client validates a response of its own: If-None-Match or If-Modified-Since.
     pub fn is_conditional(&self) -> bool {
         self.fields & CONDITIONAL != 0
@@ -132,6 +136,7 @@ const CONDITIONAL: u16 = 1 << 3;
 const PRECONDITION: u16 = 1 << 4;
 const UPGRADES: u16 = 1 << 5;
 const CONTENT: u16 = 1 << 6;
+const IF_RANGE: u16 = 1 << 7;
 const REASONS: u16 = PRECONDITION | UPGRADES | CONTENT;
 
 fn bit(name: &str) -> u16 {
@@ -139,6 +144,7 @@ fn bit(name: &str) -> u16 {
         "cache-control" | "pragma" => CONTROL,
         "authorization" => AUTHORIZATION,
         "range" => RANGE,
+        "if-range" => IF_RANGE,
         "if-none-match" | "if-modified-since" => CONDITIONAL,
         "if-match" | "if-unmodified-since" => PRECONDITION,
         "upgrade" => UPGRADES,

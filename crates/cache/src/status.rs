@@ -2,7 +2,7 @@
 
 use crate::{NotStored, Pass, Stale};
 use http::{HeaderValue, StatusCode};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// One outcome a request. Its word and its Cache-Status come from one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,6 +100,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// The origin's status, when it is not the one the client sees (2.3).
     pub fwd_status: Option<StatusCode>,
+    /// For how many seconds the response is still fresh, negative when it is stale (2.4): [`Head::ttl`](crate::Head::ttl).
+    pub ttl: Option<i64>,
     /// The response is being stored (2.5).
     pub stored: bool,
     /// The request joined another's fetch (2.6).
@@ -110,34 +112,68 @@ pub struct Report {
 
 impl From<Outcome> for Report {
     fn from(outcome: Outcome) -> Report {
-        Report { outcome, fwd_status: None, stored: false, collapsed: false, not_stored: None }
+        Report { outcome, fwd_status: None, ttl: None, stored: false, collapsed: false, not_stored: None }
     }
 }
 
 impl Report {
-    /// The whole Cache-Status. Allocates only when there is more to say than the outcome.
+    /// The whole Cache-Status. Allocates only when there is more to say than the outcome, and then once.
     pub fn value(&self) -> HeaderValue {
         let (_, start) = self.outcome.row();
         if *self == Report::from(self.outcome) {
             return HeaderValue::from_static(start);
         }
-        let mut text = String::with_capacity(96);
-        text.push_str(start);
+        let mut text = Text::default();
+        let written = self.write(start, &mut text);
+        let value = written.ok().and_then(|()| HeaderValue::from_bytes(text.bytes()).ok());
+        value.unwrap_or_else(|| HeaderValue::from_static(start))
+    }
+
+    fn write(&self, start: &str, to: &mut Text) -> fmt::Result {
+        to.write_str(start)?;
         if let Some(status) = self.fwd_status.filter(|_| !start.contains("fwd-status")) {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "; fwd-status={}", status.as_u16());
+            write!(to, "; fwd-status={}", status.as_u16())?;
+        }
+        if let Some(ttl) = self.ttl {
+            write!(to, "; ttl={ttl}")?;
         }
         if self.stored {
-            text.push_str("; stored");
+            to.write_str("; stored")?;
         }
         if self.collapsed {
-            text.push_str("; collapsed");
+            to.write_str("; collapsed")?;
         }
-        if let Some(reason) = self.not_stored.filter(|_| !start.contains("detail")) {
-            text.push_str("; detail=");
-            text.push_str(reason.word());
+        match self.not_stored.filter(|_| !start.contains("detail")) {
+            Some(reason) => write!(to, "; detail={}", reason.word()),
+            None => Ok(()),
         }
-        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(start))
+    }
+}
+
+/// Text that is written where no memory has to be asked for; what does not fit is an error.
+struct Text {
+    bytes: [u8; 192],
+    length: usize,
+}
+
+impl Default for Text {
+    fn default() -> Text {
+        Text { bytes: [0; 192], length: 0 }
+    }
+}
+
+impl Text {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
     }
 }
 
@@ -188,6 +224,21 @@ mod tests {
     }
 
     #[test]
+    fn all_that_can_be_said_at_once_has_room() {
+        for outcome in all() {
+            let report = Report { fwd_status: Some(StatusCode::OK), ttl: Some(-(1 << 31)), ..outcome.into() };
+            let report = Report {
+                stored: true,
+                collapsed: true,
+                not_stored: Some(NotStored::NotUnderstood),
+                ..report
+            };
+            let value = report.value();
+            assert!(value.to_str().unwrap().contains("; ttl=-2147483648; stored; collapsed"), "{value:?}");
+        }
+    }
+
+    #[test]
     fn rfc9211_2_parameters() {
         let miss = Report::from(Outcome::Miss(Miss::Uri));
         let expired = Report::from(Outcome::Miss(Miss::Stale(Stale::Expired)));
@@ -198,6 +249,8 @@ mod tests {
             (Report { stored: true, collapsed: true, ..miss }, "cosm; fwd=uri-miss; stored; collapsed"),
             (Report { not_stored: Some(NotStored::Private), ..miss }, "cosm; fwd=uri-miss; detail=private"),
             (Report { fwd_status: Some(StatusCode::OK), ..expired }, "cosm; fwd=stale; fwd-status=200"),
+            (Report { ttl: Some(376), ..Outcome::Hit.into() }, "cosm; hit; ttl=376"),
+            (Report { ttl: Some(-412), ..Outcome::HitStale.into() }, "cosm; hit; detail=max-stale; ttl=-412"),
         ] {
             assert_eq!(report.value(), text);
         }

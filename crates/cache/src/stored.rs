@@ -1,13 +1,13 @@
 //! A stored response's metadata: whether a response may be stored (RFC 9111 section 3), its age (4.2.3) and its
 //! freshness lifetime (4.2.1, 4.2.2), computed once when it arrives.
 
-use crate::directives::{ResponseDirectives, delta_seconds, flag};
+use crate::directives::{MAX_DELTA, ResponseDirectives, delta_seconds, flag};
 use crate::hop::remove_hop_by_hop;
 use crate::list::members_of;
 use crate::part::Part;
 use crate::{Asked, NoVarySearch, Time, Vary, date, wire};
 use http::header::{
-    AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER,
+    AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response};
 
@@ -58,10 +58,13 @@ pub enum NotStored {
     Method,
     /// 1xx.
     Interim,
-    /// 206 of several ranges, or without a Content-Range that can be read.
+    /// 206 of several ranges, or without a Content-Range that can be read, or with less than a complete head; 416, which
+    /// is about a range too.
     Partial,
     /// 304 updates, it is not stored.
     NotModified,
+    /// 428, 429, 431 and 511 tell one client something (RFC 6585).
+    Status,
     /// must-understand, and the status is not one whose rules are followed here.
     NotUnderstood,
     NoStore,
@@ -79,10 +82,10 @@ pub enum NotStored {
 
 impl NotStored {
     #[rustfmt::skip]
-    pub const ALL: [NotStored; 13] = {
+    pub const ALL: [NotStored; 14] = {
         use NotStored::*;
         [
-            Request, Method, Interim, Partial, NotModified, NotUnderstood, NoStore, Private, Authorization,
+            Request, Method, Interim, Partial, NotModified, Status, NotUnderstood, NoStore, Private, Authorization,
             SetCookie, VaryStar, VaryChanged, NoFreshness,
         ]
     };
@@ -94,6 +97,7 @@ impl NotStored {
             NotStored::Interim => "interim",
             NotStored::Partial => "partial",
             NotStored::NotModified => "not-modified",
+            NotStored::Status => "status",
             NotStored::NotUnderstood => "not-understood",
             NotStored::NoStore => "no-store",
             NotStored::Private => "private",
@@ -156,8 +160,13 @@ impl Head {
         if response.status.is_informational() {
             return Err(NotStored::Interim);
         }
+        if NEVER_STORED.contains(&response.status.as_u16()) {
+            return Err(NotStored::Status);
+        }
         let part = match response.status {
-            StatusCode::PARTIAL_CONTENT => Some(Part::of(&response.headers).ok_or(NotStored::Partial)?),
+            StatusCode::PARTIAL_CONTENT => Some(whole_part(asked, &response.headers)?),
+            // It answers a request for a range; the next one may ask for everything.
+            StatusCode::RANGE_NOT_SATISFIABLE => return Err(NotStored::Partial),
             _ => None,
         };
         let mut headers = response.headers.clone();
@@ -248,6 +257,13 @@ impl Head {
         self.response_time
     }
 
+    /// Seconds for which the response is still fresh; negative: since when it is stale (RFC 9211 section 2.4). Saturates
+    /// at 2^31 either way.
+    pub fn ttl(&self, now: Time) -> i64 {
+        let age = self.age(now).min(self.lifetime() + u64::from(MAX_DELTA));
+        i64::from(self.lifetime) - age as i64
+    }
+
     /// RFC 5861 section 3.
     pub fn stale_while_revalidate(&self) -> Option<u32> {
         self.stale_while_revalidate
@@ -321,8 +337,15 @@ impl Head {
         self.flags & any_of != 0
     }
 
-    /// 4.3.4 and 3.2: this response with the fields of a 304 in place of its own.
-    pub(crate) fn updated(&self, with: &HeaderMap, request_time: Time, response_time: Time) -> Head {
+    /// 3.2: this response with the fields of another answer about it in place of its own. Where the request for that had
+    /// Authorization, what 3.5 asks of the one stands for both.
+    pub(crate) fn updated(
+        &self,
+        with: &HeaderMap,
+        authorized: bool,
+        request_time: Time,
+        response_time: Time,
+    ) -> Head {
         let age = age_value(with);
         let mut with = with.clone();
         keep_end_to_end(&mut with);
@@ -336,14 +359,21 @@ impl Head {
                 headers.append(name, value.clone());
             }
         }
-        let authorized = self.flags & flag::AUTHORIZED;
-        let mut head = Head::derive(self.status, headers, authorized, age, request_time, response_time);
+        let flags = self.flags & flag::AUTHORIZED | if authorized { flag::AUTHORIZED } else { 0 };
+        let mut head = Head::derive(self.status, headers, flags, age, request_time, response_time);
         head.part = self.part;
         head.purges_known = self.purges_known;
         if head.vary != self.vary {
             head.flags |= flag::VARY_CHANGED;
         }
         head
+    }
+
+    /// 3.4: this part's fields, updated by those of a newer part, which is as old as that one.
+    pub(crate) fn updated_by_part(&self, new: &Head) -> Head {
+        let authorized = new.has(flag::AUTHORIZED);
+        let head = self.updated(&new.headers, authorized, new.request_time, new.response_time);
+        Head { initial_age: new.initial_age, ..head }
     }
 
     fn derive(
@@ -439,10 +469,13 @@ const HEURISTIC: [u16; 13] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 
 
 /// The statuses whose caching rules are followed here (must-understand, 5.2.2.3).
 #[rustfmt::skip]
-const UNDERSTOOD: [u16; 26] = [
+const UNDERSTOOD: [u16; 25] = [
     200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 406,
-    410, 414, 421, 429, 451, 500, 501, 502, 503, 504,
+    410, 414, 421, 451, 500, 501, 502, 503, 504,
 ];
+
+/// RFC 6585 sections 3 to 6: MUST NOT be stored by a cache.
+const NEVER_STORED: [u16; 4] = [428, 429, 431, 511];
 
 /// Fields that belong to the stored content, whatever a 304 says (3.2): some origins name in a 304 the coding that they
 /// would have used now.
@@ -450,6 +483,13 @@ static NEVER_UPDATED: [HeaderName; 2] = [http::header::CONTENT_ENCODING, CONTENT
 
 /// Seconds of a heuristic lifetime at most: a day.
 const HEURISTIC_MAX: u64 = 86_400;
+
+/// RFC 9110 section 15.3.7: to a request with If-Range a 206 need not bring the fields that the client has already. One
+/// that leaves out Content-Type is no head for others.
+fn whole_part(asked: &Asked, headers: &HeaderMap) -> Result<Part, NotStored> {
+    let spare = asked.has_if_range() && !headers.contains_key(CONTENT_TYPE);
+    Part::of(headers).filter(|_| !spare).ok_or(NotStored::Partial)
+}
 
 fn keep_end_to_end(headers: &mut HeaderMap) {
     remove_hop_by_hop(headers);
@@ -506,7 +546,7 @@ fn only_date(headers: &HeaderMap, name: HeaderName, now: Time) -> Option<Time> {
 }
 
 fn saturate(seconds: u64) -> u32 {
-    seconds.min(u64::from(crate::directives::MAX_DELTA)) as u32
+    seconds.min(u64::from(MAX_DELTA)) as u32
 }
 
 fn narrow(value: Option<u64>) -> Option<Option<u32>> {

@@ -2,7 +2,7 @@
 //! section 4.3, RFC 9110 section 13.1).
 
 use crate::validators::EntityTag;
-use crate::{Head, Time};
+use crate::{Asked, Head, Time};
 use http::header::{
     CONTENT_LENGTH, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
@@ -35,20 +35,24 @@ pub fn make_unconditional(request: &mut HeaderMap) {
 /// 4.3.4: the stored response with the fields of the 304 it was validated by; `None` when the 304 is about another
 /// response, and the request has to be made again without conditions.
 ///
-/// Before it is stored again, [`Head::may_stay`] must agree: a 304 can bring no-store, private or another Vary.
+/// Before it is stored again, [`Head::may_stay`] must agree: a 304 can bring no-store, private or another Vary, and the
+/// one that answers an authorized request (`asked`) needs the permission that section 3.5 asks for.
 pub fn freshen(
+    asked: &Asked,
     head: &Head,
     not_modified: &response::Parts,
     request_time: Time,
     response_time: Time,
 ) -> Option<Head> {
     let fields = &not_modified.headers;
-    selects(head, fields).then(|| head.updated(fields, request_time, response_time))
+    selects(head, fields)
+        .then(|| head.updated(fields, asked.has_authorization(), request_time, response_time))
 }
 
 /// 4.3.5: the stored response, whose body has `length` bytes, with the fields of a 200 to HEAD; `None` when that is
-/// about another representation, and the stored one is not to be used any more.
+/// about another representation, and the stored one is not to be used any more. [`Head::may_stay`] as with [`freshen`].
 pub fn freshen_by_head(
+    asked: &Asked,
     head: &Head,
     length: u64,
     to_head: &response::Parts,
@@ -60,7 +64,7 @@ pub fn freshen_by_head(
     let lengths =
         fields.get_all(CONTENT_LENGTH).iter().all(|new| new.as_bytes() == length.to_string().as_bytes());
     let about_it = same(ETAG) && same(LAST_MODIFIED) && lengths;
-    about_it.then(|| head.updated(fields, request_time, response_time))
+    about_it.then(|| head.updated(fields, asked.has_authorization(), request_time, response_time))
 }
 
 static CLIENTS_OWN: [HeaderName; 6] =

@@ -1,5 +1,6 @@
 //! Vary, and the normalised values it selects by (RFC 9110 section 12.5.5, RFC 9111 section 4.1).
 
+use crate::hop::is_nominated;
 use crate::language::is_tag;
 use crate::list::{members_of, quoted_end};
 use crate::preference;
@@ -41,7 +42,8 @@ impl Vary {
     }
 
     /// Appends each field's name and normalised value. Neither can hold NUL or a line feed, so two requests append the
-    /// same bytes only when every field has the same normalised value; an absent field equals only an absent one.
+    /// same bytes only when every field has the same normalised value; an absent field equals only an absent one. A field
+    /// that Connection names is absent: the origin never sees it, so its value selects nothing.
     pub(crate) fn select(&self, request: &HeaderMap, out: &mut Vec<u8>) {
         self.select_with(request, None, out);
     }
@@ -63,7 +65,7 @@ impl Vary {
             if let Some(language) = language.filter(|_| *name == ACCEPT_LANGUAGE) {
                 out.push(b'=');
                 out.extend(language.bytes().map(|b| b.to_ascii_lowercase()));
-            } else if request.contains_key(name) {
+            } else if request.contains_key(name) && !is_nominated(request, name) {
                 out.push(b':');
                 normalise(name, request, out);
             }
@@ -97,6 +99,12 @@ fn syntax(name: &HeaderName) -> Syntax {
 
 fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
     let syntax = syntax(name);
+    // What cannot be read keeps its text, which cannot be read either and so is no other list's canonical form.
+    if syntax == Syntax::Ranges
+        && let Some(preferences) = preference::preferences(&preference::lower_case(request, name))
+    {
+        return preference::write(&preferences, out);
+    }
     let start = out.len();
     for (i, line) in request.get_all(name).iter().enumerate() {
         if i > 0 {
@@ -111,11 +119,6 @@ fn normalise(name: &HeaderName, request: &HeaderMap, out: &mut Vec<u8>) {
     }
     if syntax == Syntax::Ranges {
         out[start..].make_ascii_lowercase();
-        // What cannot be read keeps its text, which cannot be read either and so is no other list's canonical form.
-        if let Some(preferences) = preference::preferences(&out[start..]) {
-            out.truncate(start);
-            preference::write(&preferences, out);
-        }
     }
 }
 

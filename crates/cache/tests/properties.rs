@@ -165,7 +165,10 @@ proptest! {
     ) {
         let parts = parts(status, response);
         let _ = Head::storable(&asked, &parts, times[0], times[1]);
-        if let Some(fresh) = freshen(&head, &parts, times[0], times[1]) {
+        if let Some(fresh) = cache::freshen_by_head(&asked, &head, times[0], &parts, times[1], times[2]) {
+            prop_assert_eq!(Head::decode(&fresh.encode()), Some(fresh));
+        }
+        if let Some(fresh) = freshen(&get(&[]), &head, &parts, times[0], times[1]) {
             judge(&asked, &fresh, times[2]);
             prop_assert_eq!(Head::decode(&fresh.encode()), Some(fresh));
         }
@@ -179,5 +182,47 @@ proptest! {
     #[test]
     fn what_is_stored_may_stay(head in any_head()) {
         prop_assert_eq!(head.may_stay(), Ok(()));
+    }
+}
+
+proptest! {
+    #[test]
+    fn ttl_falls_by_a_second_a_second_and_is_positive_while_fresh(head in any_head(), later in 0u64..1_000_000) {
+        let (first, then) = (head.ttl(NOW), head.ttl(NOW + later));
+        prop_assert_eq!(then, (first - later as i64).max(-(1 << 31)));
+        prop_assert_eq!(then > 0, head.is_fresh(NOW + later));
+        prop_assert_eq!(head.ttl(Time::MAX), -(1 << 31));
+    }
+
+    #[test]
+    fn a_longer_age_never_makes_fresher(head in any_head(), more in 0u64..100_000) {
+        let mut list = head.headers.clone();
+        list.insert("age", HeaderValue::from(more));
+        let plain = get(&[]);
+        let (older, newer) =
+            (parts(head.status.as_u16(), list), parts(head.status.as_u16(), head.headers.clone()));
+        let stored = |response| Head::storable(&plain, &response, NOW, NOW);
+        if let (Ok(older), Ok(newer)) = (stored(older), stored(newer)) {
+            prop_assert_eq!(older.lifetime(), newer.lifetime());
+            prop_assert!(older.age(NOW) >= newer.age(NOW) && older.age(NOW) >= more);
+        }
+    }
+
+    #[test]
+    fn no_part_panics(
+        range in "(bytes |Bytes=)?[0-9]{0,21}-[0-9]{0,21}/([0-9]{0,21}|\\*)", length: u64, other: u64,
+        (asked, headers) in asked(),
+    ) {
+        let part = |range: &str| {
+            let list = [("cache-control", "max-age=60"), ("content-range", range), ("etag", "\"a\"")];
+            Head::storable(&get(&[("range", "bytes=0-")]), &response(206, &list), NOW, NOW).ok()
+        };
+        let Some(mut head) = part(&range) else { return Ok(()) };
+        head.settle(length);
+        answer(&asked, &headers, &head, length);
+        cache::can_answer(&asked, &headers, &head, length);
+        cache::ask_for_the_rest(&mut HeaderMap::new(), &head, length);
+        cache::combined(&head, length, &head, other);
+        prop_assert_eq!(Head::decode(&head.encode()).map(|head| head.status), Some(head.status));
     }
 }

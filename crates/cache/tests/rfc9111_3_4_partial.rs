@@ -38,6 +38,10 @@ fn rfc9110_14_4_content_range() {
         ("bytes +0-4/10", None),
         ("seconds 0-4/10", None),
         ("bytes 0-99999999999999999999/*", None),
+        ("bytes 0-18446744073709551615/10", None),
+        ("bytes 0-9/10/10", None),
+        ("bytes=0-9/10", None),
+        ("bytes 0-9/10, bytes 0-9/10", None),
         ("", None),
     ] {
         let found =
@@ -113,6 +117,103 @@ fn s3_4_parts_are_combined_by_a_strong_validator() {
         let both = combined(&one, one_length, &other, other_length);
         let found = both.map(|head| (head.status.as_u16(), head.part().map_or(0, |part| part.first)));
         assert_eq!(found, expected, "{one:?} {other:?}");
+    }
+}
+
+#[test]
+fn s3_4_dates_do_not_combine_codings_or_versions() {
+    let dated: [(&str, &str); 3] =
+        [("cache-control", "max-age=60"), ("last-modified", "@-90"), ("date", "@0")];
+    let part = |range, more: Fields| {
+        let list = [&dated[..], &[("content-range", range)], more].concat();
+        let mut head =
+            Head::storable(&get(&[("range", "bytes=0-")]), &response(206, &list), NOW, NOW).unwrap();
+        head.settle(5);
+        head
+    };
+    let gzip: Fields = &[("content-encoding", "gzip")];
+    let (old, new): (Fields, Fields) = (&[("etag", "W/\"a\"")], &[("etag", "W/\"b\"")]);
+    for (one, other, combine) in
+        [(gzip, gzip, true), (gzip, &[][..], false), (&[], gzip, false), (old, old, true), (old, new, false)]
+    {
+        let (one, other) = (part("bytes 0-4/10", one), part("bytes 5-9/10", other));
+        assert_eq!(combined(&one, 5, &other, 5).is_some(), combine, "{one:?} {other:?}");
+    }
+}
+
+#[test]
+fn s3_4_the_new_parts_fields_update_the_stored_ones() {
+    let list = [
+        ("cache-control", "max-age=60"),
+        ("content-range", "bytes 0-4/10"),
+        ("etag", "\"a\""),
+        ("date", "@0"),
+        ("content-type", "text/css"),
+        ("vary", "accept"),
+        ("x-old", "1"),
+    ];
+    let mut first = Head::storable(&get(&[("range", "bytes=0-4")]), &response(206, &list), NOW, NOW).unwrap();
+    first.settle(5);
+    // RFC 9110 section 15.3.7: an answer to If-Range brings little more than what tells its age.
+    let list = [
+        ("cache-control", "max-age=90"),
+        ("content-range", "bytes 5-9/10"),
+        ("etag", "\"a\""),
+        ("date", "@100"),
+        ("age", "7"),
+        ("vary", "accept"),
+    ];
+    let mut rest = Head::storable(&get(&[]), &response(206, &list), NOW + 100, NOW + 100).unwrap();
+    rest.settle(5);
+    let expected = [
+        ("cache-control", "max-age=90"),
+        ("etag", "\"a\""),
+        ("date", "@100"),
+        ("content-type", "text/css"),
+        ("vary", "accept"),
+        ("x-old", "1"),
+    ];
+    let whole = combined(&first, 5, &rest, 5).unwrap();
+    assert_eq!((whole.status.as_u16(), &whole.headers), (200, &response(200, &expected).headers));
+    assert_eq!((whole.age(NOW + 100), whole.lifetime()), (7, 90));
+    assert!(whole.vary().is_some());
+}
+
+#[test]
+fn s3_4_parts_are_stored_as_one_only_when_both_may_be() {
+    let part = |range, control, request: Fields| {
+        let list = [("cache-control", control), ("content-range", range), STRONG];
+        let mut head = Head::storable(&get(request), &response(206, &list), NOW, NOW).unwrap();
+        head.settle(5);
+        head
+    };
+    let authorized: Fields = &[("range", "bytes=0-4"), ("authorization", "x")];
+    let first = part("bytes 0-4/10", "public, max-age=60", authorized);
+    let rest = |control| part("bytes 5-9/10", control, &[("range", "bytes=5-9")]);
+    assert!(combined(&first, 5, &rest("public, max-age=60"), 5).is_some());
+    assert!(combined(&first, 5, &rest("max-age=60"), 5).is_none(), "section 3.5");
+}
+
+#[test]
+fn rfc9110_15_3_7_what_is_no_head_for_others_is_not_stored() {
+    let range: Fields = &[("range", "bytes=0-9")];
+    let if_range: Fields = &[("range", "bytes=0-9"), ("if-range", "\"a\"")];
+    let kind = ("content-type", "text/css");
+    let parts = ("content-type", "Multipart/Byteranges; boundary=x");
+    for (request, status, more, expected) in [
+        (range, 206, None, Ok(())),
+        (if_range, 206, Some(kind), Ok(())),
+        // The client has the other fields already, and nobody else.
+        (if_range, 206, None, Err(NotStored::Partial)),
+        // 15.3.7.2: what Content-Range says beside several parts is about none of them.
+        (range, 206, Some(parts), Err(NotStored::Partial)),
+        // 15.5.17: the answer to a range, not to the resource.
+        (range, 416, Some(kind), Err(NotStored::Partial)),
+    ] {
+        let mut list = vec![("cache-control", "max-age=60"), ("content-range", "bytes 0-9/10"), STRONG];
+        list.extend(more);
+        let stored = Head::storable(&get(request), &response(status, &list), NOW, NOW);
+        assert_eq!(stored.map(|_| ()), expected, "{status} {request:?} {more:?}");
     }
 }
 

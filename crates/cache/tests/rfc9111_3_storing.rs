@@ -48,6 +48,10 @@ fn s3_status_codes() {
         (599, &[("cache-control", "max-age=60")], Ok(())),
         (599, &[("etag", "\"a\"")], Err(NotStored::NoFreshness)),
     ]);
+    // RFC 6585: "MUST NOT be stored by a cache".
+    for status in [428, 429, 431, 511] {
+        assert_eq!(store(status, &[("cache-control", "max-age=60")]), Err(NotStored::Status), "{status}");
+    }
 }
 
 #[test]

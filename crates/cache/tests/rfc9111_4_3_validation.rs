@@ -3,7 +3,7 @@
 
 mod common;
 
-use cache::{Answer, Asked, Head, NotStored, answer, freshen, make_conditional};
+use cache::{Answer, Asked, Head, NotStored, answer, freshen, freshen_by_head, make_conditional};
 use common::*;
 use http::Method;
 
@@ -69,7 +69,7 @@ fn s4_3_4_which_304_updates_which_response() {
     ];
     for (stored, new, updates) in table {
         let head = head(&[stored, &[("cache-control", "max-age=60")][..]].concat());
-        let fresh = freshen(&head, &response(304, new), NOW + 99, NOW + 99);
+        let fresh = freshen(&get(&[]), &head, &response(304, new), NOW + 99, NOW + 99);
         assert_eq!(fresh.is_some(), *updates, "{stored:?} {new:?}");
     }
 }
@@ -102,7 +102,7 @@ fn s3_2_fields_of_a_304_replace_the_stored_ones() {
             ("x-new", "1"),
         ],
     );
-    let fresh = freshen(&stored, &not_modified, NOW + 100, NOW + 100).unwrap();
+    let fresh = freshen(&get(&[]), &stored, &not_modified, NOW + 100, NOW + 100).unwrap();
     let expected = response(
         200,
         &[
@@ -124,7 +124,7 @@ fn s3_2_fields_of_a_304_replace_the_stored_ones() {
 #[test]
 fn s4_3_4_without_date_the_304_is_as_old_as_its_arrival() {
     let stored = head(&[("cache-control", "max-age=60"), ("etag", "\"a\""), ("date", "@-50")]);
-    let fresh = freshen(&stored, &response(304, &[]), NOW + 100, NOW + 100).unwrap();
+    let fresh = freshen(&get(&[]), &stored, &response(304, &[]), NOW + 100, NOW + 100).unwrap();
     assert_eq!((fresh.age(NOW + 100), fresh.date()), (0, NOW + 100));
 }
 
@@ -140,14 +140,33 @@ fn s4_3_4_an_update_can_end_the_storing() {
         ("vary", "accept, foo", Err(NotStored::VaryChanged)),
         ("vary", "*", Err(NotStored::VaryStar)),
     ] {
-        let fresh = freshen(&head(plain), &response(304, &[(name, value)]), NOW, NOW).unwrap();
+        let fresh = freshen(&get(&[]), &head(plain), &response(304, &[(name, value)]), NOW, NOW).unwrap();
         assert_eq!(fresh.may_stay(), stays, "{name}: {value}");
     }
     let asked = get(&[("authorization", "x")]);
     let shared = response(200, &[("cache-control", "public, max-age=60"), ("etag", "\"a\"")]);
     let shared = Head::storable(&asked, &shared, NOW, NOW).unwrap();
-    let fresh = freshen(&shared, &response(304, &[("cache-control", "max-age=60")]), NOW, NOW).unwrap();
+    let fresh =
+        freshen(&get(&[]), &shared, &response(304, &[("cache-control", "max-age=60")]), NOW, NOW).unwrap();
     assert_eq!(fresh.may_stay(), Err(NotStored::Authorization));
+}
+
+#[test]
+fn s3_5_an_update_for_one_user_needs_permission_to_reach_others() {
+    let stored = head(&[("cache-control", "max-age=60"), ("etag", "\"a\"")]);
+    let authorized = get(&[("authorization", "Basic eDp5")]);
+    for (control, stays) in [
+        ("max-age=60", Err(NotStored::Authorization)),
+        ("max-age=60, public", Ok(())),
+        ("s-maxage=60", Ok(())),
+        ("max-age=60, must-revalidate", Ok(())),
+    ] {
+        let update = response(304, &[("cache-control", control), ("set-cookie", "id=x"), ("etag", "\"a\"")]);
+        let fresh = freshen(&authorized, &stored, &update, NOW, NOW).unwrap();
+        assert_eq!(fresh.may_stay(), stays, "{control}");
+        let fresh = freshen_by_head(&authorized, &stored, 10, &update, NOW, NOW).unwrap();
+        assert_eq!(fresh.may_stay(), stays, "{control}");
+    }
 }
 
 fn answered(method: Method, request: Fields, stored: &Head) -> Answer {

@@ -157,7 +157,8 @@ fn rfc9111_4_3_4_a_304_updates_it() {
     let asked = Asked::of(&Method::GET, &Default::default());
     let list = [(FIELD, "max-age=60"), ("etag", "\"a\"")];
     let head = Head::storable(&asked, &response(200, &list), NOW, NOW).unwrap();
-    let lifetime = |list: Fields| freshen(&head, &response(304, list), NOW, NOW).unwrap().lifetime();
+    let lifetime =
+        |list: Fields| freshen(&get(&[]), &head, &response(304, list), NOW, NOW).unwrap().lifetime();
     assert_eq!(lifetime(&[(FIELD, "max-age=90")]), 90);
     assert_eq!(lifetime(&[("cache-control", "max-age=90")]), 60);
     assert_eq!(lifetime(&[("cache-control", "max-age=90"), (FIELD, "")]), 90);

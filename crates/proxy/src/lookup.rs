@@ -300,7 +300,7 @@ impl Exchange {
             if let Some(stale) = validating
                 && fetched.parts.status == StatusCode::NOT_MODIFIED
             {
-                match cache::freshen(&resident(stale).head, &fetched.parts, sent, came) {
+                match cache::freshen(&self.asked, &resident(stale).head, &fetched.parts, sent, came) {
                     Some(head) => {
                         return self.validated(lead, stale, head, want);
                     }
@@ -492,7 +492,14 @@ impl Exchange {
             && let Resident { head, body, .. } = resident(&held)
             && head.status == StatusCode::OK
         {
-            match cache::freshen_by_head(head, body.len(), &fetched.parts, sent, serve::now()) {
+            match cache::freshen_by_head(
+                &exchange.asked,
+                head,
+                body.len(),
+                &fetched.parts,
+                sent,
+                serve::now(),
+            ) {
                 Some(head) => drop(exchange.renew(&held, head)),
                 None => exchange.drop_object(&held.key),
             }
