@@ -21,10 +21,6 @@ pub enum Outcome {
     Miss(Miss),
     /// Sent to the origin past the cache.
     Pass(Pass),
-    /// only-if-cached, and nothing usable is stored: 504.
-    OnlyIfCached,
-    /// Answered with an error of the proxy's own.
-    Error,
 }
 
 /// Why nothing stored could answer.
@@ -82,8 +78,6 @@ impl Outcome {
             Outcome::Pass(Pass::Upgrade) => ("pass-upgrade", "cosm; fwd=bypass; detail=upgrade"),
             Outcome::Pass(Pass::Content) => ("pass-content", "cosm; fwd=bypass; detail=content"),
             Outcome::Pass(Pass::Precondition) => ("pass-precondition", "cosm; fwd=bypass; detail=precondition"),
-            Outcome::OnlyIfCached => ("only-if-cached", "cosm; detail=only-if-cached"),
-            Outcome::Error => ("error", "cosm; detail=error"),
         }
     }
 }
@@ -104,15 +98,15 @@ pub struct Report {
     pub ttl: Option<i64>,
     /// The response is being stored (2.5).
     pub stored: bool,
-    /// The request joined another's fetch (2.6).
-    pub collapsed: bool,
+    /// The request waited for another's fetch: true if that answered it, false if it had to be sent after all (2.6).
+    pub collapsed: Option<bool>,
     /// Why the response is not stored.
     pub not_stored: Option<NotStored>,
 }
 
 impl From<Outcome> for Report {
     fn from(outcome: Outcome) -> Report {
-        Report { outcome, fwd_status: None, ttl: None, stored: false, collapsed: false, not_stored: None }
+        Report { outcome, fwd_status: None, ttl: None, stored: false, collapsed: None, not_stored: None }
     }
 }
 
@@ -140,8 +134,10 @@ impl Report {
         if self.stored {
             to.write_str("; stored")?;
         }
-        if self.collapsed {
-            to.write_str("; collapsed")?;
+        match self.collapsed {
+            Some(true) => to.write_str("; collapsed")?,
+            Some(false) => to.write_str("; collapsed=?0")?,
+            None => {}
         }
         match self.not_stored.filter(|_| !start.contains("detail")) {
             Some(reason) => write!(to, "; detail={}", reason.word()),
@@ -187,7 +183,7 @@ mod tests {
 
     fn all() -> Vec<Outcome> {
         use Outcome::*;
-        let mut all = vec![Hit, HitStale, HitRevalidating, StaleOnError, OnlyIfCached, Error];
+        let mut all = vec![Hit, HitStale, HitRevalidating, StaleOnError];
         all.extend([Miss(super::Miss::Uri), Miss(super::Miss::Vary), Miss(super::Miss::Partial)]);
         all.extend(STALE.iter().flat_map(|s| [Revalidated(*s), Miss((*s).into())]));
         all.extend(PASS.map(Pass));
@@ -229,12 +225,12 @@ mod tests {
             let report = Report { fwd_status: Some(StatusCode::OK), ttl: Some(-(1 << 31)), ..outcome.into() };
             let report = Report {
                 stored: true,
-                collapsed: true,
+                collapsed: Some(false),
                 not_stored: Some(NotStored::NotUnderstood),
                 ..report
             };
             let value = report.value();
-            assert!(value.to_str().unwrap().contains("; ttl=-2147483648; stored; collapsed"), "{value:?}");
+            assert!(value.to_str().unwrap().contains("; ttl=-2147483648; stored; collapsed=?0"), "{value:?}");
         }
     }
 
@@ -246,7 +242,8 @@ mod tests {
             (Outcome::Hit.into(), "cosm; hit"),
             (miss, "cosm; fwd=uri-miss"),
             (Report { stored: true, ..miss }, "cosm; fwd=uri-miss; stored"),
-            (Report { stored: true, collapsed: true, ..miss }, "cosm; fwd=uri-miss; stored; collapsed"),
+            (Report { stored: true, collapsed: Some(true), ..miss }, "cosm; fwd=uri-miss; stored; collapsed"),
+            (Report { collapsed: Some(false), ..miss }, "cosm; fwd=uri-miss; collapsed=?0"),
             (Report { not_stored: Some(NotStored::Private), ..miss }, "cosm; fwd=uri-miss; detail=private"),
             (Report { fwd_status: Some(StatusCode::OK), ..expired }, "cosm; fwd=stale; fwd-status=200"),
             (Report { ttl: Some(376), ..Outcome::Hit.into() }, "cosm; hit; ttl=376"),

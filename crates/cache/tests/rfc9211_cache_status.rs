@@ -47,8 +47,8 @@ fn s3_the_sections_own_examples() {
         (Report { ttl: Some(376), ..Outcome::Hit.into() }, "cosm; hit; ttl=376"),
         (uri_miss, "cosm; fwd=uri-miss"),
         (Outcome::Revalidated(Stale::Expired).into(), "cosm; fwd=stale; fwd-status=304"),
-        (Report { collapsed: true, ..uri_miss }, "cosm; fwd=uri-miss; collapsed"),
-        (Report { collapsed: true, stored: true, ..uri_miss }, "cosm; fwd=uri-miss; stored; collapsed"),
+        (Report { collapsed: Some(true), ..uri_miss }, "cosm; fwd=uri-miss; collapsed"),
+        (Report { collapsed: Some(true), stored: true, ..uri_miss }, "cosm; fwd=uri-miss; stored; collapsed"),
     ] {
         assert_eq!(said(report), expected);
     }

@@ -200,7 +200,7 @@ fn a_clean_stop_leaves_a_warm_cache() {
     let mut client = Client::new(server.address);
     for (n, url) in urls.iter().enumerate() {
         let answer = get(&mut client, url, &[]);
-        assert_eq!(answer.cache_status(), "cosm; hit", "{url}");
+        assert!(answer.is_hit(), "{url}: {}", answer.cache_status());
         assert!(answer.body == content::body(&format!("/{n}"), 0, 20_000));
     }
     assert_eq!(origin.seen().len(), urls.len());
@@ -313,7 +313,7 @@ fn a_miss_then_a_hit_with_age_and_via() {
     assert!(miss.cache_status().starts_with("cosm; fwd=uri-miss"), "{miss:?}");
     assert_eq!((miss.status, miss.header("age")), (200, None));
     let hit = get(&mut client, &url, &[]);
-    assert_eq!(hit.cache_status(), "cosm; hit");
+    assert!(hit.is_hit(), "{}", hit.cache_status());
     assert!(hit.header("age").unwrap().parse::<u32>().unwrap() < 30);
     for answer in [&miss, &hit] {
         assert_eq!(answer.header("via").as_deref(), Some("1.1 cosm"));

@@ -63,7 +63,7 @@ impl Exchange {
         match content {
             Ok(Some(content)) => self.lookup(content).await,
             Ok(None) => self.forward(Outcome::Pass(Pass::Content)).await,
-            Err(_) => error(Refusal::closing("the request's content broke off")),
+            Err(_) => Refusal::closing("the request's content broke off").response(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Exchange {
                 exchange.pass_and_keep(fetched, outcome, sent, known)
             }
             Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
-            Err(refusal) => error(refusal),
+            Err(refusal) => refusal.response(),
         }
     }
 
@@ -152,10 +152,8 @@ impl Exchange {
 
     fn upgraded(&self, mut parts: response::Parts, line: Option<Line>) -> Response<ReplyBody> {
         let Some(line) = line.filter(|_| headers::upgrade(&self.parts).is_some()) else {
-            return error(Refusal::new(
-                StatusCode::BAD_GATEWAY,
-                "the origin changed protocols without being asked",
-            ));
+            return Refusal::new(StatusCode::BAD_GATEWAY, "the origin changed protocols without being asked")
+                .response();
         };
         let protocol = parts.headers.get(http::header::UPGRADE).cloned();
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
@@ -218,13 +216,6 @@ pub fn options() -> Response<ReplyBody> {
     let mut response = respond::empty(StatusCode::NO_CONTENT);
     let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, QUERY, OPTIONS, TRACE, CONNECT";
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-    response
-}
-
-/// An error answer of the proxy's own.
-pub fn error(refusal: Refusal) -> Response<ReplyBody> {
-    let mut response = refusal.response();
-    response.headers_mut().insert(CACHE_STATUS, Outcome::Error.value());
     response
 }
 

@@ -10,7 +10,7 @@
 use crate::memory::Held;
 use crate::respond::Refusal;
 use bytes::Bytes;
-use cache::Outage;
+use http::StatusCode;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -82,7 +82,7 @@ enum Outcome {
     Alone,
     /// Look again: the stored response was validated, or the leader went away.
     Again,
-    Failed(Refusal, Outage),
+    Failed(Failure),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,12 +117,21 @@ pub struct Seat {
     id: u64,
 }
 
+/// Why an origin gave no answer of use.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What the client is told, if nothing stands in.
+    pub refusal: Refusal,
+    /// The error that the origin did answer.
+    pub answered: Option<StatusCode>,
+}
+
 /// What a follower learns.
 pub enum News {
     Open(Arc<Opened>),
     Alone,
     Again,
-    Failed(Refusal, Outage),
+    Failed(Failure),
 }
 
 /// The next thing for a reader.
@@ -246,8 +255,8 @@ impl Lead {
         self.decide(Outcome::Again);
     }
 
-    pub fn failed(self, refusal: Refusal, outage: Outage) {
-        self.decide(Outcome::Failed(refusal, outage));
+    pub fn failed(self, failure: Failure) {
+        self.decide(Outcome::Failed(failure));
     }
 
     fn decide(&self, outcome: Outcome) {
@@ -417,7 +426,7 @@ impl Seat {
                 Outcome::Open => self.fill.head.get().map_or(News::Again, |head| News::Open(head.clone())),
                 Outcome::Alone => News::Alone,
                 Outcome::Again => News::Again,
-                Outcome::Failed(refusal, outage) => News::Failed(refusal.clone(), *outage),
+                Outcome::Failed(failure) => News::Failed(failure.clone()),
             };
             Poll::Ready(news)
         })

@@ -1,8 +1,8 @@
 //! A request that a stored response may answer: found, judged, validated, or fetched and stored.
 
 use crate::body::{ReplyBody, Stream};
-use crate::exchange::{Exchange, Fetched, error};
-use crate::fill::{Joined, Lead, News, Opened, Seat};
+use crate::exchange::{Exchange, Fetched};
+use crate::fill::{Failure, Joined, Lead, News, Opened, Seat};
 use crate::headers;
 use crate::memory::{Entry, Held, Resident, Searches, Variants, nonce};
 use crate::pump;
@@ -50,7 +50,8 @@ struct Want {
     stale: Option<Arc<Held>>,
     /// The stored part that what is fetched may be combined with.
     part: Option<Arc<Held>>,
-    collapsed: bool,
+    /// It waited for another's fetch, and was not answered by that.
+    collapsed: Option<bool>,
 }
 
 /// What waiting for another's fetch came to.
@@ -77,7 +78,7 @@ impl Exchange {
                             why: Miss::Stale(Stale::Expired),
                             stale,
                             part: None,
-                            collapsed: false,
+                            collapsed: None,
                         });
                         return response;
                     }
@@ -93,7 +94,8 @@ impl Exchange {
                 return self.head(look.found, why).await;
             }
             let part = if why == Miss::Partial { look.found.clone() } else { None };
-            let want = Want { look: Rc::new(look), why, stale, part, collapsed: looks > 0 };
+            let want =
+                Want { look: Rc::new(look), why, stale, part, collapsed: (looks > 0).then_some(false) };
             let fills = &self.worker.shared.fills;
             let own = self.asked.is_conditional() || self.asked.has_range();
             let shares = looks < LOOKS && (want.stale.is_some() || !own);
@@ -246,9 +248,7 @@ impl Exchange {
 
     fn only_if_cached(&self) -> Response<ReplyBody> {
         let text = "nothing stored can answer, and the request says only-if-cached";
-        let mut response = Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).response();
-        response.headers_mut().insert(headers::CACHE_STATUS, Outcome::OnlyIfCached.value());
-        response
+        Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).response()
     }
 
     /// Waits for another request's fetch, and reads along if it is for this request too.
@@ -259,7 +259,7 @@ impl Exchange {
             }
             News::Open(_) | News::Again => Followed::LookAgain,
             News::Alone => Followed::Alone,
-            News::Failed(refusal, outage) => Followed::Answered(self.failed(refusal, outage, want)),
+            News::Failed(failure) => Followed::Answered(self.failed(failure, want)),
         }
     }
 
@@ -267,14 +267,15 @@ impl Exchange {
     fn is_ours(&self, opened: &Opened, want: &Want) -> bool {
         let head = &resident(&opened.held).head;
         let same = opened.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
+        let whole = head.part().is_none();
         let purged = self.worker.shared.purged.covers(&opened.held);
         let fresh = cache::judge(&self.asked, head, serve::now()) == Verdict::Fresh;
         let just_fetched = !matches!(want.why, Miss::Stale(Stale::RequestNoCache));
-        same && fresh && just_fetched && !purged
+        same && whole && fresh && just_fetched && !purged
     }
 
     fn read_along(&self, seat: Seat, opened: &Opened, want: &Want) -> Response<ReplyBody> {
-        let report = Report { collapsed: true, ..Outcome::Miss(want.why).into() };
+        let report = Report { collapsed: Some(true), ..Outcome::Miss(want.why).into() };
         let resident = resident(&opened.held);
         let mut fields = resident.fields(resident.head.age(serve::now()), report.value());
         if let Some(length) = opened.length {
@@ -292,8 +293,9 @@ impl Exchange {
             let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => {
-                    lead.failed(refusal.clone(), Outage::Unreachable);
-                    return self.failed(refusal, Outage::Unreachable, want);
+                    let failure = Failure { refusal, answered: None };
+                    lead.failed(failure.clone());
+                    return self.failed(failure, want);
                 }
             };
             let came = serve::now();
@@ -309,11 +311,13 @@ impl Exchange {
                 }
                 continue;
             }
-            if is_outage(fetched.parts.status) && self.may_serve_stale(want, Outage::Answered5xx) {
-                let text = format!("the origin answered {}", fetched.parts.status);
+            let status = fetched.parts.status;
+            if is_outage(status) && self.may_serve_stale(want, Outage::Answered5xx) {
+                let text = format!("the origin answered {status}");
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
-                lead.failed(refusal.clone(), Outage::Answered5xx);
-                return self.failed(refusal, Outage::Answered5xx, want);
+                let failure = Failure { refusal, answered: Some(status) };
+                lead.failed(failure.clone());
+                return self.failed(failure, want);
             }
             let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came);
             if let Ok(head) = &mut storable {
@@ -485,21 +489,17 @@ impl Exchange {
         let sent = serve::now();
         let (exchange, fetched) = match self.forward_content().await {
             Ok(answered) => answered,
-            Err(refusal) => return error(refusal),
+            Err(refusal) => return refusal.response(),
         };
         if fetched.parts.status == StatusCode::OK
             && let Some(held) = found
             && let Resident { head, body, .. } = resident(&held)
-            && head.status == StatusCode::OK
+            && head.part().is_none()
         {
-            match cache::freshen_by_head(
-                &exchange.asked,
-                head,
-                body.len(),
-                &fetched.parts,
-                sent,
-                serve::now(),
-            ) {
+            let (asked, length, came) = (&exchange.asked, body.len(), serve::now());
+            let freshened = || cache::freshen_by_head(asked, head, length, &fetched.parts, sent, came);
+            // What was no 200 and is one now has changed.
+            match (head.status == StatusCode::OK).then(freshened).flatten() {
                 Some(head) => drop(exchange.renew(&held, head)),
                 None => exchange.drop_object(&held.key),
             }
@@ -533,12 +533,14 @@ impl Exchange {
     }
 
     /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.
-    fn failed(&self, refusal: Refusal, outage: Outage, want: &Want) -> Response<ReplyBody> {
+    fn failed(&self, failure: Failure, want: &Want) -> Response<ReplyBody> {
+        let outage = failure.answered.map_or(Outage::Unreachable, |_| Outage::Answered5xx);
         match &want.stale {
             Some(stale) if self.may_serve_stale(want, outage) => {
-                self.hit(stale, Outcome::StaleOnError.into())
+                let fwd_status = failure.answered;
+                self.hit(stale, Report { fwd_status, ..Outcome::StaleOnError.into() })
             }
-            _ => error(refusal),
+            _ => failure.refusal.response(),
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Resident {
     pub head: Head,
     /// The fields of an answer, `Via` included, with places for `Age` and `Cache-Status`.
     headers: HeaderMap,
+    /// What caches nearer to the origin said of it (RFC 9211 section 2: it is kept, and comes first).
+    nearer: Option<HeaderValue>,
     pub body: Body,
 }
 
@@ -77,11 +79,14 @@ impl Held {
     pub fn response(key: Key, head: Head, body: Body, names: &Names) -> Held {
         let mut headers = head.headers.clone();
         add_via(&mut headers, names);
+        let nearer: Vec<&[u8]> = headers.get_all(CACHE_STATUS).iter().map(HeaderValue::as_bytes).collect();
+        let nearer = nearer.join(&b", "[..]);
+        let nearer = HeaderValue::from_bytes(&nearer).ok().filter(|nearer| !nearer.is_empty());
         headers.insert(AGE, HeaderValue::from_static("0"));
         headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
         Held {
             purges_known: AtomicU64::new(head.purges_known),
-            ..Held::of(key, Entry::Response(Resident { head, headers, body }))
+            ..Held::of(key, Entry::Response(Resident { head, headers, nearer, body }))
         }
     }
 
@@ -207,8 +212,19 @@ impl Resident {
     pub fn fields(&self, age: u64, status: HeaderValue) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(AGE, HeaderValue::from(age));
-        headers.insert(CACHE_STATUS, status);
+        headers.insert(CACHE_STATUS, self.status_field(status));
         headers
+    }
+
+    /// Cache-Status with this cache's member.
+    pub fn status_field(&self, status: HeaderValue) -> HeaderValue {
+        match &self.nearer {
+            None => status,
+            Some(nearer) => {
+                let all = [nearer.as_bytes(), b", ", status.as_bytes()].concat();
+                HeaderValue::from_bytes(&all).unwrap_or(status)
+            }
+        }
     }
 }
 

@@ -42,10 +42,12 @@ impl Object {
 
 /// Stores a response, at once or while it is read. The returned body is the leader's.
 pub fn start(worker: &Rc<Worker>, lead: Lead, mut body: OriginBody, object: Object) -> ReplyBody {
-    if let Some(whole) = body.take_whole() {
+    let length = body.left().map(|left| left + object.begin.len() as u64);
+    if length.is_some_and(|length| length <= gather_max(worker))
+        && let Some(whole) = body.take_whole()
+    {
         return ReplyBody::whole(keep_whole(worker, lead, object, whole));
     }
-    let length = body.left().map(|left| left + object.begin.len() as u64);
     let names = &worker.shared.names;
     let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     lead.keeping(true);

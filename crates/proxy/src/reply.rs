@@ -28,6 +28,7 @@ pub fn stored(
 ) -> Response<ReplyBody> {
     let length = resident.body.len();
     let age = resident.head.age(now);
+    let report = Report { ttl: Some(resident.head.ttl(now)), ..report };
     match cache::answer(asked, request, &resident.head, length) {
         Answer::Full => {
             let mut headers = resident.fields(age, report.value());
@@ -43,7 +44,7 @@ pub fn stored(
             let mut headers = cache::not_modified_headers(&resident.head);
             add_via(&mut headers, &worker.shared.names);
             headers.insert(AGE, HeaderValue::from(age));
-            headers.insert(CACHE_STATUS, report.value());
+            headers.insert(CACHE_STATUS, resident.status_field(report.value()));
             response(StatusCode::NOT_MODIFIED, headers, ReplyBody::empty())
         }
         Answer::Part { first, last } => {

@@ -97,7 +97,7 @@ async fn stored_responses_answer_conditions_ranges_and_head() {
     client.send(origin.request("/", "").replace("GET", "HEAD")).await;
     let head = client.head().await.unwrap();
     assert_eq!(
-        (field(&head, "content-length"), field(&head, "cache-status")),
+        (field(&head, "content-length"), field(&head, "cache-status").map(support::without_ttl)),
         (Some("5"), Some("cosm; hit"))
     );
     assert_eq!(client.get(origin.request("/", "")).await.text(), "hello");
@@ -646,4 +646,42 @@ async fn simultaneous_validations_share_one_304() {
         assert_eq!(client.message().await.text(), "hello");
     }
     assert_eq!(origin.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn rfc9211_what_the_cache_says_of_itself() {
+    let origin = origin_of(|_, n| match n {
+        0 => ok("Cache-Control: max-age=1, stale-if-error=60\r\nCache-Status: far; hit\r\n", "x"),
+        _ => "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".into(),
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    let status = |response: &support::Message| response.field("cache-status").unwrap_or_default().to_owned();
+    let lines = client.get(origin.request("/", "")).await.head.to_lowercase();
+    assert!(lines.contains("cache-status: far; hit\r\ncache-status: cosm; fwd=uri-miss; stored"), "{lines}");
+    let hit = status(&client.get(origin.request("/", "")).await);
+    assert!(["far; hit, cosm; hit; ttl=1", "far; hit, cosm; hit; ttl=0"].contains(&&hit[..]), "{hit}");
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let stale = status(&client.get(origin.request("/", "")).await);
+    let expected = "far; hit, cosm; fwd=stale; detail=stale-on-error; fwd-status=503; ttl=-";
+    assert!(stale.starts_with(expected), "{stale}");
+    let none = client.get(origin.request("/nothing", "Cache-Control: only-if-cached\r\n")).await;
+    assert_eq!((none.status(), none.field("cache-status")), (504, None));
+}
+
+#[tokio::test]
+async fn a_head_says_that_what_was_gone_is_back() {
+    let origin = origin_of(|request, _| match request.starts_with("HEAD") {
+        true => "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=60\r\n\r\n".into(),
+        false => "HTTP/1.1 404 Gone\r\nContent-Length: 4\r\nCache-Control: max-age=60\r\n\r\ngone".into(),
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    client.get(origin.request("/", "")).await;
+    assert_eq!(cache_status(&client.get(origin.request("/", "")).await), "cosm; hit");
+    client.send(origin.request("/", "Cache-Control: no-cache\r\n").replacen("GET", "HEAD", 1)).await;
+    assert!(client.head().await.unwrap().starts_with("HTTP/1.1 200"));
+    assert_eq!(cache_status(&client.get(origin.request("/", "")).await), "cosm; fwd=uri-miss; stored");
 }

@@ -59,7 +59,7 @@ impl Asking {
 }
 
 fn seen(response: &Message) -> (u16, &str, Option<&str>, &str) {
-    let status = response.field("cache-status").unwrap();
+    let status = support::cache_status(response);
     (response.status(), response.text(), response.field("content-range"), status)
 }
 

@@ -299,8 +299,16 @@ impl Origin {
     }
 }
 
+/// Cache-Status without how long the response is fresh yet, which is the clock's to say.
 pub fn cache_status(response: &Message) -> &str {
-    response.field("cache-status").unwrap_or_else(|| panic!("{}", response.head))
+    without_ttl(response.field("cache-status").unwrap_or_else(|| panic!("{}", response.head)))
+}
+
+pub fn without_ttl(status: &str) -> &str {
+    match status.rsplit_once("; ttl=") {
+        Some((before, ttl)) if ttl.parse::<i64>().is_ok() => before,
+        _ => status,
+    }
 }
 
 /// An origin whose answer is a function of the request (head and content) and its number.
