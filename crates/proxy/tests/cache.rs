@@ -171,7 +171,10 @@ async fn stale_answers_when_the_origin_is_out() {
     client.get(origin.request("/", "")).await;
     let request = origin.request("/", "");
     let stale = client.get(&request).await;
-    assert_eq!((stale.text(), cache_status(&stale)), ("hello", "cosm; fwd=stale; detail=stale-on-error"));
+    assert_eq!(
+        (stale.text(), cache_status(&stale)),
+        ("hello", "cosm; fwd=stale; detail=stale-on-error; fwd-status=503")
+    );
     drop(origin);
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut client = proxy.client().await;
@@ -321,7 +324,7 @@ async fn only_if_cached_never_reaches_the_origin() {
     let proxy = Proxy::forward();
     let mut client = proxy.client().await;
     let none = client.get(origin.request("/", "Cache-Control: only-if-cached\r\n")).await;
-    assert_eq!((none.status(), cache_status(&none)), (504, "cosm; detail=only-if-cached"));
+    assert_eq!((none.status(), none.field("cache-status")), (504, None));
     assert!(origin.requests().is_empty());
     client.get(origin.request("/", "")).await;
     assert_eq!(client.get(origin.request("/", "Cache-Control: only-if-cached\r\n")).await.text(), "hello");
