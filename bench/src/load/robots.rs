@@ -1,0 +1,319 @@
+//! Robots: requests arrive by chance at a given rate whether or not earlier ones were answered, as people's do. A slow
+//! server meets ever more open requests, so its response time breaks when it cannot keep up.
+
+use super::connection::{Connection, Event as Turn, SCRATCH, Target};
+use super::{Workload, thread_cpu};
+use hdrhistogram::Histogram;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::time::Timespec;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    pub target: Target,
+    /// Requests a second.
+    pub rate: f64,
+    /// Requests of this time are asked but not counted.
+    pub ramp: Duration,
+    pub lasts: Duration,
+    /// Requests that have no answer for this long are given up.
+    pub patience: Duration,
+    /// Open requests at most; a further one is given up at once.
+    pub open: usize,
+    /// One body in so many is compared.
+    pub check_every: u64,
+}
+
+/// What came of the requests that arrived after the ramp.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    pub asked: u64,
+    pub hits: Histogram<u64>,
+    pub misses: Histogram<u64>,
+    /// Responses other than 200.
+    pub refused: u64,
+    /// Checked bodies that were not what the origin has.
+    pub wrong: u64,
+    /// Without an answer: given up, or closed by the server twice.
+    pub lost: u64,
+    /// Answered while the load lasted.
+    pub in_time: u64,
+    pub window_seconds: f64,
+    /// By how much the last request was late: the generator's own limit when it is more than a moment.
+    pub late_seconds: f64,
+    pub load_cpu_seconds: f64,
+}
+
+impl Offered {
+    pub fn answered(&self) -> u64 {
+        self.hits.len() + self.misses.len()
+    }
+
+    /// Of the answers, in seconds.
+    pub fn mean(&self) -> f64 {
+        let (hits, misses) = (self.hits.len() as f64, self.misses.len() as f64);
+        (average(&self.hits) * hits + average(&self.misses) * misses) / (hits + misses)
+    }
+
+    pub fn hit_mean(&self) -> f64 {
+        average(&self.hits)
+    }
+
+    pub fn miss_mean(&self) -> f64 {
+        average(&self.misses)
+    }
+
+    pub fn hit_share(&self) -> f64 {
+        self.hits.len() as f64 / self.answered() as f64
+    }
+}
+
+/// In seconds; nothing has no average.
+fn average(times: &Histogram<u64>) -> f64 {
+    if times.is_empty() { f64::NAN } else { times.mean() / 1e6 }
+}
+
+/// Runs the load, calls `at_ramp_end` once, and waits for the answers. An error is one line.
+pub fn offer(
+    plan: &Offer,
+    workload: &mut Workload,
+    at_ramp_end: impl FnOnce() -> Result<(), String>,
+) -> Result<Offered, String> {
+    Crowd::gather(plan)?.run(workload, at_ramp_end)
+}
+
+struct Crowd<'a> {
+    plan: &'a Offer,
+    epoll: OwnedFd,
+    robots: Vec<Option<Robot>>,
+    /// Places without a connection, and with one that may be used again.
+    free: Vec<usize>,
+    idle: Vec<usize>,
+    open: usize,
+    started: Instant,
+    until: Instant,
+    nth: u64,
+    told: Offered,
+}
+
+struct Robot {
+    connection: Connection,
+    /// When its request arrived; `None` while idle.
+    busy: Option<Instant>,
+    counted: bool,
+    /// Its request was asked on another connection before.
+    again: bool,
+}
+
+impl<'a> Crowd<'a> {
+    fn gather(plan: &'a Offer) -> Result<Crowd<'a>, String> {
+        let times = || Histogram::new_with_bounds(1, 600_000_000, 3).map_err(|e| e.to_string());
+        let started = Instant::now();
+        Ok(Crowd {
+            plan,
+            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(|e| format!("epoll: {e}"))?,
+            robots: Vec::new(),
+            free: Vec::new(),
+            idle: Vec::new(),
+            open: 0,
+            started,
+            until: started + plan.ramp + plan.lasts,
+            nth: 0,
+            told: Offered {
+                asked: 0,
+                hits: times()?,
+                misses: times()?,
+                refused: 0,
+                wrong: 0,
+                lost: 0,
+                in_time: 0,
+                window_seconds: plan.lasts.as_secs_f64(),
+                late_seconds: 0.0,
+                load_cpu_seconds: 0.0,
+            },
+        })
+    }
+
+    fn run(
+        mut self,
+        workload: &mut Workload,
+        at_ramp_end: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Offered, String> {
+        let mut scratch = vec![0; SCRATCH];
+        let mut at_ramp_end = Some(at_ramp_end);
+        let mut next = self.started;
+        let mut cpu = thread_cpu();
+        let give_up = self.until + self.plan.patience;
+        let mut swept = self.started;
+        loop {
+            let now = Instant::now();
+            if now >= self.started + self.plan.ramp
+                && let Some(call) = at_ramp_end.take()
+            {
+                call()?;
+                cpu = thread_cpu();
+            }
+            // A few at a time: answers must not wait for a burst of requests.
+            for _ in 0..16 {
+                if next > now || next >= self.until {
+                    break;
+                }
+                self.told.late_seconds = (now - next).as_secs_f64();
+                self.arrive(next, workload)?;
+                next += Duration::from_secs_f64(-(1.0 - workload.draw()).ln() / self.plan.rate);
+            }
+            if next >= self.until && (self.open == 0 || now >= give_up) {
+                break;
+            }
+            if now - swept > Duration::from_millis(250) {
+                self.give_up(now)?;
+                swept = now;
+            }
+            let wait = if next < self.until { next.saturating_duration_since(now) } else { QUARTER };
+            self.listen(wait.min(QUARTER), &mut scratch)?;
+        }
+        self.told.load_cpu_seconds = thread_cpu() - cpu;
+        self.told.lost += self.robots.iter().flatten().filter(|robot| robot.lost()).count() as u64;
+        Ok(self.told)
+    }
+
+    fn arrive(&mut self, at: Instant, workload: &mut Workload) -> Result<(), String> {
+        let counted = at >= self.started + self.plan.ramp;
+        let object = workload.next();
+        self.told.asked += u64::from(counted);
+        if self.open >= self.plan.open {
+            self.told.lost += u64::from(counted);
+            return Ok(());
+        }
+        let slot = match self.idle.pop() {
+            Some(slot) => slot,
+            None => self.connect()?,
+        };
+        self.nth += 1;
+        let check = self.nth.is_multiple_of(self.plan.check_every);
+        let Some(robot) = &mut self.robots[slot] else { return Err("an idle robot is gone".into()) };
+        (robot.busy, robot.counted, robot.again) = (Some(at), counted, false);
+        self.open += 1;
+        if !robot.connection.ask(object, check)? {
+            self.wait_for(slot, EventFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<usize, String> {
+        let connection = Connection::open(&self.plan.target)?;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.robots.push(None);
+            self.robots.len() - 1
+        });
+        let data = EventData::new_u64(slot as u64);
+        epoll::add(&self.epoll, connection.stream(), data, EventFlags::IN)
+            .map_err(|e| format!("epoll: {e}"))?;
+        self.robots[slot] = Some(Robot { connection, busy: None, counted: false, again: false });
+        Ok(slot)
+    }
+
+    fn listen(&mut self, wait: Duration, scratch: &mut [u8]) -> Result<(), String> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let count = match epoll::wait(&self.epoll, &mut events, Some(&wait)) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(error) => return Err(format!("epoll: {error}")),
+        };
+        for event in &events[..count] {
+            let data = event.data;
+            self.turn(data.u64() as usize, scratch)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, slot: usize, scratch: &mut [u8]) -> Result<(), String> {
+        let Some(robot) = &mut self.robots[slot] else { return Ok(()) };
+        if !robot.connection.is_sent() {
+            return if robot.connection.send()? { self.wait_for(slot, EventFlags::IN) } else { Ok(()) };
+        }
+        match robot.connection.receive(scratch)? {
+            Turn::Waiting => Ok(()),
+            Turn::Closed if robot.busy.is_none() => {
+                self.idle.retain(|idle| *idle != slot);
+                self.leave(slot);
+                Ok(())
+            }
+            Turn::Closed => self.reopen(slot),
+            Turn::Answered(answer) => {
+                self.count(slot, &answer);
+                self.open -= 1;
+                if answer.close || self.plan.target.close {
+                    self.leave(slot);
+                } else {
+                    self.idle.push(slot);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn count(&mut self, slot: usize, answer: &super::connection::Answered) {
+        let Some(robot) = &mut self.robots[slot] else { return };
+        let Some(arrived) = robot.busy.take().filter(|_| robot.counted) else { return };
+        let now = Instant::now();
+        let told = &mut self.told;
+        told.refused += u64::from(answer.status != 200);
+        told.wrong += u64::from(answer.wrong);
+        told.in_time += u64::from(now <= self.until);
+        let times = if answer.hit { &mut told.hits } else { &mut told.misses };
+        times.saturating_record((now - arrived).as_micros() as u64);
+    }
+
+    /// Closed with a request under way: an idle connection may close just then, so it is asked once more.
+    fn reopen(&mut self, slot: usize) -> Result<(), String> {
+        let Some(old) = self.robots[slot].take() else { return Ok(()) };
+        self.free.push(slot);
+        if old.again {
+            self.open -= 1;
+            self.told.lost += u64::from(old.counted);
+            return Ok(());
+        }
+        let object = old.connection.object();
+        let slot = self.connect()?;
+        let Some(robot) = &mut self.robots[slot] else { return Ok(()) };
+        (robot.busy, robot.counted, robot.again) = (old.busy, old.counted, true);
+        if !robot.connection.ask(object, false)? {
+            self.wait_for(slot, EventFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, now: Instant) -> Result<(), String> {
+        for slot in 0..self.robots.len() {
+            let waits = |robot: &Robot| robot.busy.is_some_and(|since| now - since > self.plan.patience);
+            if let Some(robot) = self.robots[slot].take_if(|robot| waits(robot)) {
+                self.told.lost += u64::from(robot.counted);
+                self.free.push(slot);
+                self.open -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, slot: usize) {
+        self.robots[slot] = None;
+        self.free.push(slot);
+    }
+
+    fn wait_for(&self, slot: usize, flags: EventFlags) -> Result<(), String> {
+        let Some(robot) = &self.robots[slot] else { return Ok(()) };
+        epoll::modify(&self.epoll, robot.connection.stream(), EventData::new_u64(slot as u64), flags)
+            .map_err(|e| format!("epoll: {e}"))
+    }
+}
+
+const QUARTER: Duration = Duration::from_millis(250);
+
+impl Robot {
+    fn lost(&self) -> bool {
+        self.busy.is_some() && self.counted
+    }
+}

@@ -1,0 +1,90 @@
+//! Fill and disk hits, on one cache without a memory tier and under a limit of memory, so that the disk is really read.
+
+use super::super::field::Field;
+use super::super::figure::{self, Figures};
+use super::super::measured::measure;
+use super::super::running::Running;
+use super::{Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
+use crate::body::mix;
+use crate::load::{self, Order, Plan};
+use std::time::Duration;
+
+/// A cache that lost more than this of what it was given has not been filled.
+const KEPT: f64 = 0.9;
+/// Hits that may be misses after all: an object in a thousand that a cache did not keep.
+const LOST: f64 = 0.02;
+const ASKED_AGAIN: u64 = 1000;
+
+const FILL: &str = "fill 8 KB";
+const HIT: &str = "disk hit 8 KB";
+
+pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
+    eprintln!("fill and disk hits");
+    let rounds = field.scale.rounds;
+    let mut all = start_all(field, &disk_need(field), FILL, results);
+    for round in 0..rounds {
+        all.retain(|running| results.take(FILL, running.contender.name, round, fill(field, running, round)));
+    }
+    if wanted.contains(&Name::DiskHit) {
+        for running in &all {
+            if let Err(why) = complete(field, running).and_then(|()| forget_pages()) {
+                results.take(HIT, running.contender.name, 0, Err(why));
+            }
+        }
+        for round in 0..rounds {
+            all.retain(|running| {
+                results.take(HIT, running.contender.name, round, hit(field, running, round))
+            });
+        }
+    }
+    if !wanted.contains(&Name::Fill) {
+        results.rows.retain(|row| row.scenario != FILL);
+    }
+}
+
+/// Its share of the objects, each for the first time.
+fn fill(field: &Field, running: &Running, round: u32) -> Result<Figures, String> {
+    let disk = &field.scale.disk;
+    let bound = |round: u32| disk.objects * u64::from(round) / u64::from(field.scale.rounds);
+    let (from, to) = (bound(round), bound(round + 1));
+    let plan = plan(field, running, disk.object_bytes);
+    let once = Plan { order: Order::Once(from..to), ..plan.clone() };
+    let measured = measure(field, running, &once, SETTLE)?;
+    if measured.asked.requests < to - from {
+        return Err(format!("the origin was asked for {} of {} misses", measured.asked.requests, to - from));
+    }
+    let again = (0..ASKED_AGAIN).map(|nth| from + mix(nth) % (to - from)).collect();
+    let again = load::run(&Plan { order: Order::Listed(again), check_every: 1, ..plan })?;
+    again.fault().map_or(Ok(()), Err)?;
+    let kept = again.hits as f64 / again.requests as f64;
+    if kept < KEPT {
+        return Err(format!("{:.1} % of what it fetched was there afterwards", 100.0 * kept));
+    }
+    let mut figures = measured.requests();
+    figures.splice(4..4, measured.device_writes());
+    figures.push((&figure::KEPT, 100.0 * kept));
+    Ok(figures)
+}
+
+/// What it did not keep at first is fetched again: disk hits want all of it there.
+fn complete(field: &Field, running: &Running) -> Result<(), String> {
+    let disk = &field.scale.disk;
+    let all = Order::Once(0..disk.objects);
+    load::run(&Plan { order: all, ..plan(field, running, disk.object_bytes) })?;
+    std::thread::sleep(SETTLE);
+    Ok(())
+}
+
+fn hit(field: &Field, running: &Running, round: u32) -> Result<Figures, String> {
+    let disk = &field.scale.disk;
+    let random = Plan {
+        order: Order::Random(0..disk.objects, u64::from(round)),
+        lasts: Some(Duration::from_secs_f64(field.scale.seconds)),
+        ..plan(field, running, disk.object_bytes)
+    };
+    let measured = measure(field, running, &random, Duration::ZERO)?.all_hits(LOST)?;
+    let mut figures = measured.requests();
+    figures.splice(4..4, measured.device_reads());
+    figures.push((&figure::HITS, 100.0 * measured.hit_share()));
+    Ok(figures)
+}
