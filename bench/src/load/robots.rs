@@ -37,9 +37,8 @@ pub struct Offered {
     pub wrong: u64,
     /// Without an answer: given up, or closed by the server twice.
     pub lost: u64,
-    /// Answered while the load lasted.
+    /// Of all requests, answered after the ramp and while the load lasted.
     pub in_time: u64,
-    pub window_seconds: f64,
     /// By how much the last request was late: the generator's own limit when it is more than a moment.
     pub late_seconds: f64,
     pub load_cpu_seconds: f64,
@@ -60,6 +59,10 @@ impl Offered {
         average(&self.hits)
     }
 
+    pub fn hit_median(&self) -> f64 {
+        if self.hits.is_empty() { f64::NAN } else { self.hits.value_at_quantile(0.5) as f64 / 1e6 }
+    }
+
     pub fn miss_mean(&self) -> f64 {
         average(&self.misses)
     }
@@ -74,13 +77,14 @@ fn average(times: &Histogram<u64>) -> f64 {
     if times.is_empty() { f64::NAN } else { times.mean() / 1e6 }
 }
 
-/// Runs the load, calls `at_ramp_end` once, and waits for the answers. An error is one line.
+/// Runs the load, calls `mark` when what counts begins and when it ends, and waits for the answers. An error is one
+/// line.
 pub fn offer(
     plan: &Offer,
     workload: &mut Workload,
-    at_ramp_end: impl FnOnce() -> Result<(), String>,
+    mark: impl FnMut() -> Result<(), String>,
 ) -> Result<Offered, String> {
-    Crowd::gather(plan)?.run(workload, at_ramp_end)
+    Crowd::gather(plan)?.run(workload, mark)
 }
 
 struct Crowd<'a> {
@@ -128,7 +132,6 @@ impl<'a> Crowd<'a> {
                 wrong: 0,
                 lost: 0,
                 in_time: 0,
-                window_seconds: plan.lasts.as_secs_f64(),
                 late_seconds: 0.0,
                 load_cpu_seconds: 0.0,
             },
@@ -138,20 +141,19 @@ impl<'a> Crowd<'a> {
     fn run(
         mut self,
         workload: &mut Workload,
-        at_ramp_end: impl FnOnce() -> Result<(), String>,
+        mut mark: impl FnMut() -> Result<(), String>,
     ) -> Result<Offered, String> {
         let mut scratch = vec![0; SCRATCH];
-        let mut at_ramp_end = Some(at_ramp_end);
+        let mut marks = [self.started + self.plan.ramp, self.until].into_iter().peekable();
         let mut next = self.started;
         let mut cpu = thread_cpu();
         let give_up = self.until + self.plan.patience;
         let mut swept = self.started;
         loop {
             let now = Instant::now();
-            if now >= self.started + self.plan.ramp
-                && let Some(call) = at_ramp_end.take()
-            {
-                call()?;
+            if marks.next_if(|time| now >= *time).is_some() {
+                mark()?;
+                self.told.load_cpu_seconds = thread_cpu() - cpu;
                 cpu = thread_cpu();
             }
             // A few at a time: answers must not wait for a burst of requests.
@@ -163,7 +165,7 @@ impl<'a> Crowd<'a> {
                 self.arrive(next, workload)?;
                 next += Duration::from_secs_f64(-(1.0 - workload.draw()).ln() / self.plan.rate);
             }
-            if next >= self.until && (self.open == 0 || now >= give_up) {
+            if marks.peek().is_none() && next >= self.until && (self.open == 0 || now >= give_up) {
                 break;
             }
             if now - swept > Duration::from_millis(250) {
@@ -173,7 +175,6 @@ impl<'a> Crowd<'a> {
             let wait = if next < self.until { next.saturating_duration_since(now) } else { QUARTER };
             self.listen(wait.min(QUARTER), &mut scratch)?;
         }
-        self.told.load_cpu_seconds = thread_cpu() - cpu;
         self.told.lost += self.robots.iter().flatten().filter(|robot| robot.lost()).count() as u64;
         Ok(self.told)
     }
@@ -256,13 +257,14 @@ impl<'a> Crowd<'a> {
     }
 
     fn count(&mut self, slot: usize, answer: &super::connection::Answered) {
-        let Some(robot) = &mut self.robots[slot] else { return };
-        let Some(arrived) = robot.busy.take().filter(|_| robot.counted) else { return };
         let now = Instant::now();
         let told = &mut self.told;
+        // Whenever it was asked: what goes in and what comes out are compared over the same time.
+        told.in_time += u64::from(now >= self.started + self.plan.ramp && now < self.until);
+        let Some(robot) = &mut self.robots[slot] else { return };
+        let Some(arrived) = robot.busy.take().filter(|_| robot.counted) else { return };
         told.refused += u64::from(answer.status != 200);
         told.wrong += u64::from(answer.wrong);
-        told.in_time += u64::from(now <= self.until);
         let times = if answer.hit { &mut told.hits } else { &mut told.misses };
         times.saturating_record((now - arrived).as_micros() as u64);
     }

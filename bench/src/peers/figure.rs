@@ -29,6 +29,8 @@ figures! {
     HITS "hit_percent" "hits %" 2
     READS "device_reads" "reads" 3
     READ_BYTES "device_read_bytes" "bytes read" 0
+    OWN_READ_BYTES "own_read_bytes" "by itself" 0
+    OWN_WRITTEN_BYTES "own_written_bytes" "by itself" 0
     WRITES "device_writes" "writes" 4
     WRITTEN_BYTES "device_written_bytes" "bytes written" 0
     KEPT "kept_percent" "kept %" 1

@@ -97,6 +97,7 @@ impl Measured {
         vec![
             (&figure::READS, self.per_request(device.reads)),
             (&figure::READ_BYTES, self.per_request(device.read_bytes)),
+            (&figure::OWN_READ_BYTES, self.per_request(self.process.read_bytes)),
         ]
     }
 
@@ -105,6 +106,7 @@ impl Measured {
         vec![
             (&figure::WRITES, self.per_request(device.writes)),
             (&figure::WRITTEN_BYTES, self.per_request(device.written_bytes)),
+            (&figure::OWN_WRITTEN_BYTES, self.per_request(self.process.written_bytes)),
         ]
     }
 

@@ -57,6 +57,7 @@ pub struct Standing {
     pub objects: u64,
     pub object_bytes: u64,
     pub restarts: u32,
+    /// Asked for before a restart; a third of them at once after it, a third when it is rebuilt.
     pub sample: u64,
 }
 
@@ -88,7 +89,7 @@ impl Scale {
                 limit_bytes: Some(256 * MIB),
             },
             throttle: 150,
-            standing: Standing { objects: 1_000_000, object_bytes: 1024, restarts: 3, sample: 2000 },
+            standing: Standing { objects: 1_000_000, object_bytes: 1024, restarts: 3, sample: 6000 },
         }
     }
 
@@ -100,21 +101,21 @@ impl Scale {
             seconds: 1.0,
             disk: Disk { objects: 48_000, limit_bytes: 192 * MIB, ..whole.disk },
             foxy: Robots {
-                rates: &[1000, 2000, 4000],
-                seconds: 5.0,
-                ramp_seconds: 2.0,
+                rates: &[1000, 3000],
+                seconds: 3.0,
+                ramp_seconds: 1.5,
                 objects: 10_000,
                 ..whole.foxy
             },
             throttled: Robots {
-                rates: &[100, 200, 400],
-                seconds: 6.0,
+                rates: &[100, 300],
+                seconds: 4.0,
                 ramp_seconds: 2.0,
-                objects: 60_000,
-                tier_bytes: 32 * MIB,
+                objects: 50_000,
+                tier_bytes: 16 * MIB,
                 limit_bytes: Some(160 * MIB),
             },
-            standing: Standing { objects: 60_000, restarts: 1, ..whole.standing },
+            standing: Standing { objects: 50_000, restarts: 1, ..whole.standing },
             ..whole
         }
     }

@@ -17,7 +17,7 @@ pub fn aufs(place: &Place) -> Launch {
 pub fn rock(place: &Place) -> Launch {
     // An object with its head in one slot where that wastes little; every slot has room for twice the objects.
     let slot = (place.object_bytes + 1024).next_power_of_two().clamp(4096, 16384);
-    let mebibytes = (place.objects * slot * 5 / 4 >> 20).max(1024);
+    let mebibytes = ((place.objects * slot * 5 / 4) >> 20).max(1024);
     let store = format!("cache_dir rock /run/store {mebibytes} slot-size={slot} max-size=1048576");
     // The worker says it has rebuilt nothing, the disk process that it has rebuilt the store.
     launch(place, Some(store), 2)
@@ -56,7 +56,8 @@ client_idle_pconn_timeout 300 seconds
 server_idle_pconn_timeout 300 seconds
 request_timeout 300 seconds
 cache_effective_user proxy
-pid_filename /run/squid.pid
+# After a kill its old number may be another process's.
+pid_filename none
 coredump_dir /run
 visible_hostname squid
 shutdown_lifetime 1 second

@@ -113,7 +113,9 @@ impl Report {
                  groups of version {}.",
                 self.scale.rounds, self.cgroup_version
             ),
-            "Device figures are for each request and hold everyone's traffic.".into(),
+            "Device figures are for each request and hold everyone's traffic; `by itself` is what the kernel holds the \
+             contender's own processes to account for."
+                .into(),
         ];
         if self.proxy_core == self.load_core {
             lines.push("There was one core for all: requests/s and latencies mean little.".into());

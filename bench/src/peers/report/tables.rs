@@ -31,7 +31,7 @@ pub fn contenders(rows: &[&Row]) -> Vec<&'static str> {
 
 pub fn values(rows: &[&Row], contender: &str, figure: &Figure) -> Vec<f64> {
     let own = rows.iter().filter(|row| row.contender == contender);
-    own.filter_map(|row| row.figure(figure)).collect()
+    own.filter_map(|row| row.figure(figure)).filter(|value| value.is_finite()).collect()
 }
 
 fn scenario(rows: &[&Row]) -> Table {
@@ -61,7 +61,8 @@ fn ratios(rows: &[&Row], contender: &str, figure: &Figure) -> Vec<f64> {
         row.and_then(|row| row.figure(figure))
     };
     let rounds = rows.iter().filter(|row| row.contender == contender).map(|row| row.round);
-    rounds.filter_map(|round| Some(of("cosm", round)? / of(contender, round)?)).collect()
+    let each = rounds.filter_map(|round| Some(of("cosm", round)? / of(contender, round)?));
+    each.filter(|ratio| ratio.is_finite()).collect()
 }
 
 fn cell(values: &[f64], decimals: usize, with_spread: bool) -> String {
@@ -90,8 +91,7 @@ fn curves(curves: &[Curve]) -> Vec<Table> {
 }
 
 fn rates(name: &str, curves: &[Curve]) -> Table {
-    let head =
-        "|offered/s|answered/s|mean ms|hits %|hit ms|miss ms|origin KB/s|reads/s|writes/s|its core|held";
+    let head = "|offered/s|answered/s|mean ms|hits %|hit ms|hit p50 ms|miss ms|origin KB/s|reads/s|writes/s|its core|held";
     let own = curves.iter().filter(|curve| curve.scenario == name);
     Table {
         title: format!("{name}: every rate"),
@@ -99,7 +99,7 @@ fn rates(name: &str, curves: &[Curve]) -> Table {
         rows: own.flat_map(|curve| curve.points.iter().map(|point| rate(curve.contender, point))).collect(),
         note: Some(
             "\nA rate is held while the mean response stays under 1.1 times the origin's delay, 90 % of what is offered is \
-             answered meanwhile, and 99 % at all."
+             answered meanwhile, and 99 % at all. A request that waited for another's fetch counts as a hit."
                 .into(),
         ),
     }
@@ -113,6 +113,7 @@ fn rate(contender: &str, point: &Point) -> Vec<String> {
         thousands(1e3 * point.mean_seconds),
         number(100.0 * point.hit_share, 1),
         number(1e3 * point.hit_seconds, 1),
+        number(1e3 * point.hit_median_seconds, 1),
         thousands(1e3 * point.miss_seconds),
         thousands(point.origin_bytes_per_second / 1e3),
         thousands(point.device_reads_per_second),

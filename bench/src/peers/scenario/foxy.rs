@@ -32,6 +32,8 @@ pub struct Curve {
     pub scenario: &'static str,
     pub contender: &'static str,
     pub points: Vec<Point>,
+    /// No figure was to be had at a rate: what it sustains is not known.
+    pub cut_short: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -40,7 +42,9 @@ pub struct Point {
     /// Answered while the load lasted.
     pub throughput_per_second: f64,
     pub mean_seconds: f64,
+    /// A request that waited for another's fetch is a hit, too; the median tells what others took.
     pub hit_seconds: f64,
+    pub hit_median_seconds: f64,
     pub miss_seconds: f64,
     pub hit_share: f64,
     pub origin_bytes_per_second: f64,
@@ -104,7 +108,7 @@ fn series(field: &Field, series: &Series, robots: &Robots, results: &mut Results
         for runner in runners.iter_mut().filter(|runner| runner.holds) {
             if let Err(why) = runner.climb(field, series, robots, f64::from(*rate)) {
                 results.take(series.name, runner.curve.contender, 0, Err(why));
-                runner.holds = false;
+                (runner.holds, runner.curve.cut_short) = (false, true);
             }
         }
     }
@@ -140,12 +144,31 @@ fn ready(field: &Field, running: Running, series: &Series, robots: &Robots) -> R
         running.group.throttle(device, field.scale.throttle)?;
     }
     let (scenario, contender) = (series.name, running.contender.name);
-    let curve = Curve { scenario, contender, points: Vec::new() };
+    let curve = Curve { scenario, contender, points: Vec::new(), cut_short: false };
     Ok(Runner { running, workload, curve, holds: true })
 }
 
 impl Runner {
+    /// A rate that is not held is offered once more, and then that counts: it may have been the machine.
     fn climb(&mut self, field: &Field, series: &Series, robots: &Robots, rate: f64) -> Result<(), String> {
+        let mut found = self.try_rate(field, series, robots, rate);
+        if found.as_ref().map_or(true, |point| point.broke.is_some()) {
+            sleep(SETTLE);
+            found = self.try_rate(field, series, robots, rate);
+        }
+        let point = found?;
+        self.holds = point.broke.is_none();
+        self.curve.points.push(point);
+        Ok(())
+    }
+
+    fn try_rate(
+        &mut self,
+        field: &Field,
+        series: &Series,
+        robots: &Robots,
+        rate: f64,
+    ) -> Result<Point, String> {
         field.delay(ORIGIN_DELAY)?;
         let offer = Offer {
             target: Target { close: series.close, ..self.running.target() },
@@ -156,25 +179,22 @@ impl Runner {
             open: OPEN,
             check_every: 64,
         };
-        let mut before = None;
+        let mut moments = Vec::new();
         let running = &self.running;
         let offered = load::offer(&offer, &mut self.workload, || {
-            before = Some(Moment::now(field, running)?);
+            moments.push(Moment::now(field, running)?);
             Ok(())
         })?;
-        let after = Moment::now(field, running)?;
-        let before = before.ok_or("the ramp did not end")?;
+        let [before, after] = &moments[..] else { return Err("the load did not end".into()) };
         if offered.wrong > 0 {
             return Err(format!("{} bodies were wrong at {rate}/s", offered.wrong));
         }
         if offered.late_seconds > LATE {
             return Err(format!("the generator could not offer {rate}/s: its own limit"));
         }
-        let point = Point::of(rate, &offered, &before, &after);
+        let point = Point::of(rate, &offered, before, after);
         eprintln!("  {:<14} {}", self.curve.contender, point.line());
-        self.holds = point.broke.is_none();
-        self.curve.points.push(point);
-        Ok(())
+        Ok(point)
     }
 }
 
@@ -182,28 +202,30 @@ impl Curve {
     /// The highest rate that it held, and all below.
     pub fn sustained(&self) -> Option<f64> {
         let held = self.points.iter().take_while(|point| point.broke.is_none());
-        Some(held.last().map_or(0.0, |point| point.offered_per_second)).filter(|_| !self.points.is_empty())
+        let known = !self.cut_short && !self.points.is_empty();
+        known.then(|| held.last().map_or(0.0, |point| point.offered_per_second))
     }
 }
 
 impl Point {
-    /// Counts of processes and devices run until the last answer; they are taken for the time they span.
+    /// Both moments: when what counts began and ended.
     fn of(rate: f64, offered: &Offered, before: &Moment, after: &Moment) -> Point {
         let seconds = (after.at - before.at).as_secs_f64();
         let device = after.device.zip(before.device).map(|(after, before)| after - before);
         let device = device.unwrap_or_default();
         let mut point = Point {
             offered_per_second: rate,
-            throughput_per_second: offered.in_time as f64 / offered.window_seconds,
+            throughput_per_second: offered.in_time as f64 / seconds,
             mean_seconds: offered.mean(),
             hit_seconds: offered.hit_mean(),
+            hit_median_seconds: offered.hit_median(),
             miss_seconds: offered.miss_mean(),
             hit_share: offered.hit_share(),
-            origin_bytes_per_second: after.asked.since(before.asked).bytes as f64 / offered.window_seconds,
+            origin_bytes_per_second: after.asked.since(before.asked).bytes as f64 / seconds,
             device_reads_per_second: device.reads as f64 / seconds,
             device_writes_per_second: device.writes as f64 / seconds,
-            core: (after.process - before.process).cpu_seconds() / offered.window_seconds,
-            load_core: (offered.load_cpu_seconds + after.origin - before.origin) / offered.window_seconds,
+            core: (after.process - before.process).cpu_seconds() / seconds,
+            load_core: (offered.load_cpu_seconds + after.origin - before.origin) / seconds,
             broke: None,
         };
         let failed = (offered.refused + offered.lost) as f64 / offered.asked as f64;
@@ -212,7 +234,6 @@ impl Point {
     }
 
     fn verdict(&self, failed: f64) -> Option<String> {
-        // What arrives in the last second is answered after the load: the origin's delay is not the cache's.
         if failed > BROKEN_FAILED {
             Some(format!("{:.1} % of the requests were not answered", 100.0 * failed))
         } else if self.mean_seconds > BROKEN_MEAN * ORIGIN_DELAY.as_secs_f64() {
@@ -254,6 +275,7 @@ mod tests {
             throughput_per_second: throughput,
             mean_seconds: mean,
             hit_seconds: 0.01,
+            hit_median_seconds: 0.01,
             miss_seconds: 1.0,
             hit_share: 0.4,
             origin_bytes_per_second: 0.0,
@@ -277,7 +299,7 @@ mod tests {
     fn sustained_is_the_last_rate_before_the_break() {
         let broken = Point { broke: Some("late".into()), ..point(300.0, 100.0, 3.0) };
         let points = vec![point(100.0, 99.0, 0.6), point(200.0, 199.0, 0.7), broken.clone()];
-        let curve = |points| Curve { scenario: "", contender: "", points };
+        let curve = |points| Curve { scenario: "", contender: "", points, cut_short: false };
         assert_eq!(curve(points).sustained(), Some(200.0));
         assert_eq!(curve(vec![broken]).sustained(), Some(0.0));
         assert_eq!(curve(Vec::new()).sustained(), None);

@@ -11,12 +11,12 @@ use crate::body::mix;
 use crate::load::{self, Order, Outcome, Plan};
 use crate::usage::held;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MEMORY: &str = "memory";
 const RESTART: &str = "restart";
-/// A cache without a hit by then has lost what it had.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A cache that reads nothing more from its store and had no hit by then has lost what it had.
+const PATIENCE: Duration = Duration::from_secs(5);
 const MIB: f64 = (1 << 20) as f64;
 
 pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
@@ -83,39 +83,36 @@ fn filled(field: &Field, contender: Contender) -> Result<(Running, Figures), Str
 }
 
 fn restart(field: &Field, running: &mut Running, round: u32) -> Result<Figures, String> {
-    let seed = 10 + 2 * u64::from(round);
     sleep(SETTLE);
-    let first = ask(field, running, sample(field, seed))?.hit_numbers;
-    let second = ask(field, running, sample(field, seed + 1))?.hit_numbers;
+    let mut formerly = ask(field, running, sample(field, 1 + u64::from(round)))?.hit_numbers.into_iter();
+    let share = formerly.len() / 3;
+    let mut some = || formerly.by_ref().take(share).collect::<Vec<_>>();
+    let (first, second, mut others) = (some(), some(), some());
     running.kill();
     forget_pages()?;
     running.begin(field)?;
     let started = running.server()?.started();
     let before = started.elapsed().as_secs_f64();
-    let at_once = ask(field, running, first.clone())?;
-    let back = 100.0 * at_once.hits as f64 / first.len().max(1) as f64;
+    let at_once = ask(field, running, first)?;
     let mut first_hit = at_once.first_hit_seconds.map(|seconds| before + seconds);
-    let mut tried = 0;
-    while first_hit.is_none() {
-        if started.elapsed() > PATIENCE {
-            return Err(format!("no hit within {PATIENCE:?} of its start"));
-        }
+    while first_hit.is_none()
+        && (running.is_rebuilding() || started.elapsed() < PATIENCE)
+        && let Some(other) = others.pop()
+    {
         sleep(Duration::from_millis(5));
-        tried += 1;
         let offset = started.elapsed().as_secs_f64();
-        let outcome = ask(field, running, vec![mix(seed ^ mix(tried)) % field.scale.standing.objects])?;
-        first_hit = outcome.first_hit_seconds.map(|seconds| offset + seconds);
+        first_hit = ask(field, running, vec![other])?.first_hit_seconds.map(|seconds| offset + seconds);
     }
-    let waited = Instant::now();
+    let rebuilds = running.is_rebuilding();
     running.wait_rebuilt()?;
-    let rebuilt =
-        if waited.elapsed() > Duration::from_millis(40) { started.elapsed().as_secs_f64() } else { 0.0 };
-    let later = ask(field, running, second.clone())?;
+    let rebuilt = if rebuilds { 1e3 * started.elapsed().as_secs_f64() } else { f64::NAN };
+    let later = ask(field, running, second)?;
+    let percent = |outcome: &Outcome| 100.0 * outcome.hits as f64 / outcome.requests as f64;
     Ok(vec![
         (&figure::FIRST_HIT, 1e3 * first_hit.unwrap_or(f64::NAN)),
-        (&figure::BACK, back),
-        (&figure::BACK_LATER, 100.0 * later.hits as f64 / second.len().max(1) as f64),
-        (&figure::REBUILT, 1e3 * rebuilt),
+        (&figure::BACK, percent(&at_once)),
+        (&figure::BACK_LATER, percent(&later)),
+        (&figure::REBUILT, rebuilt),
     ])
 }
 
@@ -124,9 +121,8 @@ fn sample(field: &Field, seed: u64) -> Vec<u64> {
     let standing = &field.scale.standing;
     let mut numbers: Vec<u64> =
         (0..standing.sample).map(|step| mix(mix(seed + 1000) ^ step) % standing.objects).collect();
-    numbers.sort_unstable();
+    numbers.sort_by_key(|number| mix(mix(seed) ^ *number));
     numbers.dedup();
-    numbers.sort_by_key(|number| mix(*number));
     numbers
 }
 
