@@ -77,18 +77,17 @@ impl Report {
         Ok(())
     }
 
-    fn text(&self, tables: &[Table], form: fn(&Table) -> String, title: &str) -> String {
-        let mut lines = self.preamble();
-        lines[0].insert_str(0, title.trim_start_matches('#'));
-        if !title.is_empty() {
-            lines[0] = format!("# {}", lines[0].trim());
-        }
+    /// `mark` begins a title.
+    fn text(&self, tables: &[Table], form: fn(&Table) -> String, mark: &str) -> String {
+        let title = if mark.is_empty() { "" } else { "# " };
+        let mut lines = vec![format!("{title}Side by side, {}", self.date)];
+        lines.extend(self.preamble());
         for table in tables {
-            lines.push(format!("{title}{}\n\n{}", table.title, form(table)));
+            lines.push(format!("{mark}{}\n\n{}", table.title, form(table)));
             lines.extend(table.note.iter().map(|note| format!("{note}\n")));
         }
         if !self.results.refused.is_empty() {
-            lines.push(format!("{title}No figure\n"));
+            lines.push(format!("{mark}No figure\n"));
             let each = self.results.refused.iter();
             lines.extend(each.map(|one| format!("- {}, {}: {}", one.scenario, one.contender, one.why)));
         }
@@ -101,7 +100,7 @@ impl Report {
         let versions: Vec<String> =
             self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         let mut lines = vec![
-            format!("Side by side, {}\n\n`{}`\n", self.date, self.command),
+            format!("\n`{}`\n", self.command),
             format!("{cpu}, {cores} cores, {} GiB; {kernel}; {file_system_device}.", memory_bytes >> 30),
             format!("{cosm} at {commit}, {rustc}. Debian's {}.", versions.join(", ")),
             format!(

@@ -8,7 +8,7 @@ use super::super::figure;
 use super::super::measured::Moment;
 use super::super::running::{Need, Running};
 use super::super::scale::Robots;
-use super::{Name, Results, SETTLE, forget_pages, plan, start_all};
+use super::{Name, Results, SETTLE, plan, start_all};
 use crate::load::{self, Offer, Offered, Order, Plan, Target, Workload};
 use serde::Serialize;
 use std::thread::sleep;
@@ -138,7 +138,8 @@ fn ready(field: &Field, running: Running, series: &Series, robots: &Robots) -> R
     load::run(&fill)?.fault().map_or(Ok(()), Err)?;
     workload.known = robots.objects;
     sleep(SETTLE);
-    forget_pages()?;
+    // Written, but not forgotten: what the limit of memory leaves in memory is the contender's to use.
+    rustix::fs::sync();
     if series.throttled {
         let device = device_of(&field.folder).ok_or("the folder lies on no block device to throttle")?;
         running.group.throttle(device, field.scale.throttle)?;
