@@ -2,6 +2,7 @@
 
 use super::response::{self, Head};
 use crate::body::Object;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -147,7 +148,7 @@ impl Connection {
         let count = match recv(&self.stream, &mut scratch[..limit], flags) {
             Ok((_, 0)) => return Ok(Event::Closed),
             Ok((_, count)) => count,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Event::Waiting),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Event::Waiting),
             Err(error) if is_closed(Some(error.raw_os_error())) => return Ok(Event::Closed),
             Err(error) => return Err(format!("receive: {error}")),
         };
@@ -240,12 +241,12 @@ fn connecting(server: SocketAddr) -> std::io::Result<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     match connect(&socket, &server) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket.into()),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
         Err(error) => Err(error.into()),
     }
 }
 
 fn is_closed(error: Option<i32>) -> bool {
-    let closed = [rustix::io::Errno::PIPE, rustix::io::Errno::CONNRESET];
+    let closed = [Errno::PIPE, Errno::CONNRESET, Errno::CONNREFUSED];
     error.is_some_and(|code| closed.iter().any(|known| known.raw_os_error() == code))
 }

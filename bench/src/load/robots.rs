@@ -51,8 +51,9 @@ impl Offered {
 
     /// Of the answers, in seconds.
     pub fn mean(&self) -> f64 {
-        let (hits, misses) = (self.hits.len() as f64, self.misses.len() as f64);
-        (average(&self.hits) * hits + average(&self.misses) * misses) / (hits + misses)
+        let sum =
+            |times: &Histogram<u64>| if times.is_empty() { 0.0 } else { average(times) * times.len() as f64 };
+        (sum(&self.hits) + sum(&self.misses)) / self.answered() as f64
     }
 
     pub fn hit_mean(&self) -> f64 {
@@ -317,5 +318,44 @@ const QUARTER: Duration = Duration::from_millis(250);
 impl Robot {
     fn lost(&self) -> bool {
         self.busy.is_some() && self.counted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// The origin itself, which never has what it was asked for before: all are misses.
+    #[test]
+    fn requests_arrive_as_offered_and_wait_for_a_slow_origin() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        std::thread::spawn(move || crate::server::serve(&listener, &mut crate::origin::Origin::new()));
+        let mut control = std::net::TcpStream::connect(server).unwrap();
+        std::io::Write::write_all(&mut control, b"GET /control/delay/60 HTTP/1.1\r\n\r\n").unwrap();
+        std::io::Read::read(&mut control, &mut [0; 200]).unwrap();
+        for close in [false, true] {
+            let plan = Offer {
+                target: Target { server, origin: None, tagged: true, close },
+                rate: 400.0,
+                ramp: Duration::from_millis(100),
+                lasts: Duration::from_millis(500),
+                patience: Duration::from_secs(20),
+                open: 10_000,
+                check_every: 1,
+            };
+            let mut marks = 0;
+            let offered = offer(&plan, &mut Workload::of_foxy(3), || {
+                marks += 1;
+                Ok(())
+            });
+            let offered = offered.unwrap();
+            assert_eq!((marks, offered.lost, offered.wrong, offered.refused), (2, 0, 0, 0));
+            assert_eq!((offered.hits.len(), offered.misses.len()), (0, offered.asked));
+            assert!((100..300).contains(&offered.asked), "{}", offered.asked);
+            let (all, misses) = (offered.mean(), offered.miss_mean());
+            assert!(misses >= 0.06 && all >= 0.06, "{misses}, {all}");
+        }
     }
 }
