@@ -2,14 +2,16 @@
 //! has its answer), bodies checked on a sample and thrown away by the kernel otherwise.
 
 mod connection;
+mod offered;
 mod order;
 mod response;
 mod robots;
 mod workload;
 
 pub use connection::Target;
+pub use offered::Offered;
 pub use order::Order;
-pub use robots::{Offer, Offered, offer};
+pub use robots::{Offer, offer};
 pub use workload::Workload;
 
 use crate::body::Object;

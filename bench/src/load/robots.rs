@@ -2,8 +2,7 @@
 //! server meets ever more open requests, so its response time breaks when it cannot keep up.
 
 use super::connection::{Connection, Event as Turn, SCRATCH, Target};
-use super::{Workload, thread_cpu};
-use hdrhistogram::Histogram;
+use super::{Offered, Workload, thread_cpu};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 use std::os::fd::OwnedFd;
@@ -23,59 +22,6 @@ pub struct Offer {
     pub open: usize,
     /// One body in so many is compared.
     pub check_every: u64,
-}
-
-/// What came of the requests that arrived after the ramp.
-#[derive(Clone, Debug)]
-pub struct Offered {
-    pub asked: u64,
-    pub hits: Histogram<u64>,
-    pub misses: Histogram<u64>,
-    /// Responses other than 200.
-    pub refused: u64,
-    /// Checked bodies that were not what the origin has.
-    pub wrong: u64,
-    /// Without an answer: given up, or closed by the server twice.
-    pub lost: u64,
-    /// Of all requests, answered after the ramp and while the load lasted.
-    pub in_time: u64,
-    /// By how much the last request was late: the generator's own limit when it is more than a moment.
-    pub late_seconds: f64,
-    pub load_cpu_seconds: f64,
-}
-
-impl Offered {
-    pub fn answered(&self) -> u64 {
-        self.hits.len() + self.misses.len()
-    }
-
-    /// Of the answers, in seconds.
-    pub fn mean(&self) -> f64 {
-        let sum =
-            |times: &Histogram<u64>| if times.is_empty() { 0.0 } else { average(times) * times.len() as f64 };
-        (sum(&self.hits) + sum(&self.misses)) / self.answered() as f64
-    }
-
-    pub fn hit_mean(&self) -> f64 {
-        average(&self.hits)
-    }
-
-    pub fn hit_median(&self) -> f64 {
-        if self.hits.is_empty() { f64::NAN } else { self.hits.value_at_quantile(0.5) as f64 / 1e6 }
-    }
-
-    pub fn miss_mean(&self) -> f64 {
-        average(&self.misses)
-    }
-
-    pub fn hit_share(&self) -> f64 {
-        self.hits.len() as f64 / self.answered() as f64
-    }
-}
-
-/// In seconds; nothing has no average.
-fn average(times: &Histogram<u64>) -> f64 {
-    if times.is_empty() { f64::NAN } else { times.mean() / 1e6 }
 }
 
 /// Runs the load, calls `mark` when what counts begins and when it ends, and waits for the answers. An error is one
@@ -113,7 +59,6 @@ struct Robot {
 
 impl<'a> Crowd<'a> {
     fn gather(plan: &'a Offer) -> Result<Crowd<'a>, String> {
-        let times = || Histogram::new_with_bounds(1, 600_000_000, 3).map_err(|e| e.to_string());
         let started = Instant::now();
         Ok(Crowd {
             plan,
@@ -125,17 +70,7 @@ impl<'a> Crowd<'a> {
             started,
             until: started + plan.ramp + plan.lasts,
             nth: 0,
-            told: Offered {
-                asked: 0,
-                hits: times()?,
-                misses: times()?,
-                refused: 0,
-                wrong: 0,
-                lost: 0,
-                in_time: 0,
-                late_seconds: 0.0,
-                load_cpu_seconds: 0.0,
-            },
+            told: Offered::nothing()?,
         })
     }
 
@@ -264,10 +199,7 @@ impl<'a> Crowd<'a> {
         told.in_time += u64::from(now >= self.started + self.plan.ramp && now < self.until);
         let Some(robot) = &mut self.robots[slot] else { return };
         let Some(arrived) = robot.busy.take().filter(|_| robot.counted) else { return };
-        told.refused += u64::from(answer.status != 200);
-        told.wrong += u64::from(answer.wrong);
-        let times = if answer.hit { &mut told.hits } else { &mut told.misses };
-        times.saturating_record((now - arrived).as_micros() as u64);
+        told.take(answer, now - arrived);
     }
 
     /// Closed with a request under way: an idle connection may close just then, so it is asked once more.

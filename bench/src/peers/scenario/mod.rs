@@ -1,11 +1,12 @@
 //! What is measured of everyone: one row each, one file a kind.
 
+mod curve;
 mod disk;
 mod foxy;
 mod memory_hit;
 mod standing;
 
-pub use foxy::{Curve, Point};
+pub use curve::{Curve, Point};
 
 use super::contender::Tier;
 use super::field::Field;
