@@ -114,6 +114,22 @@ impl Server {
         Ok(server)
     }
 
+    /// A program that comes to an end, well.
+    pub fn run(
+        cpu: usize,
+        groups: &[PathBuf],
+        program: &OsStr,
+        arguments: &[OsString],
+    ) -> Result<(), String> {
+        let (mut server, told) = Server::spawn(cpu, groups, program, arguments, Says::Stderr)?;
+        let status = server.child.wait().map_err(|e| format!("{}: {e}", program.display()))?;
+        if status.success() {
+            return Ok(());
+        }
+        let last = told.iter().last().map(|line| line.0).unwrap_or_default();
+        Err(format!("{}: {status}: {last}", program.display()))
+    }
+
     fn spawn(
         cpu: usize,
         groups: &[PathBuf],
@@ -165,8 +181,10 @@ impl Drop for Server {
 }
 
 fn end(child: &mut Child, pid: Pid) {
-    // Not waited for yet, so the number is still its own.
-    kill_all(pid);
+    // One that was waited for no longer owns its number.
+    if child.try_wait().is_ok_and(|status| status.is_none()) {
+        kill_all(pid);
+    }
     cleanup::forget(pid);
     let _ = child.wait();
 }

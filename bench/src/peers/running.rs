@@ -8,7 +8,6 @@ use crate::process::Server;
 use std::fs::{create_dir_all, read_to_string, remove_dir_all, remove_file, write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,10 @@ impl Running {
         prepare(&folder, &launch)?;
         let mut running = Running { contender, place, launch, folder, server: None, group };
         if let Some(before) = &running.launch.before {
-            running.call_once(field, before)?;
+            let command = running.entered(field, before);
+            let groups = running.group.folders();
+            Server::run(field.proxy_core, &groups, "unshare".as_ref(), &os(&command))
+                .map_err(|error| format!("{}: {error}", contender.name))?;
             // Its log speaks of a store that was empty.
             let _ = remove_file(running.folder.join("cache.log"));
         }
@@ -118,17 +120,6 @@ impl Running {
 
     fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.place.port))
-    }
-
-    fn call_once(&self, field: &Field, command: &[String]) -> Result<(), String> {
-        let command = self.entered(field, command);
-        let output = Command::new("unshare").args(&command).stdin(Stdio::null()).output();
-        let output = output.map_err(|e| format!("unshare: {e}"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(format!("{}: {}", self.contender.name, said.lines().last().unwrap_or("its store was not made")))
     }
 
     /// The program in namespaces of its own, with which all that it starts ends.

@@ -1,5 +1,6 @@
 //! Foxy's experiment (WebCoSM 4.2, Table 3): robots offer more and more requests to caches whose origin takes a second,
 //! until the mean response time breaks. Its figures are 18 to 20: throughput, response time, and what the origin sends.
+//! There are as many robots as there are open requests, and one origin stands for the paper's four.
 
 use super::super::cgroup::device_of;
 use super::super::contender::Tier;
