@@ -99,7 +99,7 @@ impl Scale {
             quick: true,
             rounds: 3,
             seconds: 1.0,
-            disk: Disk { objects: 48_000, limit_bytes: 192 * MIB, ..whole.disk },
+            disk: Disk { objects: 40_000, limit_bytes: 192 * MIB, ..whole.disk },
             foxy: Robots {
                 rates: &[1000, 3000],
                 seconds: 3.0,

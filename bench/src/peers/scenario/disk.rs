@@ -7,6 +7,7 @@ use super::super::running::Running;
 use super::{Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
 use crate::body::mix;
 use crate::load::{self, Order, Plan};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A cache that did not keep this share of what it was given was not filled: some shed what comes too fast, and the
@@ -14,7 +15,7 @@ use std::time::Duration;
 const KEPT: f64 = 0.5;
 /// Hits that may be misses after all.
 const LOST: f64 = 0.02;
-/// Times that everything is asked for once more, until it is all there.
+/// Times that everything is asked for, until what was there stays there.
 const PASSES: u32 = 5;
 const ASKED_AGAIN: u64 = 1000;
 
@@ -24,7 +25,7 @@ const HIT: &str = "disk hit 8 KB";
 pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
     eprintln!("fill and disk hits");
     let rounds = field.scale.rounds;
-    let mut all = start_all(field, &disk_need(field), FILL, results);
+    let all = start_all(field, &disk_need(field), FILL, results);
     for round in 0..rounds {
         // One whose fill was refused may still have hits: it goes on.
         for running in &all {
@@ -32,13 +33,22 @@ pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
         }
     }
     if wanted.contains(&Name::DiskHit) {
-        all.retain(|running| {
-            let ready = complete(field, running).and_then(|()| forget_pages());
-            ready.map_err(|why| results.take(HIT, running.contender.name, 0, Err(why))).is_ok()
-        });
+        let mut ready = Vec::new();
+        for running in all {
+            let name = running.contender.name;
+            match there(field, &running) {
+                Ok(there) => ready.push((running, there)),
+                Err(why) => {
+                    results.take(HIT, name, 0, Err(why));
+                }
+            }
+        }
+        if let Err(why) = forget_pages() {
+            eprintln!("  {why}");
+        }
         for round in 0..rounds {
-            all.retain(|running| {
-                results.take(HIT, running.contender.name, round, hit(field, running, round))
+            ready.retain(|(running, there)| {
+                results.take(HIT, running.contender.name, round, hit(field, running, there, round))
             });
         }
     }
@@ -71,33 +81,29 @@ fn fill(field: &Field, running: &Running, round: u32) -> Result<Figures, String>
     Ok(figures)
 }
 
-/// What it did not keep at first is fetched again, and not so fast: disk hits want all of it there.
-fn complete(field: &Field, running: &Running) -> Result<(), String> {
-    let disk = &field.scale.disk;
-    let plan = Plan { connections: 4, ..plan(field, running, disk.object_bytes) };
-    let mut missing = u64::MAX;
+/// The objects that are there: those that a cache did not keep, or displaced again, are no disk hits.
+fn there(field: &Field, running: &Running) -> Result<Arc<Vec<u64>>, String> {
+    let objects = field.scale.disk.objects;
+    let mut there: Vec<u64> = (0..objects).collect();
     for _ in 0..PASSES {
-        let outcome = load::run(&Plan { order: Order::Once(0..disk.objects), ..plan.clone() })?;
+        let order = Order::Listed(there.clone());
+        let outcome = load::run(&Plan { order, ..plan(field, running, field.scale.disk.object_bytes) })?;
         outcome.fault().map_or(Ok(()), Err)?;
-        missing = outcome.requests - outcome.hits;
-        if missing as f64 <= LOST / 4.0 * disk.objects as f64 {
-            break;
+        let missed = outcome.requests - outcome.hits;
+        there = outcome.hit_numbers;
+        if (missed as f64) < LOST / 4.0 * outcome.requests as f64
+            && there.len() as f64 > KEPT * objects as f64
+        {
+            return Ok(Arc::new(there));
         }
-        std::thread::sleep(SETTLE);
     }
-    if missing as f64 > LOST * disk.objects as f64 {
-        return Err(format!(
-            "{missing} of {} objects were still not there after {PASSES} fills",
-            disk.objects
-        ));
-    }
-    Ok(())
+    Err(format!("{} of {objects} objects were still there after {PASSES} passes", there.len()))
 }
 
-fn hit(field: &Field, running: &Running, round: u32) -> Result<Figures, String> {
+fn hit(field: &Field, running: &Running, there: &Arc<Vec<u64>>, round: u32) -> Result<Figures, String> {
     let disk = &field.scale.disk;
     let random = Plan {
-        order: Order::Random(0..disk.objects, u64::from(round)),
+        order: Order::Drawn(Arc::clone(there), u64::from(round)),
         lasts: Some(Duration::from_secs_f64(field.scale.seconds)),
         ..plan(field, running, disk.object_bytes)
     };
