@@ -38,7 +38,7 @@ figures! {
     BACK "back_percent" "hits back at once %" 2
     BACK_LATER "back_later_percent" "after its rebuild %" 2
     REBUILT "rebuilt_ms" "rebuilt after ms" 0
-    PER_OBJECT "bytes_per_object" "bytes an object" 1
+    PER_OBJECT "bytes_per_object" "bytes a kept object" 1
     FURTHER_OBJECT "bytes_per_further_object" "after the first tenth" 1
     FIXED "fixed_mib" "at start MiB" 1
     FULL "full_mib" "full MiB" 1

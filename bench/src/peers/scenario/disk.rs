@@ -4,15 +4,12 @@ use super::super::field::Field;
 use super::super::figure::{self, Figures};
 use super::super::measured::measure;
 use super::super::running::Running;
-use super::{Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
+use super::{KEPT, Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
 use crate::body::mix;
 use crate::load::{self, Order, Plan};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A cache that did not keep this share of what it was given was not filled: some shed what comes too fast, and the
-/// share that they kept stands beside their figures.
-const KEPT: f64 = 0.5;
 /// Hits that may be misses after all.
 const LOST: f64 = 0.02;
 /// Times that everything is asked for, until what was there stays there.

@@ -117,6 +117,10 @@ fn plan(field: &Field, running: &Running, size: u64) -> Plan {
     }
 }
 
+/// A cache that did not keep this share of what it was given was not filled: some shed what comes too fast, and the
+/// share that they kept stands beside their figures.
+const KEPT: f64 = 0.5;
+
 /// Until what was put last is on its way to the device: more than anyone's flush interval.
 const SETTLE: Duration = Duration::from_millis(1500);
 

@@ -6,7 +6,7 @@ use super::super::contender::{Contender, Tier};
 use super::super::field::Field;
 use super::super::figure::{self, Figures};
 use super::super::running::{Need, Running};
-use super::{Name, Results, SETTLE, forget_pages, plan};
+use super::{KEPT, Name, Results, SETTLE, forget_pages, plan};
 use crate::body::mix;
 use crate::load::{self, Order, Outcome, Plan};
 use crate::usage::held;
@@ -69,12 +69,12 @@ fn filled(field: &Field, contender: Contender) -> Result<(Running, Figures), Str
     let full = held_now()?;
     let there = ask(field, &running, sample(field, 0))?;
     let kept = there.hits as f64 / there.requests as f64;
-    if kept < 0.9 {
+    if kept < KEPT {
         return Err(format!("{:.1} % of what it fetched was there afterwards", 100.0 * kept));
     }
     let figures = vec![
-        (&figure::PER_OBJECT, (full - empty) / standing.objects as f64),
-        (&figure::FURTHER_OBJECT, (full - begun) / (standing.objects - tenth) as f64),
+        (&figure::PER_OBJECT, (full - empty) / (kept * standing.objects as f64)),
+        (&figure::FURTHER_OBJECT, (full - begun) / (kept * (standing.objects - tenth) as f64)),
         (&figure::FIXED, empty / MIB),
         (&figure::FULL, full / MIB),
         (&figure::KEPT, 100.0 * kept),
