@@ -21,12 +21,12 @@ sub vcl_recv {{
         Tier::Memory => format!("malloc,{}m", place.memory_mib()),
         Tier::Disk => format!("file,/run/store,{}m", place.disk_mib()),
     };
-    // The log that others may read lies in memory. One pool of threads for one core, and as many of them as
-    // requests may wait for the origin; they outlive a pause. Bodies are not packed or unpacked.
+    // The log that others may read lies in memory, and is small: nobody reads it. One pool of threads for one core,
+    // and as many of them as requests may wait for the origin; they outlive a pause. Bodies are not packed.
     let command = format!(
         "/usr/sbin/varnishd -F -j none -n /dev/shm/varnish -a 127.0.0.1:{} -f /run/cache.vcl -s {storage} \
          -p thread_pools=1 -p thread_pool_min=100 -p thread_pool_max=9000 -p thread_pool_timeout=600 \
-         -p timeout_idle=300 -p http_gzip_support=off -p listen_depth=4096",
+         -p timeout_idle=300 -p vsl_space=4m -p http_gzip_support=off -p listen_depth=4096",
         place.port
     );
     Launch { files: vec![("cache.vcl", text)], command: words(&command), ..Launch::default() }
