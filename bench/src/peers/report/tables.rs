@@ -99,7 +99,8 @@ fn rates(name: &str, curves: &[Curve]) -> Table {
         rows: own.flat_map(|curve| curve.points.iter().map(|point| rate(curve.contender, point))).collect(),
         note: Some(
             "\nA rate is held while the mean response stays under 1.1 times the origin's delay, 90 % of what is offered is \
-             answered meanwhile, and 99 % at all. A request that waited for another's fetch counts as a hit."
+             answered meanwhile, and 99 % at all. A request that waited for another's fetch counts as a hit. \
+             Who held the last rate may hold more."
                 .into(),
         ),
     }
