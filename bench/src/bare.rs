@@ -1,7 +1,8 @@
 //! The bare reference: one fixed response from the epoll loop, whatever is asked. No proxy can be cheaper.
 
 use crate::body::{Object, TAG};
-use crate::server::Answer;
+use crate::server::{Answer, Reply};
+use std::time::Duration;
 
 pub struct Bare {
     head: Vec<u8>,
@@ -18,8 +19,9 @@ impl Bare {
 }
 
 impl Answer for Bare {
-    fn answer(&mut self, _request: &[u8], head: &mut Vec<u8>) -> Option<Object> {
+    fn answer(&mut self, _request: &[u8], head: &mut Vec<u8>) -> Reply {
         head.extend_from_slice(&self.head);
-        Some(self.object).filter(|object| object.size > TAG as u64)
+        let rest = Some(self.object).filter(|object| object.size > TAG as u64);
+        Reply { rest, delay: Duration::ZERO }
     }
 }

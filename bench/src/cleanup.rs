@@ -1,14 +1,18 @@
-//! What must be gone when a run ends, however it ends: started processes, and the folder of temporary files.
+//! What must be gone when a run ends, however it ends: started processes, control groups, and the
+//! folder of temporary files.
 //!
 //! Ends by return and by error go through `Drop`; Ctrl-C and SIGTERM come here; a killed bench takes its processes
 //! along by their parent-death signal.
 
-use rustix::process::{Pid, Signal, kill_process};
+use crate::process::kill_all;
+use rustix::process::Pid;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 static PROCESSES: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+static GROUPS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub fn remember(process: Pid) {
@@ -18,6 +22,20 @@ pub fn remember(process: Pid) {
 /// Before the process is waited for: its number may belong to another one afterwards.
 pub fn forget(process: Pid) {
     lock(&PROCESSES).retain(|known| *known != process);
+}
+
+/// A control group that was made.
+pub fn remember_group(folder: &Path) {
+    lock(&GROUPS).push(folder.to_path_buf());
+}
+
+/// Removes a control group; those who were in it take a moment to be gone.
+pub fn remove_group(folder: &Path) {
+    let patience = Instant::now() + Duration::from_secs(10);
+    while std::fs::remove_dir(folder).is_err() && folder.exists() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    lock(&GROUPS).retain(|known| known != folder);
 }
 
 /// From now on a signal ends what is remembered, removes `folder` and exits.
@@ -45,8 +63,10 @@ fn clean_and_exit() -> ! {
     // Held to the end, so that nothing is started meanwhile.
     let processes = lock(&PROCESSES);
     for process in processes.iter() {
-        let _ = kill_process(*process, Signal::KILL);
+        kill_all(*process);
     }
+    let groups = std::mem::take(&mut *lock(&GROUPS));
+    groups.iter().for_each(|group| remove_group(group));
     if let Some(folder) = lock(&FOLDER).take() {
         let _ = std::fs::remove_dir_all(folder);
     }

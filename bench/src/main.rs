@@ -1,14 +1,17 @@
 //! The measuring tool. By hand: `bench origin`, `bench load --proxy ADDR --origin ADDR`, `bench hyper`, `bench bare`;
-//! each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light`.
+//! each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light` and
+//! `cargo xtask bench peers`.
 
 mod bare;
 mod body;
 mod cleanup;
+mod figures;
 mod first_light;
 mod load;
 mod machine;
 mod minimal_hyper;
 mod origin;
+mod peers;
 mod process;
 mod server;
 mod usage;
@@ -39,6 +42,8 @@ enum Command {
     Bare(Fixed),
     /// The figures of the first release: memory hits, disk hits, fill, restart, memory.
     FirstLight(first_light::Request),
+    /// Cosm and other caches side by side: every scenario, all in turns.
+    Peers(peers::Request),
     /// Runs a program on one core and ends it with its parent.
     #[command(hide = true)]
     Pinned(process::Pinned),
@@ -68,6 +73,9 @@ struct Load {
     /// Whose objects a forward proxy is asked for; without it the server is asked for its own.
     #[arg(long)]
     origin: Option<SocketAddr>,
+    /// Tell hits by a number that the origin tells back, not by `Cache-Status`.
+    #[arg(long)]
+    tagged: bool,
     /// Bytes of each object.
     #[arg(long, default_value_t = 1024)]
     size: u64,
@@ -129,6 +137,7 @@ fn run(command: Command) -> Result<(), String> {
             outcome.fault().map_or(Ok(()), Err)
         }
         Command::FirstLight(request) => first_light::run(&request),
+        Command::Peers(request) => peers::run(&request),
         Command::Pinned(pinned) => Err(pinned.exec()),
     }
 }
@@ -148,9 +157,14 @@ impl Load {
     fn plan(&self) -> load::Plan {
         let all = 0..self.objects;
         load::Plan {
-            server: self.proxy,
-            origin: self.origin,
+            target: load::Target {
+                server: self.proxy,
+                origin: self.origin,
+                tagged: self.tagged,
+                close: false,
+            },
             size: self.size,
+            workload: None,
             order: match self.order {
                 OrderName::Cycle => load::Order::Cycle(all),
                 OrderName::Random => load::Order::Random(all, self.seed),

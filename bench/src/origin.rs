@@ -1,57 +1,104 @@
 //! The origin: `/s/<size>/<number>` is a cacheable object of that size, anything else is not found.
+//!
+//! A request that carries `Cosm-Ask` gets its value back as `Cosm-Asked`: whoever asked sees by it whether a response
+//! was made for this request or for an earlier one, whatever the cache between says or does not say.
+//! `/control/count` tells how many objects and bytes of them were asked for, `/control/delay/<ms>` says how long an
+//! answer takes from now on; neither counts.
 
 use crate::body::{Object, TAG};
-use crate::server::Answer;
+use crate::server::{Answer, Reply};
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
 
 pub struct Origin {
     date: String,
     dated: Instant,
+    delay: Duration,
+    asked: u64,
+    bytes: u64,
 }
 
 impl Origin {
     pub fn new() -> Origin {
-        Origin { date: httpdate::fmt_http_date(SystemTime::now()), dated: Instant::now() }
+        Origin { date: now(), dated: Instant::now(), delay: Duration::ZERO, asked: 0, bytes: 0 }
     }
 
     /// `Date`, made anew once a second.
     fn date(&mut self) -> &str {
         if self.dated.elapsed() >= Duration::from_secs(1) {
-            *self = Origin::new();
+            (self.date, self.dated) = (now(), Instant::now());
         }
         &self.date
+    }
+
+    fn control(&mut self, what: &[u8], head: &mut Vec<u8>) {
+        if let Some(milliseconds) = what.strip_prefix(b"delay/").and_then(decimal) {
+            self.delay = Duration::from_millis(milliseconds);
+        }
+        let body = format!("{} {}\n", self.asked, self.bytes);
+        let _ = write!(head, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     }
 }
 
 impl Answer for Origin {
-    fn answer(&mut self, request: &[u8], head: &mut Vec<u8>) -> Option<Object> {
-        let date = self.date();
-        let Some(object) = asked(request) else {
-            let _ = write!(head, "HTTP/1.1 404 Not Found\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n");
-            return None;
+    fn answer(&mut self, request: &[u8], head: &mut Vec<u8>) -> Reply {
+        let path = path(request).unwrap_or_default();
+        if let Some(what) = path.strip_prefix(b"/control/") {
+            self.control(what, head);
+            return Reply { rest: None, delay: Duration::ZERO };
+        }
+        let Some(object) = object(path) else {
+            let _ = write!(head, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+            return Reply { rest: None, delay: Duration::ZERO };
         };
+        self.asked += 1;
+        self.bytes += object.size;
+        let date = self.date();
         let tag = object.tag();
         let _ = write!(
             head,
             "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Type: application/octet-stream\r\n\
-             Cache-Control: max-age=86400\r\nETag: \"{}\"\r\nContent-Length: {}\r\n\r\n",
+             Cache-Control: max-age=86400\r\nETag: \"{}\"\r\nContent-Length: {}\r\n",
             std::str::from_utf8(&tag).unwrap_or_default(),
             object.size
         );
+        if let Some(ask) = ask(request) {
+            head.extend_from_slice(b"Cosm-Asked: ");
+            head.extend_from_slice(ask);
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&tag[..TAG.min(object.size as usize)]);
-        Some(object).filter(|object| object.size > TAG as u64)
+        Reply { rest: Some(object).filter(|object| object.size > TAG as u64), delay: self.delay }
     }
 }
 
-/// The object that a GET asks for, in origin form or absolute form.
-fn asked(request: &[u8]) -> Option<Object> {
+fn now() -> String {
+    httpdate::fmt_http_date(SystemTime::now())
+}
+
+/// Of a GET, in origin form or absolute form.
+fn path(request: &[u8]) -> Option<&[u8]> {
     let line = &request[..memchr::memchr(b'\r', request)?];
     let target = line.strip_prefix(b"GET ")?;
     let target = &target[..memchr::memchr(b' ', target)?];
-    let path = &target[memchr::memmem::find(target, b"/s/")? + 3..];
+    let Some(rest) = target.strip_prefix(b"http://") else { return Some(target) };
+    Some(&rest[memchr::memchr(b'/', rest)?..])
+}
+
+fn object(path: &[u8]) -> Option<Object> {
+    let path = path.strip_prefix(b"/s/")?;
     let (size, number) = path.split_at(memchr::memchr(b'/', path)?);
     Some(Object { size: decimal(size)?, number: decimal(&number[1..])? })
+}
+
+/// Some proxies write names of fields in lower case.
+fn ask(request: &[u8]) -> Option<&[u8]> {
+    let name = b"cosm-ask:";
+    let lines = request.split(|&byte| byte == b'\n');
+    let mut named = lines.filter(|line| line.len() > name.len());
+    let line = named.find(|line| line[..name.len()].eq_ignore_ascii_case(name))?;
+    Some(line[name.len()..].trim_ascii())
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {
@@ -62,6 +109,10 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn asked(request: &[u8]) -> Option<Object> {
+        object(path(request)?)
+    }
+
     #[test]
     fn both_forms_name_the_same_object() {
         let object = Some(Object { size: 8192, number: 17 });
@@ -70,5 +121,17 @@ mod tests {
         assert_eq!(asked(b"POST /s/8192/17 HTTP/1.1\r\n"), None);
         assert_eq!(asked(b"GET /s/8192/x HTTP/1.1\r\n"), None);
         assert_eq!(asked(b"GET /s/8192 HTTP/1.1\r\n"), None);
+    }
+
+    #[test]
+    fn what_was_asked_is_counted_and_told_back() {
+        let mut origin = Origin::new();
+        let mut head = Vec::new();
+        origin.answer(b"GET /s/8192/17 HTTP/1.1\r\nHost: a\r\ncosm-ask: 1f\r\n", &mut head);
+        assert!(memchr::memmem::find(&head, b"\r\nCosm-Asked: 1f\r\n\r\n").is_some());
+        head.clear();
+        let reply = origin.answer(b"GET /control/delay/20 HTTP/1.1\r\n", &mut head);
+        assert!(head.ends_with(b"\r\n\r\n1 8192\n") && reply.delay.is_zero());
+        assert_eq!(origin.answer(b"GET /s/1/1 HTTP/1.1\r\n", &mut head).delay, Duration::from_millis(20));
     }
 }

@@ -1,15 +1,17 @@
 //! Processes that a run starts: each on its core, found by the address it prints, ended by its number.
 
-use crate::cleanup;
+use crate::{cleanup, usage};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A program that has not said by then where it listens has failed.
@@ -19,6 +21,9 @@ const READY: Duration = Duration::from_secs(120);
 pub struct Pinned {
     #[arg(long)]
     cpu: usize,
+    /// A control group to be in.
+    #[arg(long)]
+    join: Vec<PathBuf>,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -30,12 +35,16 @@ impl Pinned {
         if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
             return format!("parent-death signal: {error}");
         }
-        if let Err(error) = pin(self.cpu) {
+        if let Err(error) = pin(self.cpu).and_then(|()| self.join.iter().try_for_each(|group| join(group))) {
             return error;
         }
         let error = Command::new(&self.command[0]).args(&self.command[1..]).exec();
         format!("run {}: {error}", self.command[0].display())
     }
+}
+
+fn join(group: &Path) -> Result<(), String> {
+    std::fs::write(group.join("cgroup.procs"), "0").map_err(|e| format!("join {}: {e}", group.display()))
 }
 
 /// Keeps the calling thread, and threads it starts later, on one core.
@@ -71,9 +80,69 @@ pub struct Server {
 }
 
 impl Server {
+    /// A program that says its address.
     pub fn start(cpu: usize, program: &OsStr, arguments: &[OsString], says: Says) -> Result<Server, String> {
+        let (mut server, told) = Server::spawn(cpu, &[], program, arguments, says)?;
+        match wait_ready(&told, says) {
+            Ok((address, at)) => {
+                (server.address, server.ready) = (address, at - server.started);
+                Ok(server)
+            }
+            Err(said) => Err(format!("{} did not get ready: {said}", program.display())),
+        }
+    }
+
+    /// A program that was told its address; ready when it lets one connect.
+    pub fn start_at(
+        cpu: usize,
+        groups: &[PathBuf],
+        program: &OsStr,
+        arguments: &[OsString],
+        address: SocketAddr,
+    ) -> Result<Server, String> {
+        let (mut server, told) = Server::spawn(cpu, groups, program, arguments, Says::Stderr)?;
+        server.address = address;
+        while TcpStream::connect(address).is_err() {
+            let ended = server.child.try_wait().is_ok_and(|status| status.is_some());
+            if ended || server.started.elapsed() > READY {
+                let last = told.try_iter().last().map(|line| line.0).unwrap_or_default();
+                return Err(format!("{} did not get ready: {last}", program.display()));
+            }
+            sleep(Duration::from_millis(2));
+        }
+        server.ready = server.started.elapsed();
+        Ok(server)
+    }
+
+    /// A program that comes to an end, well.
+    pub fn run(
+        cpu: usize,
+        groups: &[PathBuf],
+        program: &OsStr,
+        arguments: &[OsString],
+    ) -> Result<(), String> {
+        let (mut server, told) = Server::spawn(cpu, groups, program, arguments, Says::Stderr)?;
+        let status = server.child.wait().map_err(|e| format!("{}: {e}", program.display()))?;
+        if status.success() {
+            return Ok(());
+        }
+        let last = told.iter().last().map(|line| line.0).unwrap_or_default();
+        Err(format!("{}: {status}: {last}", program.display()))
+    }
+
+    fn spawn(
+        cpu: usize,
+        groups: &[PathBuf],
+        program: &OsStr,
+        arguments: &[OsString],
+        says: Says,
+    ) -> Result<(Server, Receiver<Line>), String> {
         let mut command = Command::new(crate::own_path()?);
-        command.arg("pinned").arg("--cpu").arg(cpu.to_string()).arg("--").arg(program).args(arguments);
+        command.arg("pinned").arg("--cpu").arg(cpu.to_string());
+        for group in groups {
+            command.arg("--join").arg(group);
+        }
+        command.arg("--").arg(program).args(arguments);
         // Its own process group: Ctrl-C is for us, and we end our processes in order.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let started = Instant::now();
@@ -85,13 +154,8 @@ impl Server {
         let stderr = child.stderr.take().ok_or("no standard error")?;
         listen(stdout, (says == Says::Stdout).then(|| tell.clone()));
         listen(stderr, Some(tell));
-        match wait_ready(&told, says) {
-            Ok((address, at)) => Ok(Server { child, pid, address, ready: at - started, started }),
-            Err(said) => {
-                end(&mut child, pid);
-                Err(format!("{} did not get ready: {said}", program.display()))
-            }
-        }
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Ok((Server { child, pid, address: nowhere, ready: Duration::ZERO, started }, told))
     }
 
     pub fn pid(&self) -> Pid {
@@ -117,10 +181,24 @@ impl Drop for Server {
 }
 
 fn end(child: &mut Child, pid: Pid) {
-    // Not waited for yet, so the number is still its own.
-    let _ = kill_process(pid, Signal::KILL);
+    // One that was waited for no longer owns its number.
+    if child.try_wait().is_ok_and(|status| status.is_none()) {
+        kill_all(pid);
+    }
     cleanup::forget(pid);
     let _ = child.wait();
+}
+
+/// A process and all below it. One that has others below it waits for them and then ends by itself, so that nobody is
+/// left behind when it has ended.
+pub fn kill_all(pid: Pid) {
+    let below = usage::below(pid);
+    for one in &below {
+        let _ = kill_process(*one, Signal::KILL);
+    }
+    if below.is_empty() {
+        let _ = kill_process(pid, Signal::KILL);
+    }
 }
 
 type Line = (String, Instant);

@@ -3,18 +3,27 @@
 
 use crate::body::Object;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::time::Timespec;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// Bytes of a request's head at most; a longer one closes the connection.
 const HEAD_MAX: usize = 16 << 10;
 const LISTENER: u64 = u64::MAX;
 
-/// Says what a request gets: writes the response's head, and the body's first bytes if it likes, to `head`, and
-/// returns the object of which the rest of the body is made.
+/// Says what a request gets: writes the response's head, and the body's first bytes if it likes, to `head`.
 pub trait Answer {
-    fn answer(&mut self, request: &[u8], head: &mut Vec<u8>) -> Option<Object>;
+    fn answer(&mut self, request: &[u8], head: &mut Vec<u8>) -> Reply;
+}
+
+pub struct Reply {
+    /// The object of which the rest of the body is made.
+    pub rest: Option<Object>,
+    /// Before the first byte goes out.
+    pub delay: Duration,
 }
 
 /// Serves until the process is ended.
@@ -22,10 +31,11 @@ pub fn serve(listener: &TcpListener, answer: &mut impl Answer) -> io::Result<()>
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut connections: Vec<Option<Connection>> = Vec::new();
+    let mut house =
+        House { epoll, places: Vec::new(), free: Vec::new(), parked: VecDeque::new(), entered: 0 };
     let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 256];
     loop {
-        let count = match epoll::wait(&epoll, &mut events, None) {
+        let count = match epoll::wait(&house.epoll, &mut events, house.patience().as_ref()) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
@@ -33,52 +43,91 @@ pub fn serve(listener: &TcpListener, answer: &mut impl Answer) -> io::Result<()>
         for event in &events[..count] {
             let data = event.data;
             match data.u64() {
-                LISTENER => accept(listener, &epoll, &mut connections)?,
-                slot => turn(&mut connections[slot as usize], &epoll, slot, answer),
+                LISTENER => house.accept(listener)?,
+                slot => house.turn(slot as usize, answer),
             }
         }
+        house.wake(answer);
     }
 }
 
-fn accept(
-    listener: &TcpListener,
-    epoll: &OwnedFd,
-    connections: &mut Vec<Option<Connection>>,
-) -> io::Result<()> {
-    let stream = match listener.accept() {
-        Ok((stream, _)) => stream,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-        // The client was gone before we came; there is nothing to serve.
-        Err(error) if error.kind() == ErrorKind::ConnectionAborted => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    let slot = connections.iter().position(Option::is_none).unwrap_or_else(|| {
-        connections.push(None);
-        connections.len() - 1
-    });
-    epoll::add(epoll, &stream, EventData::new_u64(slot as u64), EventFlags::IN)?;
-    connections[slot] = Some(Connection::new(stream));
-    Ok(())
+/// All connections.
+struct House {
+    epoll: OwnedFd,
+    places: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    /// Whose answer waits, and until when. The delay is the same for all while any waits: the first is due first.
+    parked: VecDeque<(Instant, usize, u64)>,
+    entered: u64,
 }
 
-/// Moves one connection on; a closed or broken one leaves (closing it takes it out of the epoll).
-fn turn(place: &mut Option<Connection>, epoll: &OwnedFd, slot: u64, answer: &mut impl Answer) {
-    let Some(connection) = place else { return };
-    let waited_to_write = connection.writing();
-    if !matches!(connection.advance(answer), Ok(true)) {
-        *place = None;
-    } else if connection.writing() != waited_to_write {
-        let wanted = if connection.writing() { EventFlags::OUT } else { EventFlags::IN };
-        if epoll::modify(epoll, &connection.stream, EventData::new_u64(slot), wanted).is_err() {
-            *place = None;
+impl House {
+    fn patience(&self) -> Option<Timespec> {
+        let wait = self.parked.front()?.0.saturating_duration_since(Instant::now());
+        Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) })
+    }
+
+    fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            // The client was gone before we came; there is nothing to serve.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), EventFlags::IN)?;
+        self.entered += 1;
+        self.places[slot] = Some(Connection::new(stream, self.entered));
+        Ok(())
+    }
+
+    /// Moves one connection on; a closed or broken one leaves (closing it takes it out of the epoll).
+    fn turn(&mut self, slot: usize, answer: &mut impl Answer) {
+        let Some(connection) = &mut self.places[slot] else { return };
+        let (waited_to_write, was_due) = (connection.writing(), connection.due);
+        let mut stays = matches!(connection.advance(answer), Ok(true));
+        if stays && connection.writing() != waited_to_write {
+            let wanted = if connection.writing() { EventFlags::OUT } else { EventFlags::IN };
+            let data = EventData::new_u64(slot as u64);
+            stays = epoll::modify(&self.epoll, &connection.stream, data, wanted).is_ok();
+        }
+        match connection.due {
+            Some(due) if stays && was_due != Some(due) => {
+                self.parked.push_back((due, slot, connection.name));
+            }
+            _ => {}
+        }
+        if !stays {
+            self.places[slot] = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// Lets go what is due.
+    fn wake(&mut self, answer: &mut impl Answer) {
+        while let Some(&(due, slot, name)) = self.parked.front()
+            && due <= Instant::now()
+        {
+            self.parked.pop_front();
+            if self.places[slot].as_ref().is_some_and(|connection| connection.name == name) {
+                self.turn(slot, answer);
+            }
         }
     }
 }
 
 struct Connection {
     stream: TcpStream,
+    /// No other connection ever has it, unlike the slot.
+    name: u64,
+    /// When the answer that is ready may go out.
+    due: Option<Instant>,
     input: Box<[u8; HEAD_MAX]>,
     filled: usize,
     head: Vec<u8>,
@@ -88,9 +137,11 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream) -> Connection {
+    fn new(stream: TcpStream, name: u64) -> Connection {
         Connection {
             stream,
+            name,
+            due: None,
             input: Box::new([0; HEAD_MAX]),
             filled: 0,
             head: Vec::with_capacity(512),
@@ -101,12 +152,13 @@ impl Connection {
     }
 
     fn writing(&self) -> bool {
-        self.head_sent < self.head.len() || self.body.is_some()
+        self.due.is_none() && (self.head_sent < self.head.len() || self.body.is_some())
     }
 
     /// Reads and answers as far as the socket lets it; false when the client has closed.
     fn advance(&mut self, answer: &mut impl Answer) -> io::Result<bool> {
-        if self.writing() {
+        let was_due = self.due.take_if(|due| *due <= Instant::now());
+        if was_due.is_some() || self.writing() {
             self.write()?;
         } else {
             match self.stream.read(&mut self.input[self.filled..]) {
@@ -116,11 +168,13 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        while !self.writing() {
+        while !self.writing() && self.due.is_none() {
             let Some(end) = memchr::memmem::find(&self.input[..self.filled], b"\r\n\r\n") else { break };
             self.head.clear();
             self.head_sent = 0;
-            self.body = answer.answer(&self.input[..end + 2], &mut self.head);
+            let reply = answer.answer(&self.input[..end + 2], &mut self.head);
+            self.body = reply.rest;
+            self.due = (!reply.delay.is_zero()).then(|| Instant::now() + reply.delay);
             self.body_sent = crate::body::TAG as u64;
             self.input.copy_within(end + 4..self.filled, 0);
             self.filled -= end + 4;

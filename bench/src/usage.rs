@@ -31,6 +31,20 @@ impl Process {
         })
     }
 
+    /// Of a process and all below it that still live.
+    pub fn of_tree(pid: Pid) -> Process {
+        tree(pid).into_iter().filter_map(|pid| Process::of(pid).ok()).fold(Process::default(), Process::add)
+    }
+
+    fn add(self, other: Process) -> Process {
+        Process {
+            user_seconds: self.user_seconds + other.user_seconds,
+            system_seconds: self.system_seconds + other.system_seconds,
+            read_bytes: self.read_bytes + other.read_bytes,
+            written_bytes: self.written_bytes + other.written_bytes,
+        }
+    }
+
     pub fn cpu_seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }
@@ -45,6 +59,35 @@ impl Sub for Process {
             read_bytes: self.read_bytes - before.read_bytes,
             written_bytes: self.written_bytes - before.written_bytes,
         }
+    }
+}
+
+/// A process and all below it.
+pub fn tree(pid: Pid) -> Vec<Pid> {
+    std::iter::once(pid).chain(below(pid)).collect()
+}
+
+/// All processes that come from one, but not itself.
+pub fn below(pid: Pid) -> Vec<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| read_to_string(thread.path().join("children")).ok());
+    let children: Vec<Pid> = lists
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|number| Pid::from_raw(number.parse().ok()?))
+        .collect();
+    children.into_iter().flat_map(tree).collect()
+}
+
+/// What a process and all below it hold in memory that the kernel cannot take away for others: private and shared
+/// memory, each shared page counted once; not the pages of files.
+pub fn held(pid: Pid) -> Result<u64, String> {
+    let each = tree(pid).into_iter().map(|pid| {
+        let rollup = read(&format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        named(&rollup, "Pss_Anon:").unwrap_or(0) + named(&rollup, "Pss_Shmem:").unwrap_or(0)
+    });
+    match each.sum::<u64>() {
+        0 => Err("/proc/PID/smaps_rollup tells nothing".into()),
+        kibibytes => Ok(kibibytes << 10),
     }
 }
 

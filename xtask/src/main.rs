@@ -15,6 +15,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          look for inputs that break a parser, 20 seconds each by default
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
                                          build in release and measure; --help after it tells more
+       cargo xtask bench peers [--quick] [--only SCENARIO,…] [--peers NAME,…] [--out FOLDER] [--dir FOLDER]
+                                         the same beside squid, nginx, varnish, trafficserver, haproxy; as root
        cargo xtask conformance [--suite FOLDER] [--id TEST]
                                          the public caching tests, by Node.js, as reverse and as forward proxy";
 

@@ -67,9 +67,9 @@ fn hit(field: &Field, cosm: &Server, round: u32) -> Result<Run, String> {
 /// What all loads of these parts have in common; the order is for each to say.
 pub fn plan(field: &Field, server: &Server) -> Plan {
     Plan {
-        server: server.address(),
-        origin: Some(field.origin.address()),
+        target: field.forward(server),
         size: DISK_OBJECT,
+        workload: None,
         order: Order::Once(0..0),
         connections: field.scale.connections,
         lasts: None,

@@ -1,6 +1,7 @@
 //! Where the runs take place: the proxy's core, the folder on the measured disk, and one origin for all.
 
 use super::scale::Scale;
+use crate::load::Target;
 use crate::process::{Says, Server};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,12 @@ impl Field {
         arguments.extend(words(&["--cache-size", size, "--memory", memory, "--cache"]));
         arguments.push(cache.into());
         Server::start(self.proxy_core, self.cosm.as_os_str(), &arguments, Says::Stderr)
+    }
+
+    /// Asks the server, as a forward proxy, for the origin's objects.
+    pub fn forward(&self, server: &Server) -> Target {
+        let origin = Some(self.origin.address());
+        Target { server: server.address(), origin, tagged: false, close: false }
     }
 
     pub fn cache_file(&self, name: &str) -> PathBuf {

@@ -60,9 +60,9 @@ fn take_turns<'a>(
 
 fn hot(field: &Field, server: &Server, size: u64) -> Plan {
     Plan {
-        server: server.address(),
-        origin: Some(field.origin.address()),
+        target: field.forward(server),
         size,
+        workload: None,
         order: Order::Cycle(0..field.scale.memory_hit_objects),
         connections: field.scale.connections,
         lasts: Some(Duration::from_secs_f64(field.scale.seconds)),

@@ -1,14 +1,13 @@
 //! The results: raw figures as JSON, medians as Markdown.
 
-mod figures;
 mod tables;
 
 use super::memory::Memory;
 use super::restart::Restart;
 use super::run::Run;
 use super::scale::Scale;
+use crate::figures::median;
 use crate::machine::{Machine, today};
-use figures::median;
 use serde::Serialize;
 use std::path::Path;
 

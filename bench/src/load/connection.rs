@@ -1,11 +1,12 @@
 //! One keep-alive connection of the load generator with at most one request under way.
 
-use super::Plan;
 use super::response::{self, Head};
 use crate::body::Object;
-use rustix::net::{RecvFlags, recv};
-use std::io::Write;
-use std::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with};
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Bytes thrown away in one call at most.
@@ -15,12 +16,28 @@ const ONE_CALL: u64 = 16 << 10;
 /// Of larger ones the head comes first, and then the kernel throws the body away without copying it.
 const HEAD_CALL: usize = 2 << 10;
 
+/// Who is asked, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub server: SocketAddr,
+    /// Whose objects are asked for, through a forward proxy; `None` asks the server for its own.
+    pub origin: Option<SocketAddr>,
+    /// Each request carries a number that the origin tells back: a response with another one was stored before.
+    /// Otherwise `Cache-Status` says what a hit is.
+    pub tagged: bool,
+    /// One request a connection.
+    pub close: bool,
+}
+
 pub struct Connection {
     stream: TcpStream,
-    /// Bytes of a request up to the object's number, and after it.
+    /// Bytes of a request up to the object's size, and after its number.
     before: Vec<u8>,
     after: Vec<u8>,
     request: Vec<u8>,
+    /// Bytes of the request that are out.
+    sent: usize,
+    tag: Option<u64>,
     object: Object,
     asked: Instant,
     check: bool,
@@ -42,7 +59,7 @@ pub enum Event {
 }
 
 pub struct Answered {
-    pub number: u64,
+    pub object: Object,
     pub asked: Instant,
     pub status: u16,
     pub hit: bool,
@@ -52,18 +69,22 @@ pub struct Answered {
 }
 
 impl Connection {
-    pub fn open(plan: &Plan) -> Result<Connection, String> {
-        let stream = TcpStream::connect(plan.server).map_err(|e| format!("connect {}: {e}", plan.server))?;
-        let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-        ready.map_err(|e| format!("{}: {e}", plan.server))?;
-        let host = plan.origin.unwrap_or(plan.server);
-        let form = plan.origin.map(|origin| format!("http://{origin}")).unwrap_or_default();
+    /// Does not wait for the server to accept: a request goes out as soon as it can.
+    pub fn open(target: &Target) -> Result<Connection, String> {
+        let say = |e: std::io::Error| format!("connect {}: {e}", target.server);
+        let stream = connecting(target.server).map_err(say)?;
+        stream.set_nodelay(true).map_err(say)?;
+        let host = target.origin.unwrap_or(target.server);
+        let form = target.origin.map(|origin| format!("http://{origin}")).unwrap_or_default();
+        let close = if target.close { "Connection: close\r\n" } else { "" };
         Ok(Connection {
             stream,
-            before: format!("GET {form}/s/{}/", plan.size).into_bytes(),
-            after: format!(" HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes(),
+            before: format!("GET {form}/s/").into_bytes(),
+            after: format!(" HTTP/1.1\r\nHost: {host}\r\n{close}").into_bytes(),
             request: Vec::with_capacity(256),
-            object: Object { size: plan.size, number: 0 },
+            sent: 0,
+            tag: target.tagged.then_some(0),
+            object: Object { size: 0, number: 0 },
             asked: Instant::now(),
             check: false,
             partial: Vec::new(),
@@ -75,26 +96,48 @@ impl Connection {
         &self.stream
     }
 
-    /// Of the object last asked for.
-    pub fn number(&self) -> u64 {
-        self.object.number
+    /// What was asked for last.
+    pub fn object(&self) -> Object {
+        self.object
     }
 
-    pub fn ask(&mut self, number: u64, check: bool) -> Result<(), String> {
-        self.object.number = number;
+    /// Whether all of the request is out; if not, `send` when the socket takes more.
+    pub fn ask(&mut self, object: Object, check: bool) -> Result<bool, String> {
+        self.object = object;
         self.check = check;
         self.awaiting = Awaiting::Head;
         self.partial.clear();
         self.request.clear();
         self.request.extend_from_slice(&self.before);
-        let _ = write!(self.request, "{number}");
+        let _ = write!(self.request, "{}/{}", object.size, object.number);
         self.request.extend_from_slice(&self.after);
+        if let Some(tag) = &mut self.tag {
+            static NEXT: AtomicU64 = AtomicU64::new(1);
+            *tag = NEXT.fetch_add(1, Ordering::Relaxed);
+            let _ = write!(self.request, "Cosm-Ask: {tag}\r\n");
+        }
+        self.request.extend_from_slice(b"\r\n");
+        self.sent = 0;
         self.asked = Instant::now();
-        match self.stream.write(&self.request) {
-            Ok(sent) if sent == self.request.len() => Ok(()),
-            Ok(_) => Err("a request did not fit the socket's buffer".into()),
+        self.send()
+    }
+
+    pub fn is_sent(&self) -> bool {
+        self.sent == self.request.len()
+    }
+
+    pub fn send(&mut self) -> Result<bool, String> {
+        match self.stream.write(&self.request[self.sent..]) {
+            Ok(sent) => {
+                self.sent += sent;
+                Ok(self.is_sent())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             // The server closed meanwhile: reading tells, and the request is asked again.
-            Err(error) if is_closed(error.raw_os_error()) => Ok(()),
+            Err(error) if is_closed(error.raw_os_error()) => {
+                self.sent = self.request.len();
+                Ok(true)
+            }
             Err(error) => Err(format!("send: {error}")),
         }
     }
@@ -105,7 +148,7 @@ impl Connection {
         let count = match recv(&self.stream, &mut scratch[..limit], flags) {
             Ok((_, 0)) => return Ok(Event::Closed),
             Ok((_, count)) => count,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Event::Waiting),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Event::Waiting),
             Err(error) if is_closed(Some(error.raw_os_error())) => return Ok(Event::Closed),
             Err(error) => return Err(format!("receive: {error}")),
         };
@@ -182,10 +225,10 @@ impl Connection {
             return Event::Waiting;
         }
         Event::Answered(Answered {
-            number: self.object.number,
+            object: self.object,
             asked: self.asked,
             status: head.status,
-            hit: head.hit,
+            hit: self.tag.map_or(head.hit, |tag| head.asked.is_some_and(|made_for| made_for != tag)),
             close: head.close,
             checked: self.check && head.status == 200,
             wrong: *wrong || (head.status == 200 && head.body != self.object.size),
@@ -193,7 +236,17 @@ impl Connection {
     }
 }
 
+fn connecting(server: SocketAddr) -> std::io::Result<TcpStream> {
+    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &server) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn is_closed(error: Option<i32>) -> bool {
-    let closed = [rustix::io::Errno::PIPE, rustix::io::Errno::CONNRESET];
+    let closed = [Errno::PIPE, Errno::CONNRESET, Errno::CONNREFUSED];
     error.is_some_and(|code| closed.iter().any(|known| known.raw_os_error() == code))
 }

@@ -2,17 +2,24 @@
 //! has its answer), bodies checked on a sample and thrown away by the kernel otherwise.
 
 mod connection;
+mod offered;
 mod order;
 mod response;
+mod robots;
+mod workload;
 
+pub use connection::Target;
+pub use offered::Offered;
 pub use order::Order;
+pub use robots::{Offer, offer};
+pub use workload::Workload;
 
+use crate::body::Object;
 use connection::{Connection, Event as Turn};
 use hdrhistogram::Histogram;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{ClockId, Timespec};
 use serde::Serialize;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -21,11 +28,10 @@ const SILENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who is asked.
-    pub server: SocketAddr,
-    /// Whose objects are asked for, through a forward proxy; `None` asks the server for its own.
-    pub origin: Option<SocketAddr>,
+    pub target: Target,
     pub size: u64,
+    /// Whose objects are asked for, with sizes of their own; `None`: all are of `size`.
+    pub workload: Option<Workload>,
     pub order: Order,
     pub connections: usize,
     /// No request starts after this.
@@ -108,10 +114,9 @@ impl<'a> Run<'a> {
         };
         for slot in 0..plan.connections {
             let Some(number) = run.numbers.next() else { break };
-            let mut connection = Connection::open(plan)?;
-            run.watch(slot, &connection)?;
-            connection.ask(number, run.check(slot as u64))?;
+            let connection = run.opened(slot)?;
             run.connections.push(connection);
+            run.ask(slot, number, run.check(slot as u64))?;
             run.active += 1;
         }
         Ok(run)
@@ -122,7 +127,7 @@ impl<'a> Run<'a> {
         let silence = Timespec { tv_sec: SILENCE.as_secs() as i64, tv_nsec: 0 };
         while self.active > 0 {
             let count = match epoll::wait(&self.epoll, &mut events, Some(&silence)) {
-                Ok(0) => return Err(format!("{} did not answer for {SILENCE:?}", self.plan.server)),
+                Ok(0) => return Err(format!("{} did not answer for {SILENCE:?}", self.plan.target.server)),
                 Ok(count) => count,
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(format!("epoll: {error}")),
@@ -136,6 +141,9 @@ impl<'a> Run<'a> {
     }
 
     fn turn(&mut self, slot: usize) -> Result<(), String> {
+        if !self.connections[slot].is_sent() {
+            return self.send(slot);
+        }
         match self.connections[slot].receive(&mut self.scratch)? {
             Turn::Waiting => Ok(()),
             Turn::Closed => self.reopen(slot),
@@ -146,8 +154,7 @@ impl<'a> Run<'a> {
                 if answer.close {
                     self.connections[slot] = self.opened(slot)?;
                 }
-                let check = self.check(self.outcome.requests);
-                self.connections[slot].ask(number, check)
+                self.ask(slot, number, self.check(self.outcome.requests))
             }
         }
     }
@@ -168,7 +175,7 @@ impl<'a> Run<'a> {
             outcome.hits += 1;
             outcome.first_hit_seconds.get_or_insert_with(|| (now - self.started).as_secs_f64());
             if matches!(self.plan.order, Order::Listed(_)) {
-                outcome.hit_numbers.push(answer.number);
+                outcome.hit_numbers.push(answer.object.number);
             }
         }
         self.latency.saturating_record((now - answer.asked).as_nanos() as u64);
@@ -187,17 +194,38 @@ impl<'a> Run<'a> {
 
     /// The server closed a connection that it had a request on: asked again on a new one, as a browser would.
     fn reopen(&mut self, slot: usize) -> Result<(), String> {
-        let number = self.connections[slot].number();
+        let number = self.connections[slot].object().number;
         self.outcome.reconnects += 1;
         if self.outcome.reconnects > 1000 + self.outcome.requests {
-            return Err(format!("{} keeps closing its connections", self.plan.server));
+            return Err(format!("{} keeps closing its connections", self.plan.target.server));
         }
         self.connections[slot] = self.opened(slot)?;
-        self.connections[slot].ask(number, false)
+        self.ask(slot, number, false)
+    }
+
+    fn ask(&mut self, slot: usize, number: u64, check: bool) -> Result<(), String> {
+        let object = match &self.plan.workload {
+            Some(workload) => workload.object(number),
+            None => Object { size: self.plan.size, number },
+        };
+        if !self.connections[slot].ask(object, check)? {
+            self.wait_for(slot, EventFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    /// What did not go out at once: the server has not accepted yet.
+    fn send(&mut self, slot: usize) -> Result<(), String> {
+        if self.connections[slot].send()? { self.wait_for(slot, EventFlags::IN) } else { Ok(()) }
+    }
+
+    fn wait_for(&self, slot: usize, flags: EventFlags) -> Result<(), String> {
+        epoll::modify(&self.epoll, self.connections[slot].stream(), EventData::new_u64(slot as u64), flags)
+            .map_err(|e| format!("epoll: {e}"))
     }
 
     fn opened(&self, slot: usize) -> Result<Connection, String> {
-        let connection = Connection::open(self.plan)?;
+        let connection = Connection::open(&self.plan.target)?;
         self.watch(slot, &connection)?;
         Ok(connection)
     }
@@ -240,7 +268,7 @@ impl Outcome {
     }
 }
 
-fn thread_cpu() -> f64 {
+pub fn thread_cpu() -> f64 {
     let now = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }

@@ -8,6 +8,8 @@ pub struct Head {
     pub body: u64,
     /// `Cache-Status` says that a cache answered without asking further.
     pub hit: bool,
+    /// The origin's word for whose request the response was made.
+    pub asked: Option<u64>,
     /// The server closes after this response.
     pub close: bool,
 }
@@ -24,7 +26,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Head>, Broken> {
     let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
     let status = status(bytes).ok_or(Broken::StatusLine)?;
     let mut length = if matches!(status, 204 | 304) { Some(0) } else { None };
-    let mut head = Head { bytes: end + 4, status, body: 0, hit: false, close: false };
+    let mut head = Head { bytes: end + 4, status, body: 0, hit: false, asked: None, close: false };
     let mut at = 0;
     while let Some(next) = memchr::memchr(b'\n', &bytes[at..end]) {
         at += next + 1;
@@ -38,6 +40,8 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Head>, Broken> {
             length = decimal(value);
         } else if let Some(value) = field(line, b"cache-status") {
             head.hit = hit(value);
+        } else if let Some(value) = field(line, b"cosm-asked") {
+            head.asked = decimal(value);
         } else if let Some(value) = field(line, b"connection") {
             head.close = value.eq_ignore_ascii_case(b"close");
         }
@@ -75,8 +79,9 @@ mod tests {
     #[test]
     fn a_hit() {
         let bytes =
-            b"HTTP/1.1 200 OK\r\nDate: x\r\ncontent-length: 42\r\nCache-Status: cosm; hit\r\n\r\nbody";
-        let head = Head { bytes: bytes.len() - 4, status: 200, body: 42, hit: true, close: false };
+            b"HTTP/1.1 200 OK\r\ncontent-length: 42\r\nCache-Status: cosm; hit\r\ncosm-asked: 7\r\n\r\nbody";
+        let head =
+            Head { bytes: bytes.len() - 4, status: 200, body: 42, hit: true, asked: Some(7), close: false };
         assert_eq!(parse(bytes), Ok(Some(head)));
     }
 

@@ -3,7 +3,7 @@
 use super::super::memory::Memory;
 use super::super::restart::Restart;
 use super::super::run::Run;
-use super::figures::{median, spread, thousands};
+use crate::figures::{median, spread, thousands};
 
 /// The runs of one contender in one scenario, a round each.
 pub type Group<'a> = Vec<&'a Run>;

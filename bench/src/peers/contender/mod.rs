@@ -1,0 +1,159 @@
+//! Who takes part: one row each, one file for how an expert of it would set it up as a cache on one core.
+//!
+//! Common to all: one worker, reverse proxy of the origin, keep-alive on both sides without a limit of requests, no
+//! access log, objects of up to a megabyte, memory and disk as the scenario gives them.
+
+mod cosm;
+mod haproxy;
+mod nginx;
+mod squid;
+mod trafficserver;
+mod varnish;
+
+use std::path::PathBuf;
+
+/// One who takes part.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender {
+    pub name: &'static str,
+    /// Debian's, unless it is this project's own.
+    pub package: Option<&'static str>,
+    /// Where it is at home: in scenarios of that kind it takes part.
+    pub tiers: &'static [Tier],
+    pub launch: fn(&Place) -> Launch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    Memory,
+    Disk,
+}
+
+use Tier::{Disk, Memory};
+
+pub const ALL: [Contender; 8] = [
+    Contender { name: "cosm", package: None, tiers: &[Memory, Disk], launch: cosm::launch },
+    Contender { name: "haproxy", package: Some("haproxy"), tiers: &[Memory], launch: haproxy::launch },
+    Contender { name: "nginx", package: Some("nginx"), tiers: &[Memory, Disk], launch: nginx::launch },
+    Contender { name: "varnish", package: Some("varnish"), tiers: &[Memory, Disk], launch: varnish::launch },
+    Contender {
+        name: "trafficserver",
+        package: Some("trafficserver"),
+        tiers: &[Memory, Disk],
+        launch: trafficserver::launch,
+    },
+    Contender { name: "squid", package: Some("squid"), tiers: &[Memory], launch: squid::memory },
+    Contender { name: "squid-aufs", package: Some("squid"), tiers: &[Disk], launch: squid::aufs },
+    Contender { name: "squid-rock", package: Some("squid"), tiers: &[Disk], launch: squid::rock },
+];
+
+impl Contender {
+    pub fn is_cosm(&self) -> bool {
+        self.package.is_none()
+    }
+
+    /// By its own name or by its package's.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.package == Some(name)
+    }
+}
+
+/// What a contender is set up for.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The program of this project.
+    pub cosm: PathBuf,
+    pub port: u16,
+    pub origin: u16,
+    pub tier: Tier,
+    /// Bytes of its memory tier, if it has one to set.
+    pub memory: u64,
+    /// How many objects it must be able to hold, and the bytes of one.
+    pub objects: u64,
+    pub object_bytes: u64,
+}
+
+impl Place {
+    /// Bytes of disk that hold all objects with their heads and some room.
+    pub fn disk(&self) -> u64 {
+        (self.objects * (self.object_bytes + 1024) * 3 / 2).max(1 << 30)
+    }
+
+    pub fn memory_mib(&self) -> u64 {
+        self.memory >> 20
+    }
+
+    pub fn disk_mib(&self) -> u64 {
+        self.disk() >> 20
+    }
+}
+
+/// How a contender is started. It finds its own folder as /run, and files under `etc/` there as /etc.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// Written before the first start.
+    pub files: Vec<(&'static str, String)>,
+    /// Folders that must be there, and belong to the user it runs as.
+    pub folders: Vec<&'static str>,
+    /// Run once, before the first start.
+    pub before: Option<Vec<String>>,
+    pub command: Vec<String>,
+    /// After a start it goes on reading what it has on disk, until its log has a line so many times.
+    pub rebuilt: Option<Rebuilt>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Rebuilt {
+    pub log: &'static str,
+    pub line: &'static str,
+    pub times: usize,
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(tier: Tier, memory: u64) -> Place {
+        let cosm = PathBuf::from("cosm");
+        Place { cosm, port: 1234, origin: 4321, tier, memory, objects: 200_000, object_bytes: 8192 }
+    }
+
+    #[test]
+    fn everyone_listens_on_its_port_and_asks_the_origin() {
+        for contender in ALL {
+            for tier in contender.tiers {
+                let launch = (contender.launch)(&place(*tier, 64 << 20));
+                let mut text = launch.command.join(" ");
+                launch.files.iter().for_each(|(_, file)| text += file);
+                for port in ["1234", "4321"] {
+                    assert!(text.contains(port), "{}: {port}", contender.name);
+                }
+                assert!(!text.contains("0.0.0.0") && text.contains("127.0.0.1"), "{}", contender.name);
+                assert!(!text.contains('{') || !text.contains("{place"), "{}", contender.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_sizes_are_in_the_configurations() {
+        let aufs = squid::aufs(&place(Disk, 64 << 20));
+        assert!(aufs.files[0].1.contains("cache_mem 64 MB") && aufs.files[0].1.contains("cache_dir aufs"));
+        assert!(aufs.before.is_some() && aufs.rebuilt.is_some());
+        let rock = squid::rock(&place(Disk, 64 << 20));
+        assert!(rock.files[0].1.contains("slot-size=16384"));
+        assert!(squid::memory(&place(Memory, 64 << 20)).before.is_none());
+        assert!(nginx::launch(&place(Disk, 0)).files[0].1.contains("aio threads"));
+        assert!(!nginx::launch(&place(Memory, 0)).files[0].1.contains("aio threads"));
+        assert!(varnish::launch(&place(Disk, 0)).command.join(" ").contains("file,/run/store,2636m"));
+    }
+
+    #[test]
+    fn names_and_packages_choose() {
+        let called = |name: &str| ALL.iter().filter(|one| one.is_called(name)).count();
+        assert_eq!((called("squid"), called("squid-rock"), called("nginx"), called("apache")), (3, 1, 1, 0));
+    }
+}

@@ -1,0 +1,122 @@
+//! Cosm beside other caches, in one run on one machine: each alone on one core as one worker, load and origin
+//! together on another.
+//!
+//! Everyone takes turns (A B C, A B C, …), so that a noisy machine harms all alike. Nothing is installed: the peers'
+//! programs are unpacked under target/ and run in namespaces of their own. A figure whose check fails is not printed,
+//! and the report says why.
+
+mod cgroup;
+mod contender;
+mod field;
+mod figure;
+mod measured;
+mod packages;
+mod report;
+mod running;
+mod scale;
+mod scenario;
+
+use crate::{cleanup, machine, process};
+use clap::Args;
+use contender::{ALL, Contender};
+use field::Field;
+use report::Report;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use scale::Scale;
+use scenario::{Name, Results};
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub struct Request {
+    /// The cosm to measure.
+    #[arg(long)]
+    cosm: PathBuf,
+    /// Fewer objects and shorter runs, about ten minutes: a look, not a result.
+    #[arg(long)]
+    quick: bool,
+    /// Folder of the report [default: results/<date>]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Folder for packages and temporary files, on the disk to measure.
+    #[arg(long, default_value = "target/bench")]
+    dir: PathBuf,
+    /// Only these scenarios [default: all]
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Name>,
+    /// Only these beside cosm, by their names or their packages' [default: all]
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
+    /// The command that the report names.
+    #[arg(long, hide = true, default_value = "bench peers")]
+    command: String,
+}
+
+pub fn run(request: &Request) -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(
+            "`bench peers` needs root, for control groups and for namespaces that hold the peers; run it \
+                    by sudo or in a container"
+                .into(),
+        );
+    }
+    let contenders = chosen(&request.peers)?;
+    let names: Vec<&str> = contenders.iter().filter_map(|contender| contender.package).collect();
+    open_many()?;
+    let say = |e: std::io::Error| format!("{}: {e}", request.dir.display());
+    std::fs::create_dir_all(&request.dir).map_err(say)?;
+    let within = request.dir.canonicalize().map_err(say)?;
+    let packages = packages::unpack(&names, &within.join("packages"))?;
+    let folder = temporary(&within)?;
+    cleanup::at_signals(folder.path())?;
+    let machine = machine::Machine::look(&request.cosm, folder.path());
+    let cores = process::cores()?;
+    process::pin(cores.1)?;
+    let scale = if request.quick { Scale::quick() } else { Scale::whole() };
+    let cosm = request.cosm.canonicalize().map_err(|e| format!("{}: {e}", request.cosm.display()))?;
+    let field = Field::open(cosm, folder.path().to_path_buf(), cores, packages, contenders, scale)?;
+    let mut results = Results::default();
+    scenario::run(&field, &request.only, &mut results);
+    let report = Report::of(request.command.clone(), machine, cores, &field, results);
+    report.write(&request.out.clone().unwrap_or_else(|| Path::new("results").join(machine::today())))
+}
+
+/// Cosm always takes part: the others are compared with it.
+fn chosen(names: &[String]) -> Result<Vec<Contender>, String> {
+    if let Some(unknown) = names.iter().find(|name| !ALL.iter().any(|one| one.is_called(name))) {
+        let known: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+        return Err(format!("there is no peer `{unknown}`; there are {}", known.join(", ")));
+    }
+    let takes_part =
+        |one: &Contender| one.is_cosm() || names.is_empty() || names.iter().any(|name| one.is_called(name));
+    Ok(ALL.into_iter().filter(takes_part).collect())
+}
+
+/// As many descriptors as we may have; those that we start inherit it.
+fn open_many() -> Result<(), String> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .map_err(|e| format!("open files: {e}"))
+}
+
+fn temporary(within: &Path) -> Result<tempfile::TempDir, String> {
+    tempfile::Builder::new()
+        .prefix("peers-")
+        .tempdir_in(within)
+        .map_err(|e| format!("temporary folder in {}: {e}", within.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cosm_always_takes_part() {
+        let names = |list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&list).map(|chosen| chosen.iter().map(|one| one.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["nginx", "squid-rock"]).unwrap(), ["cosm", "nginx", "squid-rock"]);
+        assert_eq!(names(&[]).unwrap().len(), ALL.len());
+        assert!(names(&["apache"]).unwrap_err().contains("haproxy"));
+    }
+}
