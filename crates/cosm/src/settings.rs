@@ -237,6 +237,17 @@ pub const TABLE: &[Setting] = &[
         }
     ),
     setting!(
+        CACHE,
+        "disk-patience",
+        "TIME",
+        "200ms",
+        "When the disk has kept a read waiting for this long, stored objects are fetched from their origins",
+        |c, v| {
+            let patience = duration(v)?;
+            store(c, |s| s.patience = patience)
+        }
+    ),
+    setting!(
         ACCESS,
         "allow",
         "NETWORK,…",

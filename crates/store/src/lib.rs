@@ -92,6 +92,8 @@ pub struct Options {
     /// metadata there is no room is written anew.
     pub overlay_bytes: usize,
     pub io: IoChoice,
+    /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come.
+    pub patience: Duration,
 }
 
 impl Options {
@@ -107,6 +109,7 @@ impl Options {
             flush_interval: Duration::from_secs(1),
             overlay_bytes: DEFAULT_OVERLAY,
             io: IoChoice::Auto,
+            patience: Duration::from_millis(200),
         }
     }
 }

@@ -9,15 +9,35 @@ use crate::index::Slot;
 use crate::store::Shared;
 use crate::{Body, Key, Object, Spans, span_key};
 use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 /// Reads for one worker thread.
 #[derive(Clone)]
 pub struct Reader {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) backend: Backend,
+    shared: Arc<Shared>,
+    backend: Backend,
+    waiting: Rc<RefCell<Waiting>>,
+}
+
+/// When the reads in flight were begun, in that order.
+#[derive(Default)]
+struct Waiting {
+    /// `None`: it has ended, but one before it has not.
+    since: VecDeque<Option<Instant>>,
+    /// How many went before the first of them.
+    gone: u64,
+}
+
+/// One read among them; ends when dropped.
+struct Flight {
+    waiting: Rc<RefCell<Waiting>>,
+    number: u64,
 }
 
 #[derive(Clone)]
@@ -27,12 +47,17 @@ pub(crate) enum Backend {
 }
 
 impl Reader {
+    pub(crate) fn new(shared: Arc<Shared>, backend: Backend) -> Reader {
+        Reader { shared, backend, waiting: Rc::default() }
+    }
+
     /// One device read for an object of up to 64 KiB, none when the index does not hold the key or its record is
-    /// still in memory. A torn, corrupt or overwritten record is `None`. A large object (metadata first, then
-    /// `span` by `span`) is returned only when all its spans are in the index.
+    /// still in memory. A torn, corrupt or overwritten record is `None`, and so is any while the disk has kept a read
+    /// waiting for longer than `Options::patience`. A large object (metadata first, then `span` by `span`) is returned
+    /// only when all its spans are in the index.
     pub async fn get(&self, key: &Key) -> Option<Object> {
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(key, slot).await?;
+        let (bytes, found) = self.record(key, slot, Some(self.shared.patience)).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
             Kind::Object => {
@@ -52,13 +77,14 @@ impl Reader {
     pub async fn span(&self, spans: &Spans, n: u32) -> Option<Bytes> {
         let key = span_key(spans.id, n);
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(&key, slot).await?;
+        // Its body is on its way: too late to go elsewhere.
+        let (bytes, found) = self.record(&key, slot, None).await?;
         (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
     }
 
     /// The record under the key at `slot`, verified. What proves to be something else leaves the index.
-    async fn record(&self, key: &Key, slot: Slot) -> Option<(Bytes, Found)> {
-        let found = match self.bytes(slot).await {
+    async fn record(&self, key: &Key, slot: Slot, patience: Option<Duration>) -> Option<(Bytes, Found)> {
+        let found = match self.bytes(slot, patience).await {
             Ok(bytes) => record::parse(self.shared.layout.identity, &bytes)
                 .filter(|found| found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..])
                 .map(|found| (bytes, found)),
@@ -79,18 +105,20 @@ impl Reader {
     }
 
     /// The bytes at `slot`: from an image that is not written yet, or else by one read.
-    async fn bytes(&self, slot: Slot) -> io::Result<Bytes> {
+    async fn bytes(&self, slot: Slot, patience: Option<Duration>) -> io::Result<Bytes> {
         let length = usize::from(slot.units) * UNIT;
         let image = self.shared.engine().peek(slot);
         if let Some(copy) = image {
             return Ok(Bytes::from_owner(copy).slice(..length));
         }
+        let flight = Waiting::join(&self.waiting, patience)?;
         let start = slot.place * UNIT as u64;
         let block = self.shared.disk.read_block();
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
         let buffer = self.shared.pool.take(span);
         let buffer = self.read(start - skip as u64, span, buffer).await?;
+        drop(flight);
         Ok(Bytes::from_owner(buffer).slice(skip..skip + length))
     }
 
@@ -99,5 +127,58 @@ impl Reader {
             Backend::Ring(ring) => ring.read(offset, length, buffer).await,
             Backend::Threads(threads) => threads.read(offset, length, buffer).await,
         }
+    }
+}
+
+impl Waiting {
+    /// Begins a read. `WouldBlock` when the oldest one has been waiting for longer than `patience`: those behind it
+    /// will hardly fare better.
+    fn join(waiting: &Rc<RefCell<Waiting>>, patience: Option<Duration>) -> io::Result<Flight> {
+        let mut reads = waiting.borrow_mut();
+        let now = Instant::now();
+        let oldest = reads.since.front().copied().flatten();
+        if let (Some(oldest), Some(patience)) = (oldest, patience)
+            && now.duration_since(oldest) > patience
+        {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let number = reads.gone + reads.since.len() as u64;
+        reads.since.push_back(Some(now));
+        Ok(Flight { waiting: waiting.clone(), number })
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let mut reads = self.waiting.borrow_mut();
+        let at = (self.number - reads.gone) as usize;
+        reads.since[at] = None;
+        while reads.since.front().is_some_and(Option::is_none) {
+            reads.since.pop_front();
+            reads.gone += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_a_read_that_waits_for_too_long_none_is_begun() {
+        let waiting = Rc::new(RefCell::new(Waiting::default()));
+        let begin = |patience| Waiting::join(&waiting, patience);
+        let (patient, soon) = (Some(Duration::from_secs(60)), Some(Duration::from_millis(20)));
+        let (first, second) = (begin(patient).unwrap(), begin(patient).unwrap());
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(begin(soon).is_err() && begin(patient).is_ok() && begin(None).is_ok());
+        let third = begin(patient).unwrap();
+        drop(second);
+        assert!(begin(soon).is_err(), "the first one waits still");
+        drop(first);
+        assert!(begin(soon).is_ok(), "the third one has just begun");
+        drop(third);
+        let reads = waiting.borrow();
+        assert!(reads.since.is_empty() && reads.gone == 8, "{} read(s) are left", reads.since.len());
     }
 }

@@ -57,6 +57,7 @@ pub(crate) struct Shared {
     pub pool: Arc<Pool>,
     pub layout: Layout,
     pub span: usize,
+    pub patience: Duration,
     pub admission: Box<dyn Admission>,
     pub stats: Counts,
     traffic: Arc<Traffic>,
@@ -97,6 +98,7 @@ impl Store {
             disk: disk.clone(),
             pool,
             layout,
+            patience: options.patience,
             span: SPAN.min(layout.segment as usize / 4),
             admission: Box::new(Threshold(options.object_max.unwrap_or(layout.size() / 16))),
             stats: Counts::default(),
@@ -149,7 +151,7 @@ impl Store {
             };
             Backend::Threads(reader)
         };
-        Ok(Reader { shared, backend })
+        Ok(Reader::new(shared, backend))
     }
 
     /// Largest body that `put` takes, bytes; larger ones go through `begin`.
