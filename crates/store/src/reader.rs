@@ -179,6 +179,6 @@ mod tests {
         assert!(begin(soon).is_ok(), "the third one has just begun");
         drop(third);
         let reads = waiting.borrow();
-        assert!(reads.since.is_empty() && reads.gone == 8, "{} read(s) are left", reads.since.len());
+        assert!(reads.since.is_empty() && reads.gone == 6, "{} read(s) are left", reads.since.len());
     }
 }
