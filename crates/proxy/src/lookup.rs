@@ -518,7 +518,7 @@ impl Exchange {
         } else {
             if let Some(store) = &shared.store {
                 // Refused, the next request validates again.
-                let _ = store.put_meta(&held.key, &pump::meta(head), body);
+                let _ = store.put_meta(&held.key, &head.encode(), body);
             }
             shared.memory.insert(&renewed);
         }

@@ -9,7 +9,7 @@ use crate::memory::{Entry, Held, Resident};
 use crate::span::SpanReader;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
-use cache::{Head, Stored};
+use cache::Head;
 use http_body::Frame;
 use std::future::poll_fn;
 use std::io;
@@ -252,7 +252,7 @@ impl Keeper {
 
     async fn finish(mut self, mut writer: Writer, lead: &Lead) {
         self.worker.shared.memory.remove(&self.object.key);
-        let meta = meta(&self.object.head);
+        let meta = self.object.head.encode();
         while let Err(refused) = writer.finish(&meta) {
             if refused != Refused::Busy || !self.may_wait().await || lead.is_disowned() {
                 // A refusal is no loss here either; but readers that fell behind still need what was written.
@@ -279,7 +279,7 @@ fn keep(worker: &Worker, object: Object, mut body: Bytes) {
     }
     if let Some(store) = &shared.store {
         // A refusal is no loss: the object is in memory, or it is fetched again.
-        let _ = store.put(&key, &meta(&head), &body);
+        let _ = store.put(&key, &head.encode(), &body);
     }
     if shared.memory.takes(body.len()) {
         let held = Held::response(key, head, Body::Whole(body), &shared.names);
@@ -306,11 +306,6 @@ fn combine(stored: &Held, head: &Head, body: &Bytes, most: u64) -> Option<(Head,
         whole[at..at + bytes.len()].copy_from_slice(bytes);
     }
     Some((both, whole.freeze()))
-}
-
-/// How a response's head is stored.
-pub fn meta(head: &Head) -> Vec<u8> {
-    Stored::Response(head.clone()).encode()
 }
 
 /// One exact allocation: pieces may be small parts of a large read buffer, which must not stay.
