@@ -1,6 +1,6 @@
 //! The measuring tool. By hand: `bench origin`, `bench load --proxy ADDR --origin ADDR`, `bench hyper`, `bench bare`;
-//! each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light` and
-//! `cargo xtask bench peers`.
+//! each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light`,
+//! `cargo xtask bench peers`, `cargo xtask bench micro`.
 
 mod bare;
 mod body;
@@ -9,6 +9,7 @@ mod figures;
 mod first_light;
 mod load;
 mod machine;
+mod micro;
 mod minimal_hyper;
 mod origin;
 mod peers;
@@ -44,6 +45,8 @@ enum Command {
     FirstLight(first_light::Request),
     /// Cosm and other caches side by side: every scenario, all in turns.
     Peers(peers::Request),
+    /// Each step of the hot paths by itself, beside a saved baseline.
+    Micro(micro::Request),
     /// Runs a program on one core and ends it with its parent.
     #[command(hide = true)]
     Pinned(process::Pinned),
@@ -138,6 +141,7 @@ fn run(command: Command) -> Result<(), String> {
         }
         Command::FirstLight(request) => first_light::run(&request),
         Command::Peers(request) => peers::run(&request),
+        Command::Micro(request) => micro::run(&request),
         Command::Pinned(pinned) => Err(pinned.exec()),
     }
 }

@@ -17,6 +17,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          build in release and measure; --help after it tells more
        cargo xtask bench peers [--quick] [--only SCENARIO,…] [--peers NAME,…] [--out FOLDER] [--dir FOLDER]
                                          the same beside squid, nginx, varnish, trafficserver, haproxy; as root
+       cargo xtask bench micro [--save] [--seconds S] [--dir FOLDER]
+                                         each step of the hot paths by itself, beside a saved baseline
        cargo xtask conformance [--suite FOLDER] [--id TEST]
                                          the public caching tests, by Node.js, as reverse and as forward proxy";
 
