@@ -511,14 +511,14 @@ impl Exchange {
     fn renew(&self, held: &Held, head: Head) -> Arc<Held> {
         let shared = &self.worker.shared;
         let body = resident(held).body.clone();
-        let renewed = Arc::new(Held::response(held.key.clone(), head, body, &shared.names));
-        let Resident { head, body, .. } = resident(&renewed);
-        if head.may_stay().is_err() {
+        let (encoded, stays) = (head.encode(), head.may_stay().is_ok());
+        let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body, &shared.names));
+        if !stays {
             self.drop_object(&held.key);
         } else {
             if let Some(store) = &shared.store {
                 // Refused, the next request validates again.
-                let _ = store.put_meta(&held.key, &head.encode(), body);
+                let _ = store.put_meta(&held.key, &encoded, &resident(&renewed).body);
             }
             shared.memory.insert(&renewed);
         }

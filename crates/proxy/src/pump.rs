@@ -277,12 +277,13 @@ fn keep(worker: &Worker, object: Object, mut body: Bytes) {
     if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, gather_max(worker))) {
         (head, body) = (both, whole);
     }
+    let encoded = head.encode();
     if let Some(store) = &shared.store {
         // A refusal is no loss: the object is in memory, or it is fetched again.
-        let _ = store.put(&key, &head.encode(), &body);
+        let _ = store.put(&key, &encoded, &body);
     }
     if shared.memory.takes(body.len()) {
-        let held = Held::response(key, head, Body::Whole(body), &shared.names);
+        let held = Held::kept(key, &encoded, head, Body::Whole(body), &shared.names);
         shared.memory.insert(&Arc::new(held));
     } else {
         shared.memory.remove(&key);
