@@ -182,6 +182,23 @@ fn a_cache_in_use_is_left_to_its_process() {
     assert!(server.stop().success());
 }
 
+#[test]
+fn the_memory_tier_takes_what_it_may_and_no_more() {
+    const TIER: u64 = 24 << 20;
+    let (_folder, cache) = new_cache();
+    let origin = fresh_origin(3_000);
+    let server = Server::start(&cache, "--cache-size 8MiB --packet 64KiB --memory 24MiB");
+    let before = server.memory();
+    let mut client = Client::new(server.address);
+    for n in 0..12_000 {
+        get(&mut client, &origin.url(&format!("/{n}")), &[]);
+    }
+    let taken = server.memory().saturating_sub(before);
+    // Beside the tier: packets, buffers, and what the allocator keeps.
+    assert!((TIER * 3 / 4..TIER + (16 << 20)).contains(&taken), "{taken} bytes for a tier of {TIER}");
+    assert!(server.stop().success());
+}
+
 // Restarts
 
 #[test]

@@ -22,13 +22,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// `cosm serve` on a free port, with `options` (separated by spaces) on `cache`; ready when this returns.
+    /// `cosm serve` on a free port, with `options` (separated by spaces) on `cache`, without a memory tier unless they name one; ready when this returns.
     pub fn start(cache: &Path, options: &str) -> Server {
         let began = Instant::now();
         let mut child = Command::new(COSM)
             .args(["serve", "--listen", "127.0.0.1:0", "--cache"])
             .arg(cache)
-            .args(["--memory", "0", "--workers", "1"])
+            .args(["--workers", "1"])
+            .args(if options.contains("--memory") { &[][..] } else { &["--memory", "0"] })
             .args(options.split_whitespace())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -72,6 +73,13 @@ impl Server {
     }
 
     /// SIGTERM: drains, and must end by itself.
+    /// Bytes of memory that are its own.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     pub fn stop(mut self) -> ExitStatus {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
