@@ -1,7 +1,7 @@
 //! The steps: one row each.
 
 use bytes::Bytes;
-use cache::{Asked, Head, Outcome, Report, key};
+use cache::{Asked, Head, Outcome, Report, Vary, key};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use std::hint::black_box;
 use std::path::Path as Folder;
@@ -19,6 +19,7 @@ pub type Step = Box<dyn FnMut()>;
 
 pub const PATHS: &[Path] = &[
     Path { name: "request: fields read, key made", prepare: request_and_key },
+    Path { name: "variant: a browser's Accept-* made a key", prepare: variant_key },
     Path { name: "index: an entry found among a million", prepare: index_lookup },
     Path { name: "hit: judged, answered, fields made", prepare: hit_assembly },
     Path { name: "miss: a response's head made storable", prepare: storable },
@@ -67,6 +68,17 @@ fn request_and_key(_: &Folder) -> Result<Step, String> {
         let authority = request.uri.authority().map_or("", |authority| authority.as_str());
         let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
         black_box((asked, Key::new(key::primary("http", authority, path))));
+    }))
+}
+
+fn variant_key(_: &Folder) -> Result<Step, String> {
+    let request = browser();
+    let names = HeaderValue::from_static("accept-encoding, accept-language");
+    let vary = Vary::of(&[(http::header::VARY, names)].into_iter().collect()).ok().flatten();
+    let vary = vary.ok_or("Vary cannot be read")?;
+    let primary = key::primary("http", "www.example.com", "/articles/2026/index.html?page=2");
+    Ok(Box::new(move || {
+        black_box(key::variant(&primary, &vary, &request.headers));
     }))
 }
 
