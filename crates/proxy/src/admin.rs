@@ -3,7 +3,7 @@
 //! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::purge::{self, Purged};
+use crate::purge;
 use crate::settings::Origin;
 use crate::target::SCHEME;
 use crate::worker::Shared;
@@ -176,7 +176,7 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
             What::All => scopes.push(Scope::All),
         }
     }
-    Purged::purge(&shared.purged, scopes, shared.store.as_ref());
+    shared.purged.purge(scopes, shared.store.as_ref());
     match &shared.store {
         Some(store) if !store.persist(PATIENCE) => {
             let why =
