@@ -92,6 +92,8 @@ pub struct Engine {
     pool: Arc<Pool>,
     open: Option<OpenSegment>,
     dirty_since: Option<Millis>,
+    /// When the oldest of what the open segment has to write was taken; a removal may have waited for a segment first.
+    taken_since: Option<Millis>,
     batches: Vec<Batch>,
     ahead: VecDeque<Ahead>,
     running: HashMap<u64, Running>,
@@ -196,6 +198,7 @@ impl Engine {
             pool,
             open: None,
             dirty_since: None,
+            taken_since: None,
             batches: Vec::new(),
             ahead: VecDeque::new(),
             running: HashMap::new(),
@@ -352,7 +355,7 @@ impl Engine {
     pub fn unwritten_since(&self) -> Option<Millis> {
         let removals = self.removals.front().map(|(_, since)| *since);
         let batches = self.batches.iter().filter_map(|b| b.since);
-        batches.chain([self.dirty_since, removals, self.keeper.unwritten_since()].into_iter().flatten()).min()
+        batches.chain([self.taken_since, removals, self.keeper.unwritten_since()].into_iter().flatten()).min()
     }
 
     /// Writes out what is in memory without waiting for the interval.
@@ -372,10 +375,11 @@ impl Engine {
         for range in writes.data.iter().chain([&writes.table]) {
             copy[range.clone()].copy_from_slice(&open.image[range.clone()]);
         }
+        self.dirty_since = None;
         self.batches.push(Batch {
             number: open.number,
             seq: open.seq,
-            since: self.dirty_since.take(),
+            since: self.taken_since.take(),
             image: Arc::new(copy),
             writes,
             table_sent: false,
@@ -446,6 +450,7 @@ impl Engine {
             let Some(open) = &mut self.open else { continue };
             if let Some(at) = open.append(hash, record, mark) {
                 self.dirty_since.get_or_insert(now);
+                self.taken_since.get_or_insert(now);
                 return Ok(self.state.layout.place(open.number, at));
             }
             if !self.seal() {
@@ -463,7 +468,8 @@ impl Engine {
             let Some(open) = &mut self.open else { continue };
             if open.append_removal(hash) {
                 self.removals.pop_front();
-                self.dirty_since = Some(self.dirty_since.unwrap_or(now).min(since));
+                self.dirty_since.get_or_insert(now);
+                self.taken_since = Some(self.taken_since.unwrap_or(since).min(since));
             } else if !self.seal() {
                 return;
             }
@@ -482,11 +488,12 @@ impl Engine {
         }
         if let Some(mut open) = self.open.take() {
             let writes = open.take_writes(self.state.layout.identity);
+            self.dirty_since = None;
             self.counters.segments += 1;
             self.batches.push(Batch {
                 number: open.number,
                 seq: open.seq,
-                since: self.dirty_since.take(),
+                since: self.taken_since.take(),
                 writes,
                 table_sent: false,
                 running: 0,
