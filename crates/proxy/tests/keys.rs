@@ -82,9 +82,11 @@ async fn a_response_that_was_stored_before_does_not_hide_its_search() {
 async fn simultaneous_searches_that_mean_the_same_become_one_fetch() {
     let slow = Origin::with(|mut client, seen| async move {
         while let Some(head) = client.head().await {
+            let seconds = if seen.lock().unwrap().is_empty() { 1 } else { 600 };
             seen.lock().unwrap().push(head);
             tokio::time::sleep(Duration::from_millis(200)).await;
-            client.send(ok("Cache-Control: max-age=1\r\nNo-Vary-Search: params\r\n", "same")).await;
+            let fields = format!("Cache-Control: max-age={seconds}\r\nNo-Vary-Search: params\r\n");
+            client.send(ok(&fields, "same")).await;
         }
     })
     .await;

@@ -23,7 +23,7 @@ use crate::packetizer::{OpenSegment, Writes, bytes_of, gaps};
 use crate::policy::Replacement;
 use crate::{Key, Refused};
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -91,9 +91,8 @@ pub struct Engine {
     flush_interval: Millis,
     pool: Arc<Pool>,
     open: Option<OpenSegment>,
-    dirty_since: Option<Millis>,
     /// When the oldest of what the open segment has to write was taken; a removal may have waited for a segment first.
-    taken_since: Option<Millis>,
+    dirty_since: Option<Millis>,
     batches: Vec<Batch>,
     ahead: VecDeque<Ahead>,
     running: HashMap<u64, Running>,
@@ -198,7 +197,6 @@ impl Engine {
             pool,
             open: None,
             dirty_since: None,
-            taken_since: None,
             batches: Vec::new(),
             ahead: VecDeque::new(),
             running: HashMap::new(),
@@ -355,7 +353,7 @@ impl Engine {
     pub fn unwritten_since(&self) -> Option<Millis> {
         let removals = self.removals.front().map(|(_, since)| *since);
         let batches = self.batches.iter().filter_map(|b| b.since);
-        batches.chain([self.taken_since, removals, self.keeper.unwritten_since()].into_iter().flatten()).min()
+        batches.chain([self.dirty_since, removals, self.keeper.unwritten_since()].into_iter().flatten()).min()
     }
 
     /// Writes out what is in memory without waiting for the interval.
@@ -375,11 +373,10 @@ impl Engine {
         for range in writes.data.iter().chain([&writes.table]) {
             copy[range.clone()].copy_from_slice(&open.image[range.clone()]);
         }
-        self.dirty_since = None;
         self.batches.push(Batch {
             number: open.number,
             seq: open.seq,
-            since: self.taken_since.take(),
+            since: self.dirty_since.take(),
             image: Arc::new(copy),
             writes,
             table_sent: false,
@@ -450,7 +447,6 @@ impl Engine {
             let Some(open) = &mut self.open else { continue };
             if let Some(at) = open.append(hash, record, mark) {
                 self.dirty_since.get_or_insert(now);
-                self.taken_since.get_or_insert(now);
                 return Ok(self.state.layout.place(open.number, at));
             }
             if !self.seal() {
@@ -468,8 +464,7 @@ impl Engine {
             let Some(open) = &mut self.open else { continue };
             if open.append_removal(hash) {
                 self.removals.pop_front();
-                self.dirty_since.get_or_insert(now);
-                self.taken_since = Some(self.taken_since.unwrap_or(since).min(since));
+                self.dirty_since = Some(self.dirty_since.unwrap_or(now).min(since));
             } else if !self.seal() {
                 return;
             }
@@ -488,12 +483,11 @@ impl Engine {
         }
         if let Some(mut open) = self.open.take() {
             let writes = open.take_writes(self.state.layout.identity);
-            self.dirty_since = None;
             self.counters.segments += 1;
             self.batches.push(Batch {
                 number: open.number,
                 seq: open.seq,
-                since: self.taken_since.take(),
+                since: self.dirty_since.take(),
                 writes,
                 table_sent: false,
                 running: 0,
@@ -527,8 +521,8 @@ impl Engine {
         }
         let Some(Ahead { number, contents }) = self.ahead.pop_front() else { return false };
         debug_assert_eq!((number, number), (self.state.cursor, self.state.seq % self.state.layout.segments));
-        let entries = match contents {
-            Foreseen::Known(contents) => self.live_entries(number, contents),
+        let listed = match contents {
+            Foreseen::Known(contents) => contents.entries,
             Foreseen::Unreadable => {
                 let layout = self.state.layout;
                 self.state.index.retain(|_, slot| layout.segment_of(slot.place) != number);
@@ -537,6 +531,8 @@ impl Engine {
             }
             _ => Vec::new(),
         };
+        let needed = self.replaces_needed(self.state.seq + 1);
+        let entries = self.live_entries(number, &listed, needed);
         let survivors: Vec<Entry> =
             entries.iter().filter(|(_, stays)| *stays).map(|(entry, _)| *entry).collect();
         let segment = self.state.layout.segment as usize;
@@ -548,7 +544,7 @@ impl Engine {
         if number >= self.state.virgin {
             self.state.virgin = number + 1;
         }
-        let keep = if barren {
+        let mut keep: Vec<Entry> = if barren {
             entries.iter().map(|(entry, _)| *entry).collect()
         } else {
             for (entry, _) in entries.iter().filter(|(_, stays)| !stays) {
@@ -560,6 +556,9 @@ impl Engine {
             self.counters.survived += survivors.len() as u64;
             survivors
         };
+        if needed {
+            keep.extend(self.gone(&listed, &keep));
+        }
         let (objects, references) = self.state.index.totals();
         if self.replacement.ages(objects, references) {
             self.state.index.age();
@@ -588,10 +587,9 @@ impl Engine {
 
     /// The entries that the index still points to, and whether each survives. Updates do not: what they say is in
     /// the overlay. But until a checkpoint has it, only they tell a restart.
-    fn live_entries(&self, number: u64, contents: Contents) -> Vec<(Entry, bool)> {
+    fn live_entries(&self, number: u64, listed: &[Entry], needed: bool) -> Vec<(Entry, bool)> {
         let layout = &self.state.layout;
-        let end = contents::start(layout.segment as usize, contents.entries.len());
-        let needed = self.replaces_needed(self.state.seq + 1);
+        let end = contents::start(layout.segment as usize, listed.len());
         let stays = |entry: &Entry| {
             let place = layout.place(number, bytes_of(entry).start);
             if self.checkpointer.pins(place) {
@@ -602,11 +600,18 @@ impl Engine {
             }
             self.state.index.live(entry.hash, place).map(|count| self.replacement.survives(count))
         };
-        contents
-            .entries
-            .into_iter()
-            .filter(|e| !e.is_removal() && bytes_of(e).end <= end)
-            .filter_map(|e| stays(&e).map(|stays| (e, stays)))
+        let records = listed.iter().filter(|e| !e.is_removal() && bytes_of(e).end <= end);
+        records.filter_map(|e| stays(e).map(|stays| (*e, stays))).collect()
+    }
+
+    /// Removals of the keys that a needed table lists and that are no more. Without them a restart would find what the
+    /// checkpoint has for them: the segment that it is in may have kept its old table, when a crash took the new one.
+    fn gone(&self, listed: &[Entry], keep: &[Entry]) -> Vec<Entry> {
+        let kept: HashSet<u64> = keep.iter().map(|e| e.hash).collect();
+        let keys: BTreeSet<u64> = listed.iter().filter(|e| !e.is_update()).map(|e| e.hash).collect();
+        keys.into_iter()
+            .filter(|hash| !kept.contains(hash) && self.state.index.find(*hash).is_none())
+            .map(Entry::removal)
             .collect()
     }
 

@@ -71,7 +71,10 @@ pub fn bytes_of(entry: &Entry) -> Range<usize> {
 
 impl OpenSegment {
     pub fn new(number: u64, seq: u64, image: Buffer, mut survivors: Vec<Entry>) -> OpenSegment {
-        survivors.iter_mut().filter(|e| !e.is_update()).for_each(|e| e.mark = Mark::Stayed);
+        survivors
+            .iter_mut()
+            .filter(|e| !e.is_update() && !e.is_removal())
+            .for_each(|e| e.mark = Mark::Stayed);
         let gaps = gaps(image.len(), &survivors)
             .into_iter()
             .map(|g| Gap { start: g.start, written: g.start, position: g.start, end: g.end })
