@@ -13,6 +13,7 @@ mod micro;
 mod minimal_hyper;
 mod origin;
 mod peers;
+mod poll;
 mod process;
 mod server;
 mod usage;
@@ -120,11 +121,12 @@ fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Origin(listen) => {
             let listener = listen.open()?;
-            server::serve(&listener, &mut origin::Origin::new()).map_err(|e| e.to_string())
+            server::serve(&listener, &mut origin::Origin::new(), origin::AWAKE).map_err(|e| e.to_string())
         }
         Command::Bare(fixed) => {
             let listener = fixed.listen.open()?;
-            server::serve(&listener, &mut bare::Bare::new(fixed.size)).map_err(|e| e.to_string())
+            server::serve(&listener, &mut bare::Bare::new(fixed.size), Duration::ZERO)
+                .map_err(|e| e.to_string())
         }
         Command::Hyper(fixed) => {
             minimal_hyper::serve(fixed.listen.open()?, fixed.size).map_err(|e| e.to_string())
@@ -132,7 +134,7 @@ fn run(command: Command) -> Result<(), String> {
         Command::Load(load) => {
             let outcome = load::run(&load.plan())?;
             println!("{}", serde_json::to_string_pretty(&outcome).map_err(|e| e.to_string())?);
-            let busy = outcome.load_cpu_seconds / outcome.seconds;
+            let busy = outcome.load_busy_seconds / outcome.seconds;
             eprintln!(
                 "{:.0} requests a second; the generator used {busy:.2} of a core",
                 outcome.per_second()

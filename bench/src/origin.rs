@@ -2,25 +2,80 @@
 //!
 //! A request that carries `Cosm-Ask` gets its value back as `Cosm-Asked`: whoever asked sees by it whether a response
 //! was made for this request or for an earlier one, whatever the cache between says or does not say.
-//! `/control/count` tells how many objects and bytes of them were asked for, `/control/delay/<ms>` says how long an
-//! answer takes from now on; neither counts.
+//! `/control/count` tells how many objects and bytes of them were asked for, and how long it was busy;
+//! `/control/delay/<ms>` says how long an answer takes from now on; neither counts.
 
 use crate::body::{Object, TAG};
 use crate::server::{Answer, Reply};
-use std::io::Write;
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
+
+/// Polls for so long before it sleeps.
+pub const AWAKE: Duration = Duration::from_millis(5);
+
+/// What an origin was asked for, and how long it was busy with that.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Asked {
+    pub requests: u64,
+    pub bytes: u64,
+    pub busy_seconds: f64,
+}
+
+impl Asked {
+    pub fn since(self, before: Asked) -> Asked {
+        Asked {
+            requests: self.requests - before.requests,
+            bytes: self.bytes - before.bytes,
+            busy_seconds: self.busy_seconds - before.busy_seconds,
+        }
+    }
+}
+
+/// What an origin has to tell. An error is one line.
+pub fn asked(origin: SocketAddr) -> Result<Asked, String> {
+    control(origin, "count")
+}
+
+/// How long every answer of an origin takes from now on.
+pub fn delay(origin: SocketAddr, delay: Duration) -> Result<(), String> {
+    control(origin, &format!("delay/{}", delay.as_millis())).map(|_| ())
+}
+
+fn control(origin: SocketAddr, what: &str) -> Result<Asked, String> {
+    let say = |e: std::io::Error| format!("origin: {e}");
+    let mut stream = TcpStream::connect(origin).map_err(say)?;
+    write!(stream, "GET /control/{what} HTTP/1.1\r\n\r\n").map_err(say)?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\n") || answer.ends_with(b"\r\n") {
+        let mut piece = [0; 512];
+        let count = stream.read(&mut piece).map_err(say)?;
+        if count == 0 {
+            break;
+        }
+        answer.extend_from_slice(&piece[..count]);
+    }
+    let text = String::from_utf8_lossy(&answer);
+    let figures: Vec<&str> = text.lines().last().unwrap_or_default().split(' ').collect();
+    let told = match figures[..] {
+        [requests, bytes, busy] => requests.parse().ok().zip(bytes.parse().ok()).zip(busy.parse().ok()),
+        _ => None,
+    };
+    told.map(|((requests, bytes), busy_seconds)| Asked { requests, bytes, busy_seconds })
+        .ok_or_else(|| "the origin does not tell what it was asked for".into())
+}
 
 pub struct Origin {
     date: String,
     dated: Instant,
     delay: Duration,
-    asked: u64,
-    bytes: u64,
+    asked: Asked,
 }
 
 impl Origin {
     pub fn new() -> Origin {
-        Origin { date: now(), dated: Instant::now(), delay: Duration::ZERO, asked: 0, bytes: 0 }
+        Origin { date: now(), dated: Instant::now(), delay: Duration::ZERO, asked: Asked::default() }
     }
 
     /// `Date`, made anew once a second.
@@ -35,7 +90,8 @@ impl Origin {
         if let Some(milliseconds) = what.strip_prefix(b"delay/").and_then(decimal) {
             self.delay = Duration::from_millis(milliseconds);
         }
-        let body = format!("{} {}\n", self.asked, self.bytes);
+        let Asked { requests, bytes, busy_seconds } = self.asked;
+        let body = format!("{requests} {bytes} {busy_seconds:.6}\n");
         let _ = write!(head, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     }
 }
@@ -51,8 +107,8 @@ impl Answer for Origin {
             let _ = write!(head, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
             return Reply { rest: None, delay: Duration::ZERO };
         };
-        self.asked += 1;
-        self.bytes += object.size;
+        self.asked.requests += 1;
+        self.asked.bytes += object.size;
         let date = self.date();
         let tag = object.tag();
         let _ = write!(
@@ -70,6 +126,10 @@ impl Answer for Origin {
         head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&tag[..TAG.min(object.size as usize)]);
         Reply { rest: Some(object).filter(|object| object.size > TAG as u64), delay: self.delay }
+    }
+
+    fn worked(&mut self, busy: Duration) {
+        self.asked.busy_seconds = busy.as_secs_f64();
     }
 }
 
@@ -131,7 +191,7 @@ mod tests {
         assert!(memchr::memmem::find(&head, b"\r\nCosm-Asked: 1f\r\n\r\n").is_some());
         head.clear();
         let reply = origin.answer(b"GET /control/delay/20 HTTP/1.1\r\n", &mut head);
-        assert!(head.ends_with(b"\r\n\r\n1 8192\n") && reply.delay.is_zero());
+        assert!(head.ends_with(b"\r\n\r\n1 8192 0.000000\n") && reply.delay.is_zero());
         assert_eq!(origin.answer(b"GET /s/1/1 HTTP/1.1\r\n", &mut head).delay, Duration::from_millis(20));
     }
 }

@@ -2,12 +2,11 @@
 //! of it, so that what it costs is next to nothing beside a proxy.
 
 use crate::body::Object;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::time::Timespec;
+use crate::poll::Poll;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Bytes of a request's head at most; a longer one closes the connection.
@@ -17,6 +16,9 @@ const LISTENER: u64 = u64::MAX;
 /// Says what a request gets: writes the response's head, and the body's first bytes if it likes, to `head`.
 pub trait Answer {
     fn answer(&mut self, request: &[u8], head: &mut Vec<u8>) -> Reply;
+
+    /// How long the server was busy until now.
+    fn worked(&mut self, _busy: Duration) {}
 }
 
 pub struct Reply {
@@ -26,20 +28,17 @@ pub struct Reply {
     pub delay: Duration,
 }
 
-/// Serves until the process is ended.
-pub fn serve(listener: &TcpListener, answer: &mut impl Answer) -> io::Result<()> {
+/// Serves until the process is ended; stays `awake` for so long after a request.
+pub fn serve(listener: &TcpListener, answer: &mut impl Answer, awake: Duration) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut house =
-        House { epoll, places: Vec::new(), free: Vec::new(), parked: VecDeque::new(), entered: 0 };
+    let poll = Poll::new(awake)?;
+    epoll::add(&poll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let mut house = House { poll, places: Vec::new(), free: Vec::new(), parked: VecDeque::new(), entered: 0 };
     let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 256];
     loop {
-        let count = match epoll::wait(&house.epoll, &mut events, house.patience().as_ref()) {
-            Ok(count) => count,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        };
+        let until = house.parked.front().map(|(due, ..)| *due);
+        let count = house.poll.wait(&mut events, until)?;
+        answer.worked(house.poll.busy());
         for event in &events[..count] {
             let data = event.data;
             match data.u64() {
@@ -53,7 +52,7 @@ pub fn serve(listener: &TcpListener, answer: &mut impl Answer) -> io::Result<()>
 
 /// All connections.
 struct House {
-    epoll: OwnedFd,
+    poll: Poll,
     places: Vec<Option<Connection>>,
     free: Vec<usize>,
     /// Whose answer waits, and until when. The delay is the same for all while any waits: the first is due first.
@@ -62,11 +61,6 @@ struct House {
 }
 
 impl House {
-    fn patience(&self) -> Option<Timespec> {
-        let wait = self.parked.front()?.0.saturating_duration_since(Instant::now());
-        Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) })
-    }
-
     fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -81,7 +75,7 @@ impl House {
             self.places.push(None);
             self.places.len() - 1
         });
-        epoll::add(&self.epoll, &stream, EventData::new_u64(slot as u64), EventFlags::IN)?;
+        epoll::add(&self.poll, &stream, EventData::new_u64(slot as u64), EventFlags::IN)?;
         self.entered += 1;
         self.places[slot] = Some(Connection::new(stream, self.entered));
         Ok(())
@@ -95,7 +89,7 @@ impl House {
         if stays && connection.writing() != waited_to_write {
             let wanted = if connection.writing() { EventFlags::OUT } else { EventFlags::IN };
             let data = EventData::new_u64(slot as u64);
-            stays = epoll::modify(&self.epoll, &connection.stream, data, wanted).is_ok();
+            stays = epoll::modify(&self.poll, &connection.stream, data, wanted).is_ok();
         }
         match connection.due {
             Some(due) if stays && was_due != Some(due) => {

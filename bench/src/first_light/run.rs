@@ -2,6 +2,7 @@
 
 use super::field::Field;
 use crate::load::{self, Outcome, Plan};
+use crate::origin::{self, Asked};
 use crate::process::Server;
 use crate::usage::{Device, Process, machine_busy};
 use serde::Serialize;
@@ -17,7 +18,7 @@ pub struct Run {
     pub object_bytes: u64,
     pub load: Outcome,
     pub proxy: Process,
-    pub origin_cpu_seconds: f64,
+    pub origin: Asked,
     /// Everyone's traffic on the device that holds the cache.
     pub device: Option<Device>,
     /// Cores that were busy with neither proxy nor load nor origin: others, and the kernel's own threads.
@@ -42,8 +43,7 @@ pub fn measure(field: &Field, title: &Title, plan: &Plan, settle: Duration) -> R
         return Err(format!("{}, {}: {fault}", title.scenario, title.contender));
     }
     let proxy = after.proxy - before.proxy;
-    let origin_cpu_seconds = after.origin - before.origin;
-    let ours = proxy.cpu_seconds() + origin_cpu_seconds + load.load_cpu_seconds;
+    let ours = proxy.cpu_seconds() + after.origin - before.origin + load.load_cpu_seconds;
     let busy = after.busy.zip(before.busy).map(|(after, before)| after - before);
     let run = Run {
         scenario: title.scenario.into(),
@@ -51,7 +51,7 @@ pub fn measure(field: &Field, title: &Title, plan: &Plan, settle: Duration) -> R
         round: title.round,
         object_bytes: plan.size,
         proxy,
-        origin_cpu_seconds,
+        origin: after.asked.since(before.asked),
         device: after.device.zip(before.device).map(|(after, before)| after - before),
         others_cores: busy.map(|busy| (busy - ours).max(0.0) / (after.at - before.at).as_secs_f64()),
         load,
@@ -64,6 +64,7 @@ struct Moment {
     at: Instant,
     proxy: Process,
     origin: f64,
+    asked: Asked,
     device: Option<Device>,
     busy: Option<f64>,
 }
@@ -74,6 +75,7 @@ impl Moment {
             at: Instant::now(),
             proxy: Process::of(server.pid())?,
             origin: Process::of(field.origin.pid())?.cpu_seconds(),
+            asked: origin::asked(field.origin.address())?,
             device: Device::under(&field.folder),
             busy: machine_busy(),
         })
@@ -93,7 +95,7 @@ impl Run {
     }
     /// Of one core: generator and origin together, which share one.
     pub fn load_share(&self) -> f64 {
-        (self.load.load_cpu_seconds + self.origin_cpu_seconds) / self.load.seconds
+        (self.load.load_busy_seconds + self.origin.busy_seconds) / self.load.seconds
     }
     /// The proxy had to wait for the load: requests a second and latencies tell of the load's core.
     pub fn load_was_limit(&self) -> bool {

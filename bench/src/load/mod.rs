@@ -15,12 +15,12 @@ pub use robots::{Offer, offer};
 pub use workload::Workload;
 
 use crate::body::Object;
+use crate::poll::Poll;
 use connection::{Connection, Event as Turn};
 use hdrhistogram::Histogram;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::time::{ClockId, Timespec};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::time::ClockId;
 use serde::Serialize;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Without any answer for this long the run has failed.
@@ -56,8 +56,9 @@ pub struct Outcome {
     pub p50_us: f64,
     pub p99_us: f64,
     pub max_us: f64,
-    /// What the generator itself used.
+    /// What the generator itself used: all the time, since it polls; and for how long it had something to do.
     pub load_cpu_seconds: f64,
+    pub load_busy_seconds: f64,
     /// From the start of the run to the end of the first hit.
     pub first_hit_seconds: Option<f64>,
     /// The numbers that hit, if they were listed.
@@ -88,7 +89,7 @@ struct Run<'a> {
     plan: &'a Plan,
     numbers: Box<dyn Iterator<Item = u64> + 'a>,
     connections: Vec<Connection>,
-    epoll: OwnedFd,
+    poll: Poll,
     active: usize,
     /// Where bytes land that are looked at or thrown away.
     scratch: Vec<u8>,
@@ -104,7 +105,7 @@ impl<'a> Run<'a> {
             plan,
             numbers: plan.order.walk(),
             connections: Vec::new(),
-            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(|e| format!("epoll: {e}"))?,
+            poll: Poll::new(Duration::MAX).map_err(|e| format!("epoll: {e}"))?,
             active: 0,
             scratch: vec![0; connection::SCRATCH],
             latency: Histogram::new_with_bounds(1, 600_000_000_000, 3).map_err(|e| e.to_string())?,
@@ -124,14 +125,12 @@ impl<'a> Run<'a> {
 
     fn finish(mut self) -> Result<Outcome, String> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 256];
-        let silence = Timespec { tv_sec: SILENCE.as_secs() as i64, tv_nsec: 0 };
         while self.active > 0 {
-            let count = match epoll::wait(&self.epoll, &mut events, Some(&silence)) {
-                Ok(0) => return Err(format!("{} did not answer for {SILENCE:?}", self.plan.target.server)),
-                Ok(count) => count,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(format!("epoll: {error}")),
-            };
+            let count = self.poll.wait(&mut events, Some(Instant::now() + SILENCE));
+            let count = count.map_err(|error| format!("epoll: {error}"))?;
+            if count == 0 {
+                return Err(format!("{} did not answer for {SILENCE:?}", self.plan.target.server));
+            }
             for event in &events[..count] {
                 let data = event.data;
                 self.turn(data.u64() as usize)?;
@@ -162,7 +161,7 @@ impl<'a> Run<'a> {
     /// Nothing more to ask here; what the server does with the connection is no longer watched.
     fn rest(&mut self, slot: usize) -> Result<(), String> {
         self.active -= 1;
-        epoll::delete(&self.epoll, self.connections[slot].stream()).map_err(|e| format!("epoll: {e}"))
+        epoll::delete(&self.poll, self.connections[slot].stream()).map_err(|e| format!("epoll: {e}"))
     }
 
     fn count(&mut self, answer: &connection::Answered, now: Instant) {
@@ -220,7 +219,7 @@ impl<'a> Run<'a> {
     }
 
     fn wait_for(&self, slot: usize, flags: EventFlags) -> Result<(), String> {
-        epoll::modify(&self.epoll, self.connections[slot].stream(), EventData::new_u64(slot as u64), flags)
+        epoll::modify(&self.poll, self.connections[slot].stream(), EventData::new_u64(slot as u64), flags)
             .map_err(|e| format!("epoll: {e}"))
     }
 
@@ -231,7 +230,7 @@ impl<'a> Run<'a> {
     }
 
     fn watch(&self, slot: usize, connection: &Connection) -> Result<(), String> {
-        epoll::add(&self.epoll, connection.stream(), EventData::new_u64(slot as u64), EventFlags::IN)
+        epoll::add(&self.poll, connection.stream(), EventData::new_u64(slot as u64), EventFlags::IN)
             .map_err(|e| format!("epoll: {e}"))
     }
 
@@ -243,6 +242,7 @@ impl<'a> Run<'a> {
             p99_us: microseconds(self.latency.value_at_quantile(0.99)),
             max_us: microseconds(self.latency.max()),
             load_cpu_seconds: thread_cpu() - self.cpu_before,
+            load_busy_seconds: self.poll.busy().as_secs_f64(),
             ..self.outcome
         }
     }
@@ -262,6 +262,7 @@ impl Outcome {
             p99_us: 0.0,
             max_us: 0.0,
             load_cpu_seconds: 0.0,
+            load_busy_seconds: 0.0,
             first_hit_seconds: None,
             hit_numbers: Vec::new(),
         }

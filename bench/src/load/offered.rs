@@ -22,7 +22,8 @@ pub struct Offered {
     pub in_time: u64,
     /// By how much the last request was late: the generator's own limit when it is more than a moment.
     pub late_seconds: f64,
-    pub load_cpu_seconds: f64,
+    /// How long the generator had something to do while it counted.
+    pub load_busy_seconds: f64,
 }
 
 impl Offered {
@@ -38,7 +39,7 @@ impl Offered {
             lost: 0,
             in_time: 0,
             late_seconds: 0.0,
-            load_cpu_seconds: 0.0,
+            load_busy_seconds: 0.0,
         })
     }
 

@@ -2,10 +2,9 @@
 //! server meets ever more open requests, so its response time breaks when it cannot keep up.
 
 use super::connection::{Connection, Event as Turn, SCRATCH, Target};
-use super::{Offered, Workload, thread_cpu};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::time::Timespec;
-use std::os::fd::OwnedFd;
+use super::{Offered, Workload};
+use crate::poll::Poll;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +35,7 @@ pub fn offer(
 
 struct Crowd<'a> {
     plan: &'a Offer,
-    epoll: OwnedFd,
+    poll: Poll,
     robots: Vec<Option<Robot>>,
     /// Places without a connection, and with one that may be used again.
     free: Vec<usize>,
@@ -62,7 +61,7 @@ impl<'a> Crowd<'a> {
         let started = Instant::now();
         Ok(Crowd {
             plan,
-            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(|e| format!("epoll: {e}"))?,
+            poll: Poll::new(Duration::MAX).map_err(|e| format!("epoll: {e}"))?,
             robots: Vec::new(),
             free: Vec::new(),
             idle: Vec::new(),
@@ -82,15 +81,15 @@ impl<'a> Crowd<'a> {
         let mut scratch = vec![0; SCRATCH];
         let mut marks = [self.started + self.plan.ramp, self.until].into_iter().peekable();
         let mut next = self.started;
-        let mut cpu = thread_cpu();
+        let mut busy = Duration::ZERO;
         let give_up = self.until + self.plan.patience;
         let mut swept = self.started;
         loop {
             let now = Instant::now();
             if marks.next_if(|time| now >= *time).is_some() {
                 mark()?;
-                self.told.load_cpu_seconds = thread_cpu() - cpu;
-                cpu = thread_cpu();
+                self.told.load_busy_seconds = (self.poll.busy() - busy).as_secs_f64();
+                busy = self.poll.busy();
             }
             // A few at a time: answers must not wait for a burst of requests.
             for _ in 0..16 {
@@ -108,8 +107,8 @@ impl<'a> Crowd<'a> {
                 self.give_up(now)?;
                 swept = now;
             }
-            let wait = if next < self.until { next.saturating_duration_since(now) } else { QUARTER };
-            self.listen(wait.min(QUARTER), &mut scratch)?;
+            let arrival = if next < self.until { next } else { give_up };
+            self.listen(arrival.min(now + QUARTER), &mut scratch)?;
         }
         self.told.lost += self.robots.iter().flatten().filter(|robot| robot.lost()).count() as u64;
         Ok(self.told)
@@ -145,20 +144,15 @@ impl<'a> Crowd<'a> {
             self.robots.len() - 1
         });
         let data = EventData::new_u64(slot as u64);
-        epoll::add(&self.epoll, connection.stream(), data, EventFlags::IN)
+        epoll::add(&self.poll, connection.stream(), data, EventFlags::IN)
             .map_err(|e| format!("epoll: {e}"))?;
         self.robots[slot] = Some(Robot { connection, busy: None, counted: false, again: false });
         Ok(slot)
     }
 
-    fn listen(&mut self, wait: Duration, scratch: &mut [u8]) -> Result<(), String> {
+    fn listen(&mut self, until: Instant, scratch: &mut [u8]) -> Result<(), String> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
-        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
-        let count = match epoll::wait(&self.epoll, &mut events, Some(&wait)) {
-            Ok(count) => count,
-            Err(rustix::io::Errno::INTR) => 0,
-            Err(error) => return Err(format!("epoll: {error}")),
-        };
+        let count = self.poll.wait(&mut events, Some(until)).map_err(|error| format!("epoll: {error}"))?;
         for event in &events[..count] {
             let data = event.data;
             self.turn(data.u64() as usize, scratch)?;
@@ -240,7 +234,7 @@ impl<'a> Crowd<'a> {
 
     fn wait_for(&self, slot: usize, flags: EventFlags) -> Result<(), String> {
         let Some(robot) = &self.robots[slot] else { return Ok(()) };
-        epoll::modify(&self.epoll, robot.connection.stream(), EventData::new_u64(slot as u64), flags)
+        epoll::modify(&self.poll, robot.connection.stream(), EventData::new_u64(slot as u64), flags)
             .map_err(|e| format!("epoll: {e}"))
     }
 }
@@ -263,7 +257,9 @@ mod tests {
     fn requests_arrive_as_offered_and_wait_for_a_slow_origin() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
-        std::thread::spawn(move || crate::server::serve(&listener, &mut crate::origin::Origin::new()));
+        std::thread::spawn(move || {
+            crate::server::serve(&listener, &mut crate::origin::Origin::new(), Duration::ZERO)
+        });
         let mut control = std::net::TcpStream::connect(server).unwrap();
         std::io::Write::write_all(&mut control, b"GET /control/delay/60 HTTP/1.1\r\n\r\n").unwrap();
         std::io::Read::read(&mut control, &mut [0; 200]).unwrap();

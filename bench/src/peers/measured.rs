@@ -1,9 +1,10 @@
 //! One timed run: the load's outcome together with what contender, origin, device and machine did meanwhile.
 
-use super::field::{Asked, Field};
+use super::field::Field;
 use super::figure::{self, Figures};
 use super::running::Running;
 use crate::load::{self, Outcome, Plan};
+use crate::origin::Asked;
 use crate::usage::{Device, Process, machine_busy};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,7 +15,6 @@ pub struct Measured {
     pub device: Option<Device>,
     /// What the origin was asked for meanwhile.
     pub asked: Asked,
-    pub origin_cpu_seconds: f64,
     /// Cores that were busy with neither contender nor load nor origin: others, and the kernel's own threads.
     pub others_cores: f64,
 }
@@ -31,14 +31,12 @@ pub fn measure(field: &Field, running: &Running, plan: &Plan, settle: Duration) 
     let after = Moment::now(field, running)?;
     load.fault().map_or(Ok(()), Err)?;
     let process = after.process - before.process;
-    let origin_cpu_seconds = after.origin - before.origin;
-    let ours = process.cpu_seconds() + origin_cpu_seconds + load.load_cpu_seconds;
+    let ours = process.cpu_seconds() + after.origin - before.origin + load.load_cpu_seconds;
     Ok(Measured {
         load,
         process,
         device: after.device.zip(before.device).map(|(after, before)| after - before),
         asked: after.asked.since(before.asked),
-        origin_cpu_seconds,
         others_cores: (after.busy - before.busy - ours).max(0.0) / (after.at - before.at).as_secs_f64(),
     })
 }
@@ -87,7 +85,7 @@ impl Measured {
             (&figure::P50, self.load.p50_us),
             (&figure::P99, self.load.p99_us),
             (&figure::CORE, self.process.cpu_seconds() / self.load.seconds),
-            (&figure::LOAD_CORE, (self.load.load_cpu_seconds + self.origin_cpu_seconds) / self.load.seconds),
+            (&figure::LOAD_CORE, (self.load.load_busy_seconds + self.asked.busy_seconds) / self.load.seconds),
             (&figure::OTHERS, self.others_cores),
         ]
     }

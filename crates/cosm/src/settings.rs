@@ -290,7 +290,7 @@ pub const TABLE: &[Setting] = &[
         BOUNDS,
         "origin-idle-max",
         "N",
-        "32",
+        "256",
         "Idle connections kept for one origin by one worker",
         |c, v| {
             c.proxy.bounds.idle_per_origin = count(v, 0, 100_000)? as usize;

@@ -201,7 +201,7 @@ pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     let far = link.tunnel.take();
     match (end, far) {
         (Ok(Ok(())), Some(far)) => tunnel::run(stream, parts.read_buf, far, &worker.settings.timeouts).await,
-        (Ok(_), _) => close(stream, &link).await,
+        (Ok(_), _) => Box::pin(close(stream, &link)).await,
         (Err(Wait::Head(_)), _) => {
             const LATE: &[u8] =
                 b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";

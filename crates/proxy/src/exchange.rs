@@ -43,13 +43,14 @@ pub struct Fetched {
 }
 
 impl Exchange {
+    /// What is rare has a box of its own: every request pays for the size of this future.
     pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
         if guard::lower_max_forwards(&self.parts.method, &mut self.parts.headers) == Hops::Here {
             return self.final_recipient();
         }
         match self.asked.plan() {
-            Plan::Pass(reason) => self.forward(Outcome::Pass(reason)).await,
-            Plan::Lookup if self.asked.is_query() => self.query().await,
+            Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,
+            Plan::Lookup if self.asked.is_query() => Box::pin(self.query()).await,
             Plan::Lookup => self.lookup(Bytes::new()).await,
         }
     }

@@ -91,7 +91,7 @@ impl Exchange {
                 return self.only_if_cached();
             }
             if self.asked.is_head() {
-                return self.head(look.found, why).await;
+                return Box::pin(self.head(look.found, why)).await;
             }
             let part = if why == Miss::Partial { look.found.clone() } else { None };
             let want =

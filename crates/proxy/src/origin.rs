@@ -84,7 +84,7 @@ impl Origins {
         let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
         let mut line = match self.checkout(target.host(), once) {
             Some(line) => line,
-            None => self.connect(target).await?,
+            None => Box::pin(self.connect(target)).await?,
         };
         loop {
             let again = content.as_ref().map(Content::again);
@@ -105,7 +105,7 @@ impl Origins {
                 (Failed::Broken(why), _) => return Err(broken(target.host(), &why)),
                 (Failed::Unsent(_), _) => return Err(broken(target.host(), "the connection closed")),
             };
-            line = self.connect(target).await?;
+            line = Box::pin(self.connect(target)).await?;
         }
     }
 

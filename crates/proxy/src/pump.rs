@@ -120,7 +120,7 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
                 }
             }
             None => {
-                keeper.commit(&lead).await;
+                Box::pin(keeper.commit(&lead)).await;
                 return lead.end(End::Complete);
             }
             Some(Err(_)) => return lead.end(End::Broken),

@@ -143,7 +143,7 @@ impl Service<Request<Incoming>> for Door {
         let (worker, link) = (self.worker.clone(), self.link.clone());
         Answering::Later(Box::pin(async move {
             let mut response = match later {
-                Later::Connect(request) => exchange::connect(&worker, &link, &request).await,
+                Later::Connect(request) => Box::pin(exchange::connect(&worker, &link, &request)).await,
                 Later::Exchange(exchange) => exchange.run().await,
             };
             // The body may have turned out to be ambiguous while it was passed on.

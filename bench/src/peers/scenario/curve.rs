@@ -57,6 +57,7 @@ impl Point {
         let seconds = (after.at - before.at).as_secs_f64();
         let device = after.device.zip(before.device).map(|(after, before)| after - before);
         let device = device.unwrap_or_default();
+        let asked = after.asked.since(before.asked);
         let mut point = Point {
             offered_per_second: rate,
             throughput_per_second: offered.in_time as f64 / seconds,
@@ -65,11 +66,11 @@ impl Point {
             hit_median_seconds: offered.hit_median(),
             miss_seconds: offered.miss_mean(),
             hit_share: offered.hit_share(),
-            origin_bytes_per_second: after.asked.since(before.asked).bytes as f64 / seconds,
+            origin_bytes_per_second: asked.bytes as f64 / seconds,
             device_reads_per_second: device.reads as f64 / seconds,
             device_writes_per_second: device.writes as f64 / seconds,
             core: (after.process - before.process).cpu_seconds() / seconds,
-            load_core: (offered.load_cpu_seconds + after.origin - before.origin) / seconds,
+            load_core: (offered.load_busy_seconds + asked.busy_seconds) / seconds,
             broke: None,
         };
         let failed = (offered.refused + offered.lost) as f64 / offered.asked as f64;
