@@ -197,6 +197,8 @@ impl Index {
     /// Entries of a checkpoint: the opposite of `export`. Those that are out of order or double are left out.
     pub fn import(&self, shard: usize, entries: impl Iterator<Item = Packed>) {
         let mut shard = lock(&self.shards[shard]);
+        let entries: Vec<Packed> = entries.collect();
+        shard.reserve(entries.len());
         for packed in entries {
             shard.insert(packed.print(), packed.slot());
         }
@@ -213,7 +215,7 @@ impl Index {
 }
 
 /// The 39 bits by which the index knows a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Print {
     shard: u16,
     print: u32,
@@ -261,14 +263,14 @@ impl Shard {
                 self.table[at] = packed;
             }
             Err(at) => {
-                let full = (self.len + 1) * 12 > self.table.len() * 11;
-                let hole = (!full).then(|| self.table[at..].iter().position(|p| p.is_empty())).flatten();
+                let hole =
+                    self.has_room(1).then(|| self.table[at..].iter().position(|p| p.is_empty())).flatten();
                 match hole {
                     Some(hole) => {
                         self.table.copy_within(at..at + hole, at + 1);
                         self.table[at] = packed;
                     }
-                    None => self.rebuild(Some(packed)),
+                    None => self.rebuild(Some(packed), self.len + 1),
                 }
                 self.len += 1;
             }
@@ -293,7 +295,7 @@ impl Shard {
         self.len -= 1;
         self.counts -= u64::from(slot.count);
         if self.len * 4 < self.table.len() && self.table.len() > 1024 {
-            self.rebuild(None);
+            self.rebuild(None, self.len);
         }
         Some(slot)
     }
@@ -302,10 +304,19 @@ impl Shard {
         self.table.iter().copied().filter(|p| !p.is_empty())
     }
 
-    /// Lays all entries (and one more) into a table with a seventh of it to spare.
-    fn rebuild(&mut self, extra: Option<Packed>) {
+    fn has_room(&self, more: usize) -> bool {
+        (self.len + more) * 12 <= self.table.len() * 11
+    }
+
+    fn reserve(&mut self, more: usize) {
+        if !self.has_room(more) {
+            self.rebuild(None, self.len + more);
+        }
+    }
+
+    /// Lays all entries (and one more) into a table for `count` of them, with a seventh of it to spare.
+    fn rebuild(&mut self, extra: Option<Packed>, count: usize) {
         let old = std::mem::take(&mut self.table);
-        let count = self.len + usize::from(extra.is_some());
         let mut size = count + count / 6 + 8;
         while !self.lay(&old, extra, size) {
             size += size / 16 + 4;

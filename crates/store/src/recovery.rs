@@ -22,12 +22,14 @@ use crate::format::{BLOCK, Layout, UNIT, align_down, align_up};
 use crate::index::{Index, Print, Slot};
 use crate::overlay::{Overlay, Update};
 use crate::packetizer::bytes_of;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tables read at once.
+/// Reads at once.
 const PARALLEL: usize = 8;
+/// Pages of a checkpoint in memory at once.
+const PAGES: usize = 64;
 /// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order.
 const QUIET: usize = 8;
 
@@ -98,20 +100,26 @@ fn load_checkpoint(
     let root = (checkpoint.root_place, checkpoint.root_units);
     let root = read_record(disk, pool, layout, root, &root_key(superblock.generation))?;
     let pages = if root.kind == Kind::Root { load_root(&root.body) } else { return None };
-    for (number, &page) in pages.iter().enumerate() {
-        let key = page_key(superblock.generation, number as u32);
-        let page = read_record(disk, pool, layout, page, &key)?;
-        match page.kind {
-            Kind::Page if load_page(&index, &page.body) => {}
-            Kind::Overlay => {
-                for (hash, target, meta) in update::entries(&page.body) {
-                    overlay.insert(hash, Update { target, meta, record: None });
+    let numbered: Vec<(u32, (u64, u16))> = (0..).zip(pages.iter().copied()).collect();
+    for some in numbered.chunks(PAGES) {
+        let read = |&(number, page): &(u32, (u64, u16))| {
+            read_record(disk, pool, layout, page, &page_key(superblock.generation, number))
+        };
+        for page in in_parallel(some, read) {
+            let page = page?;
+            match page.kind {
+                Kind::Page if load_page(&index, &page.body) => {}
+                Kind::Overlay => {
+                    for (hash, target, meta) in update::entries(&page.body) {
+                        overlay.insert(hash, Update { target, meta, record: None });
+                    }
                 }
+                _ => return None,
             }
-            _ => return None,
         }
     }
-    let pins = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
+    let mut pins: Vec<u64> = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
+    pins.sort_unstable();
     Some(Loaded { index, overlay, pins, checkpoint })
 }
 
@@ -218,9 +226,10 @@ impl Recovery<'_> {
         let mut quiet = 0;
         let mut number = checkpoint.replay_from % self.layout.segments;
         while quiet < QUIET && (scanned.len() as u64) < self.layout.segments {
+            // As many as were read before: little is read beyond the newest one, and many are read at once.
+            let some = scanned.len().clamp(PARALLEL, PARALLEL * 64) as u64;
             let left = self.layout.segments - scanned.len() as u64;
-            let batch: Vec<u64> =
-                (0..left.min(PARALLEL as u64)).map(|i| (number + i) % self.layout.segments).collect();
+            let batch: Vec<u64> = (0..left.min(some)).map(|i| (number + i) % self.layout.segments).collect();
             number = (number + batch.len() as u64) % self.layout.segments;
             for (number, contents) in self.tables(&batch) {
                 let new = contents.as_ref().is_some_and(|c| c.seq >= checkpoint.replay_seq);
@@ -266,7 +275,7 @@ impl Recovery<'_> {
                 }
                 if entry.is_removal() {
                     state.index.remove(entry.hash);
-                } else if !state.pins.contains(&place) {
+                } else if state.pins.binary_search(&place).is_err() {
                     // A survivor keeps its count. Another length at the same place is a newer record.
                     let same = |slot: Slot| slot.place == place && slot.units == entry.units;
                     if !state.index.find(entry.hash).is_some_and(same) {
@@ -323,19 +332,21 @@ impl Recovery<'_> {
     /// Removes entries of the checkpoint that point into a segment whose table does not know them: what the crash
     /// took before it was written.
     fn forget_phantoms(&self, index: &Index, scanned: &HashMap<u64, Option<Contents>>, virgin: u64) {
-        let known: HashSet<(Print, u64)> = scanned
-            .iter()
-            .flat_map(|(number, contents)| contents.iter().map(move |c| (*number, c)))
-            .flat_map(|(number, c)| c.entries.iter().map(move |e| (number, e)))
-            .filter(|(_, e)| !e.is_update())
-            .map(|(number, e)| (index.print(e.hash), self.layout.place(number, bytes_of(e).start)))
-            .collect();
+        let listed = |contents: &Contents| {
+            let records = contents.entries.iter().filter(|e| !e.is_update());
+            let mut listed: Vec<(u32, Print)> = records.map(|e| (e.offset, index.print(e.hash))).collect();
+            listed.sort_unstable();
+            listed
+        };
+        let known: HashMap<u64, Option<Vec<(u32, Print)>>> =
+            scanned.iter().map(|(number, contents)| (*number, contents.as_ref().map(listed))).collect();
         index.retain(|print, slot| {
             let number = self.layout.segment_of(slot.place);
-            match scanned.get(&number) {
+            let offset = (self.layout.within(slot.place) / UNIT) as u32;
+            match known.get(&number) {
                 None => true,
                 Some(None) => number < virgin,
-                Some(Some(_)) => known.contains(&(print, slot.place)),
+                Some(Some(listed)) => listed.binary_search(&(offset, print)).is_ok(),
             }
         });
     }

@@ -74,9 +74,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Bytes of disk that hold all objects with their heads and some room.
+    /// Bytes of disk that hold all objects with their heads and some room, also for who gives each body and each head
+    /// whole pages.
     pub fn disk(&self) -> u64 {
-        (self.objects * (self.object_bytes + 1024) * 3 / 2).max(1 << 30)
+        (self.objects * (self.object_bytes.next_multiple_of(4096) + 4608) * 5 / 4).max(1 << 30)
     }
 
     pub fn memory_mib(&self) -> u64 {

@@ -6,7 +6,7 @@ pub fn launch(place: &Place) -> Launch {
     let (port, origin, disk) = (place.port, place.origin, place.disk_mib());
     let memory = place.memory;
     // How large its directory is: an entry for each object and as many to spare.
-    let average = (place.object_bytes / 2).max(512);
+    let average = place.disk() / place.objects.max(1) / 2;
     let records = format!(
         "# One thread that serves; pinning it to a core is for whoever starts it.
 CONFIG proxy.config.exec_thread.autoconfig INT 0

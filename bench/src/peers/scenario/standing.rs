@@ -88,6 +88,9 @@ fn restart(field: &Field, running: &mut Running, round: u32) -> Result<Figures, 
     let share = formerly.len() / 3;
     let mut some = || formerly.by_ref().take(share).collect::<Vec<_>>();
     let (first, second, mut others) = (some(), some(), some());
+    if first.is_empty() {
+        return Err("nothing was there before the restart".into());
+    }
     running.kill();
     forget_pages()?;
     running.begin(field)?;
