@@ -1,7 +1,13 @@
 //! What this machine, or the container around us, allows.
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Bytes of memory that a request takes while it waits for its origin: about (results/2026-11-21).
+const REQUEST: u64 = 40 << 10;
+/// Descriptors that are not for requests: files, rings, idle connections to origins.
+const OTHER_DESCRIPTORS: u64 = 500;
 
 /// Bytes of memory we may use: the machine's, or less where a control group says so.
 pub fn memory() -> u64 {
@@ -11,6 +17,24 @@ pub fn memory() -> u64 {
     limits(&groups)
         .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
         .fold(total, u64::min)
+}
+
+/// Client connections that we can serve at once, each with one to an origin: as many as the descriptors allow, and a
+/// quarter of the memory.
+pub fn connections() -> u64 {
+    (memory() / 4 / REQUEST).min(connections_by_descriptors()).clamp(64, 100_000)
+}
+
+pub fn connections_by_descriptors() -> u64 {
+    descriptors().saturating_sub(OTHER_DESCRIPTORS) / 2
+}
+
+/// Descriptors that we may have, all that the system lets us.
+fn descriptors() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Cores that this process may run on.
@@ -67,5 +91,6 @@ mod tests {
         assert_eq!(files, names.map(PathBuf::from));
         assert_eq!(meminfo_total("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
         assert!(memory() > 1 << 20);
+        assert!((64..=100_000).contains(&connections()));
     }
 }

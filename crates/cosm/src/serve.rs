@@ -1,10 +1,10 @@
 //! `cosm serve`: settings together, store open, proxy running, and both down again in order.
 
 use crate::Failure;
+use crate::machine;
 use crate::settings::{Config, parse_file};
 use clap::ArgMatches;
 use proxy::say;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
 use store::Store;
@@ -12,7 +12,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let config = configure(args)?;
-    raise_descriptor_limit();
+    let (wanted, possible) = (config.proxy.bounds.connections as u64, machine::connections_by_descriptors());
+    if wanted > possible {
+        say(format_args!(
+            "connections-max {wanted}, but the limit of open files is enough for {possible}: raise it (ulimit -n), \
+             or requests beyond that fail"
+        ));
+    }
     let store =
         config.store.as_ref().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
@@ -86,11 +92,4 @@ fn configure(args: &ArgMatches) -> Result<Config, Failure> {
         flag.or_else(|| from_file.get(name).cloned())
     };
     Config::build(given).map_err(Failure::Usage)
-}
-
-/// Two descriptors a request: as many as the system lets us have.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -282,10 +282,19 @@ pub const TABLE: &[Setting] = &[
             Ok(())
         }
     ),
-    setting!(BOUNDS, "connections-max", "N", "20000", "Client connections; more wait", |c, v| {
-        c.proxy.bounds.connections = count(v, 1, 10_000_000)? as usize;
-        Ok(())
-    }),
+    setting!(
+        BOUNDS,
+        "connections-max",
+        "N",
+        "auto",
+        "Client connections, more wait; auto: as many as open files allow (two each) and a quarter of the memory \
+        (40 KiB each)",
+        |c, v| {
+            let number = if v == "auto" { machine::connections() } else { count(v, 1, 10_000_000)? };
+            c.proxy.bounds.connections = number as usize;
+            Ok(())
+        }
+    ),
     setting!(
         BOUNDS,
         "origin-idle-max",
