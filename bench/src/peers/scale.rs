@@ -45,8 +45,9 @@ pub struct Robots {
     pub seconds: f64,
     /// Of each rate, before anything counts.
     pub ramp_seconds: f64,
-    /// In the cache before the first rate.
+    /// In the cache before the first rate; and those that it has room for, since each rate brings new ones.
     pub objects: u64,
+    pub room: u64,
     pub tier_bytes: u64,
     pub limit_bytes: Option<u64>,
 }
@@ -73,18 +74,20 @@ impl Scale {
             memory: MemoryHits { sizes: [1 << 10, 4 << 10, 64 << 10], objects: 64, tier_bytes: 256 * MIB },
             disk: Disk { objects: 200_000, object_bytes: 8192, limit_bytes: 512 * MIB, tier_bytes: 0 },
             foxy: Robots {
-                rates: &[500, 1000, 2000, 3000, 4000, 5000, 6000, 8000, 10_000],
-                seconds: 20.0,
+                rates: &[1000, 2000, 3000, 4000, 5000, 6000, 8000, 10_000],
+                seconds: 15.0,
                 ramp_seconds: 5.0,
                 objects: 100_000,
+                room: 600_000,
                 tier_bytes: 256 * MIB,
                 limit_bytes: None,
             },
             throttled: Robots {
-                rates: &[50, 100, 150, 200, 300, 400, 600, 800, 1000, 1400],
-                seconds: 20.0,
+                rates: &[50, 100, 150, 200, 300, 400, 600, 800, 1000, 1400, 2000],
+                seconds: 15.0,
                 ramp_seconds: 5.0,
                 objects: 200_000,
+                room: 300_000,
                 tier_bytes: 64 * MIB,
                 limit_bytes: Some(256 * MIB),
             },
@@ -99,23 +102,25 @@ impl Scale {
             quick: true,
             rounds: 3,
             seconds: 1.0,
-            disk: Disk { objects: 40_000, limit_bytes: 192 * MIB, ..whole.disk },
+            disk: Disk { objects: 30_000, limit_bytes: 160 * MIB, ..whole.disk },
             foxy: Robots {
                 rates: &[1000, 3000],
                 seconds: 3.0,
                 ramp_seconds: 1.5,
                 objects: 10_000,
+                room: 40_000,
                 ..whole.foxy
             },
             throttled: Robots {
                 rates: &[100, 300],
                 seconds: 4.0,
                 ramp_seconds: 2.0,
-                objects: 50_000,
+                objects: 30_000,
+                room: 40_000,
                 tier_bytes: 16 * MIB,
                 limit_bytes: Some(160 * MIB),
             },
-            standing: Standing { objects: 50_000, restarts: 1, ..whole.standing },
+            standing: Standing { objects: 30_000, restarts: 1, ..whole.standing },
             ..whole
         }
     }

@@ -15,10 +15,10 @@ pub fn aufs(place: &Place) -> Launch {
 }
 
 pub fn rock(place: &Place) -> Launch {
-    // An object with its head in one slot. Four slots for each object: a key has one place, and two keys that share it
-    // displace each other.
+    // An object with its head in one slot. Three slots for each object: a key has one place, and two keys that share it
+    // displace each other; but each slot takes a hundred bytes of memory.
     let slot = (place.object_bytes + 1024).next_power_of_two().clamp(4096, 16384);
-    let mebibytes = ((place.objects * slot * 4) >> 20).max(1024);
+    let mebibytes = ((place.objects * slot * 3) >> 20).max(1024);
     let store = format!("cache_dir rock /run/store {mebibytes} slot-size={slot} max-size=1048576");
     // The worker says it has rebuilt nothing, the disk process that it has rebuilt the store.
     launch(place, Some(store), 2)

@@ -53,8 +53,7 @@ fn series(field: &Field, series: &Series, robots: &Robots, results: &mut Results
     let need = Need {
         tier: Tier::Disk,
         memory: robots.tier_bytes,
-        // The rates bring new objects of their own.
-        objects: robots.objects * 4,
+        objects: robots.room,
         object_bytes: 5120,
         limit: robots.limit_bytes,
     };
