@@ -20,6 +20,10 @@ mod machine {
     pub fn cores() -> usize {
         4
     }
+
+    pub fn connections() -> u64 {
+        6000
+    }
 }
 
 use settings::{Config, TABLE, parse_file};
