@@ -149,7 +149,8 @@ mod tests {
         assert!(squid::memory(&place(Memory, 64 << 20)).before.is_none());
         assert!(nginx::launch(&place(Disk, 0)).files[0].1.contains("aio threads"));
         assert!(!nginx::launch(&place(Memory, 0)).files[0].1.contains("aio threads"));
-        assert!(varnish::launch(&place(Disk, 0)).command.join(" ").contains("file,/run/store,2636m"));
+        // 200,000 objects of two pages, each with a page and a bit for the head, and a quarter more.
+        assert!(varnish::launch(&place(Disk, 0)).command.join(" ").contains("file,/run/store,3051m"));
     }
 
     #[test]
