@@ -6,7 +6,7 @@
 //! - records of one segment become durable before its table of contents does;
 //! - segments are opened in cyclic order, each with a higher sequence number than the one before;
 //! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records, and
-//!   written when all that was opened before it is;
+//!   written when all that was opened before it is; its new table removes what the old one listed and is no more;
 //! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for.
 
 use crate::buffer::{Buffer, Pool};
@@ -78,7 +78,7 @@ pub struct State {
     pub virgin: u64,
     /// The newest superblock's generation.
     pub generation: u64,
-    /// Places of the current checkpoint's records.
+    /// Places of the current checkpoint's records, in rising order.
     pub pins: Vec<u64>,
     /// That checkpoint needs the tables from this sequence number on.
     pub replay_seq: u64,
@@ -515,7 +515,8 @@ impl Engine {
         if !self.ahead.front().is_some_and(known) {
             return false;
         }
-        if purpose != Purpose::Checkpoint && self.replaces_needed(self.state.seq + 1) {
+        let needed = self.replaces_needed(self.state.seq + 1);
+        if needed && purpose != Purpose::Checkpoint {
             self.checkpoint();
             return false;
         }
@@ -531,7 +532,6 @@ impl Engine {
             }
             _ => Vec::new(),
         };
-        let needed = self.replaces_needed(self.state.seq + 1);
         let entries = self.live_entries(number, &listed, needed);
         let survivors: Vec<Entry> =
             entries.iter().filter(|(_, stays)| *stays).map(|(entry, _)| *entry).collect();
