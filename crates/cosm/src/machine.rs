@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of memory that a request takes while it waits for its origin: about (results/2026-11-21).
 const REQUEST: u64 = 40 << 10;
-/// Descriptors that are not for requests: files, rings, idle connections to origins.
-const OTHER_DESCRIPTORS: u64 = 500;
+/// Descriptors that are not for connections: files, rings.
+const OTHER_DESCRIPTORS: u64 = 200;
 
 /// Bytes of memory we may use: the machine's, or less where a control group says so.
 pub fn memory() -> u64 {
@@ -19,14 +19,14 @@ pub fn memory() -> u64 {
         .fold(total, u64::min)
 }
 
-/// Client connections that we can serve at once, each with one to an origin: as many as the descriptors allow, and a
-/// quarter of the memory.
+/// Client connections that we can serve at once, each with one to an origin, and a quarter as many idle ones to
+/// origins: as many as the descriptors allow, and a quarter of the memory.
 pub fn connections() -> u64 {
     (memory() / 4 / REQUEST).min(connections_by_descriptors()).clamp(64, 100_000)
 }
 
 pub fn connections_by_descriptors() -> u64 {
-    descriptors().saturating_sub(OTHER_DESCRIPTORS) / 2
+    descriptors().saturating_sub(OTHER_DESCRIPTORS) * 4 / 9
 }
 
 /// Descriptors that we may have, all that the system lets us.

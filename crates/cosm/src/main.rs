@@ -11,6 +11,9 @@ use settings::TABLE;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[global_allocator]
+static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// What went wrong, and whether the caller's words were at fault.
 enum Failure {
     Usage(String),

@@ -287,8 +287,8 @@ pub const TABLE: &[Setting] = &[
         "connections-max",
         "N",
         "auto",
-        "Client connections, more wait; auto: as many as open files allow (two each) and a quarter of the memory \
-        (40 KiB each)",
+        "Client connections, more wait; auto: as many as open files allow (nine for four) and a quarter of the \
+        memory (40 KiB each)",
         |c, v| {
             let number = if v == "auto" { machine::connections() } else { count(v, 1, 10_000_000)? };
             c.proxy.bounds.connections = number as usize;
@@ -300,7 +300,7 @@ pub const TABLE: &[Setting] = &[
         "origin-idle-max",
         "N",
         "256",
-        "Idle connections kept for one origin by one worker",
+        "Idle connections kept for one origin by one worker; in all a quarter of connections-max",
         |c, v| {
             c.proxy.bounds.idle_per_origin = count(v, 0, 100_000)? as usize;
             Ok(())

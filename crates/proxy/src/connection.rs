@@ -201,14 +201,15 @@ pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     let far = link.tunnel.take();
     match (end, far) {
         (Ok(Ok(())), Some(far)) => tunnel::run(stream, parts.read_buf, far, &worker.settings.timeouts).await,
-        (Ok(_), _) => Box::pin(close(stream, &link)).await,
+        (Ok(_), _) if link.is_mid_message() => Box::pin(linger(stream)).await,
         (Err(Wait::Head(_)), _) => {
             const LATE: &[u8] =
                 b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
             let _ = stream.try_write(LATE);
             let _ = stream.shutdown().await;
         }
-        (Err(_), _) => {}
+        // Closing says so too, in one system call.
+        _ => {}
     }
 }
 
@@ -222,10 +223,10 @@ fn builder(bounds: &Bounds) -> http1::Builder {
     builder
 }
 
-/// Ends the sending side; a client in the middle of a message gets a moment to read the answer before the rest of
-/// what it sends is met with a reset.
-async fn close(mut stream: TcpStream, link: &Link) {
-    if stream.shutdown().await.is_err() || !link.is_mid_message() {
+/// A client in the middle of a message gets a moment to read the answer before the rest of what it sends is met with a
+/// reset.
+async fn linger(mut stream: TcpStream) {
+    if stream.shutdown().await.is_err() {
         return;
     }
     let drain = async {

@@ -13,6 +13,7 @@ mod fill;
 mod framing;
 mod guard;
 mod headers;
+mod idle;
 mod lookup;
 mod memory;
 mod origin;
@@ -190,6 +191,8 @@ fn bind(address: SocketAddr, shared: bool, listens: bool) -> io::Result<TcpListe
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
+    // What is accepted inherits it.
+    socket.set_tcp_nodelay(true)?;
     if listens {
         socket.listen(BACKLOG)?;
     }

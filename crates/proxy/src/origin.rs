@@ -5,6 +5,7 @@
 
 use crate::body::{Content, Gate, Upload};
 use crate::dns::Resolver;
+use crate::idle::Idle;
 use crate::respond::Refusal;
 use crate::settings::Settings;
 use crate::target::{Target, bare_host};
@@ -15,7 +16,6 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -31,11 +31,14 @@ use tokio::time::{Sleep, sleep};
 /// Origins keep an idle connection open for at least this long.
 const SURE: Duration = Duration::from_secs(1);
 
+/// Of the client connections that may be, one in so many idle connections to origins, for all workers together.
+const IDLE_SHARE: usize = 4;
+
 /// One worker's origins.
 pub struct Origins {
     settings: Arc<Settings>,
     resolver: Resolver,
-    idle: RefCell<HashMap<Rc<str>, Vec<Line>>>,
+    idle: RefCell<Idle<Line>>,
 }
 
 /// A connection to an origin.
@@ -67,7 +70,10 @@ pub struct Interim {
 
 impl Origins {
     pub fn new(settings: Arc<Settings>) -> Rc<Origins> {
-        Rc::new(Origins { settings, resolver: Resolver::default(), idle: RefCell::default() })
+        let bounds = &settings.bounds;
+        let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
+        let idle = RefCell::new(Idle::new(bounds.idle_per_origin, in_all));
+        Rc::new(Origins { settings, resolver: Resolver::default(), idle })
     }
 
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
@@ -134,22 +140,15 @@ impl Origins {
     /// Closes connections that the origin closed, or that nobody needed for too long.
     pub fn sweep(&self, now: Instant) {
         let limit = self.settings.timeouts.origin_idle;
-        self.idle.borrow_mut().retain(|_, lines| {
-            lines.retain(|line| !line.sender.is_closed() && now.duration_since(line.since) < limit);
-            !lines.is_empty()
-        });
+        let wanted = |line: &Line| !line.sender.is_closed() && now.duration_since(line.since) < limit;
+        self.idle.borrow_mut().retain(wanted);
     }
 
     /// The connection that was used last. A request that can be sent only `once` gets none that the origin may be about
     /// to close.
     fn checkout(&self, origin: &str, once: bool) -> Option<Line> {
         let mut idle = self.idle.borrow_mut();
-        let lines = idle.get_mut(origin)?;
-        while let Some(mut line) = lines.pop() {
-            if once && line.since.elapsed() > SURE {
-                lines.push(line);
-                return None;
-            }
+        while let Some(mut line) = idle.take(origin, |line| !once || line.since.elapsed() <= SURE) {
             if line.sender.is_ready() {
                 line.reused = true;
                 return Some(line);
@@ -160,11 +159,8 @@ impl Origins {
 
     fn put(&self, mut line: Line) {
         line.since = Instant::now();
-        let mut idle = self.idle.borrow_mut();
-        let lines = idle.entry(line.origin.clone()).or_default();
-        if lines.len() < self.settings.bounds.idle_per_origin {
-            lines.push(line);
-        }
+        let origin = line.origin.clone();
+        self.idle.borrow_mut().put(&origin, line);
     }
 
     async fn connect(self: &Rc<Origins>, target: &Target) -> Result<Line, Refusal> {

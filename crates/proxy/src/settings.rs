@@ -46,7 +46,8 @@ pub struct Bounds {
     pub head_fields: usize,
     /// Client connections of all workers together. More wait in the kernel's backlog.
     pub connections: usize,
-    /// Idle connections kept for one origin by one worker. More are closed.
+    /// Idle connections kept for one origin by one worker. More are closed. For all origins and workers together a
+    /// quarter of `connections` is kept.
     pub idle_per_origin: usize,
     /// Bytes of response that one fill keeps for its readers. A fill that is full waits for its slowest reader, or
     /// lets go of what the store already holds.

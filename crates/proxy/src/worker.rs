@@ -137,7 +137,6 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
                 continue;
             }
         };
-        let _ = stream.set_nodelay(true);
         let served = connection::is_served(&worker.settings.clients, client.ip());
         let link = Rc::new(Link::new(served, &worker.settings.bounds));
         let listed = worker.list(link.clone());

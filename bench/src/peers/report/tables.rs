@@ -100,7 +100,8 @@ fn rates(name: &str, curves: &[Curve]) -> Table {
         note: Some(
             "\nA rate is held while the mean response stays under 1.1 times the origin's delay, 90 % of what is offered is \
              answered meanwhile, and 99 % at all. A request that waited for another's fetch counts as a hit. \
-             Who held the last rate may hold more."
+             Who held the last rate may hold more; who did not hold one is offered twice as much once, to show what becomes \
+             of the response time."
                 .into(),
         ),
     }

@@ -72,7 +72,9 @@ fn series(field: &Field, series: &Series, robots: &Robots, results: &mut Results
         for runner in runners.iter_mut().filter(|runner| runner.holds) {
             if let Err(why) = runner.climb(field, series, robots, f64::from(*rate)) {
                 results.take(series.name, runner.curve.contender, 0, Err(why));
-                (runner.holds, runner.curve.cut_short) = (false, true);
+                // What it held stays known when only the load beyond it could not be offered.
+                runner.curve.cut_short = runner.holds;
+                runner.holds = false;
             }
         }
     }
@@ -114,7 +116,8 @@ fn ready(field: &Field, running: Running, series: &Series, robots: &Robots) -> R
 }
 
 impl Runner {
-    /// A rate that is not held is offered once more, and then that counts: it may have been the machine.
+    /// A rate that is not held is offered once more, and then that counts: it may have been the machine. Twice as much
+    /// then shows what becomes of the response time.
     fn climb(&mut self, field: &Field, series: &Series, robots: &Robots, rate: f64) -> Result<(), String> {
         let mut found = self.try_rate(field, series, robots, rate);
         if found.as_ref().map_or(true, |point| point.broke.is_some()) {
@@ -124,6 +127,11 @@ impl Runner {
         let point = found?;
         self.holds = point.broke.is_none();
         self.curve.points.push(point);
+        if !self.holds {
+            sleep(SETTLE);
+            let beyond = self.try_rate(field, series, robots, 2.0 * rate)?;
+            self.curve.points.push(beyond);
+        }
         Ok(())
     }
 
