@@ -1,5 +1,6 @@
 //! The command line. Exit status: 0 done, 1 failed, 2 wrong usage; an error is one line.
 
+mod lab;
 mod look;
 mod machine;
 mod serve;
@@ -43,9 +44,10 @@ fn main() -> ExitCode {
 fn run(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("serve", args)) => serve::serve(args),
+        Some(("lab", args)) => lab::run(args),
         Some(("inspect", args)) => look::inspect(path(args), args.get_flag("json")).map_err(Failure::Failed),
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
-        _ => Err(Failure::Usage("say what to do: serve, inspect or check".into())),
+        _ => Err(Failure::Usage("say what to do: serve, inspect, check or lab".into())),
     }
 }
 
@@ -71,6 +73,7 @@ fn command() -> Command {
         )
         .subcommand_required(false)
         .subcommand(serve_command())
+        .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")
                 .about("Say what a cache holds; never writes, also beside a running server")

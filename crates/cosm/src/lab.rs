@@ -1,0 +1,297 @@
+//! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
+
+use crate::Failure;
+use crate::values::{count, size};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use lab::Row;
+use lab::input::{From, Input, Reading};
+use lab::medium::drive::ST15150W;
+use lab::medium::ufs::{ULTRA_1, Ufs};
+use lab::recipe::{Recipe, Scale, named};
+use lab::replay::replay;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use trace::statistics::Statistics;
+use trace::{Access, Requests, format, synthetic};
+
+pub fn command() -> Command {
+    Command::new("lab")
+        .about("Replay traces through storage policies, and make or convert traces")
+        .after_help(
+            "Example, the papers' Table 2 on their disk in a model, with a workload like theirs:\n  \
+             cosm lab compare --like dec --recipes all --medium st15150w --memory 512MiB --disk 2GiB",
+        )
+        .subcommand_required(true)
+        .subcommand(compare_command())
+        .subcommand(
+            Command::new("generate")
+                .about("Write a workload made up, and its statistics beside the published ones")
+                .args([like().required(true), requests(), seed(), out(), to_format()]),
+        )
+        .subcommand(Command::new("convert").about("Write a trace in another format").args([
+            trace().required(true),
+            from_format(),
+            strict(),
+            requests(),
+            out(),
+            to_format(),
+        ]))
+}
+
+fn compare_command() -> Command {
+    let recipes = Arg::new("recipes").long("recipes").value_name("NAMES").default_value("all").help(format!(
+        "Storage policies, separated by commas, or all: {}",
+        lab::recipe::ALL.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")
+    ));
+    let medium = Arg::new("medium")
+        .long("medium")
+        .value_name("NAME")
+        .default_value("st15150w")
+        .value_parser(["st15150w"])
+        .help("Seagate's ST15150W of 1995 and Solaris' UFS, in a model");
+    let memory =
+        Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
+    let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
+    let utilization = Arg::new("utilization")
+        .long("utilization")
+        .value_name("SHARE")
+        .default_value("0.71")
+        .help("Of its space, what the cache on disk may fill");
+    Command::new("compare")
+        .about("One trace through storage policies on a medium, side by side")
+        .args([trace().conflicts_with("like"), from_format(), strict(), like(), requests(), seed()])
+        .args([recipes, medium, memory, disk, utilization, json()])
+}
+
+fn trace() -> Arg {
+    Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
+}
+
+fn like() -> Arg {
+    let known: Vec<&str> = synthetic::ALL.iter().map(|like| like.name).collect();
+    let help = format!("A workload made up: {}", known.join(", "));
+    Arg::new("like").long("like").value_name("NAME").help(help)
+}
+
+fn requests() -> Arg {
+    Arg::new("requests").long("requests").value_name("N").help("At most so many requests")
+}
+
+fn seed() -> Arg {
+    Arg::new("seed")
+        .long("seed")
+        .value_name("N")
+        .default_value("1")
+        .help("All that is left to chance follows from it")
+}
+
+fn out() -> Arg {
+    Arg::new("out").long("out").value_name("FILE").required(true).help("Where to write; - is standard output")
+}
+
+fn formats() -> String {
+    trace::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+fn from_format() -> Arg {
+    let help = format!("Of the trace, when it is not told by how the file begins: {}", formats());
+    Arg::new("format").long("format").value_name("NAME").help(help)
+}
+
+fn to_format() -> Arg {
+    let help = format!("Format to write: {}", formats());
+    Arg::new("to").long("to").value_name("NAME").default_value("csv").help(help)
+}
+
+fn strict() -> Arg {
+    Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End at the first malformed line")
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output")
+}
+
+pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    match args.subcommand() {
+        Some(("compare", args)) => compare(args),
+        Some(("generate", args)) => generate(args),
+        Some(("convert", args)) => convert(args),
+        _ => Err(Failure::Usage("say what to do: compare, generate or convert".into())),
+    }
+}
+
+fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    args.try_get_one::<String>(name).ok().flatten().map(String::as_str)
+}
+
+fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
+    let parse = |text| count(text, 0, u64::MAX).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
+    text(args, name).map(parse).transpose()
+}
+
+fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
+    size(text(args, name).unwrap_or_default()).map_err(|why| Failure::Usage(format!("--{name}: {why}")))
+}
+
+fn input(args: &ArgMatches) -> Result<Input, Failure> {
+    let from = match (text(args, "trace"), text(args, "like")) {
+        (Some(path), _) => From::File {
+            path: PathBuf::from(path),
+            format: text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?,
+            strict: args.get_flag("strict"),
+        },
+        (None, Some(like)) => From::Made {
+            like: synthetic::named(like).map_err(Failure::Usage)?,
+            seed: number(args, "seed")?.unwrap_or(1),
+        },
+        (None, None) => {
+            return Err(Failure::Usage("name a trace by --trace, or a workload by --like".into()));
+        }
+    };
+    Ok(Input { from, requests: number(args, "requests")? })
+}
+
+/// What was malformed, said on standard error.
+fn say_faults(reading: &Reading) {
+    let Some((faults, unit)) = reading.faults().filter(|(faults, _)| faults.count > 0) else { return };
+    proxy::say(format_args!("{} malformed {unit}s were left out:", faults.count));
+    for (number, why) in &faults.first {
+        proxy::say(format_args!("  {unit} {number}: {why}"));
+    }
+}
+
+fn create(path: &str) -> Result<Box<dyn Write>, Failure> {
+    match path {
+        "-" => Ok(Box::new(std::io::stdout().lock())),
+        path => match File::create(Path::new(path)) {
+            Ok(file) => Ok(Box::new(BufWriter::new(file))),
+            Err(error) => Err(Failure::Failed(format!("{path}: {error}"))),
+        },
+    }
+}
+
+fn generate(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    write_trace(args, &input)?;
+    let From::Made { like, .. } = &input.from else { return Ok(()) };
+    let mut statistics = Statistics::default();
+    let (mut reading, mut access) = (input.open().map_err(Failure::Failed)?, Access::default());
+    while reading.next(&mut access).map_err(Failure::Failed)? {
+        statistics.count(&access);
+    }
+    proxy::say(format_args!("{}: {} requests, {}", input.describe(), statistics.requests, like.about));
+    for published in like.published {
+        let (least, most) = published.value;
+        let value = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+        let found = (published.of)(&statistics);
+        proxy::say(format_args!(
+            "  {}: {found:.3}; published: {value} ({})",
+            published.what, published.source
+        ));
+    }
+    proxy::say(format_args!(
+        "  {} objects, {} servers, {} clients; {:.1} % hits and {:.1} % of the bytes without bounds",
+        statistics.objects(),
+        statistics.servers(),
+        statistics.clients(),
+        100.0 * statistics.hit_ratio(),
+        100.0 * statistics.byte_hit_ratio()
+    ));
+    Ok(())
+}
+
+fn convert(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    write_trace(args, &input)
+}
+
+fn write_trace(args: &ArgMatches, input: &Input) -> Result<(), Failure> {
+    let format = format::named(text(args, "to").unwrap_or_default()).map_err(Failure::Usage)?;
+    let path = text(args, "out").unwrap_or("-");
+    let mut into = create(path)?;
+    let count = trace::convert::convert(|| input.open(), format, &mut into).map_err(Failure::Failed)?;
+    proxy::say(format_args!("{count} requests written to {path}"));
+    Ok(())
+}
+
+fn compare(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    let names: Vec<String> = text(args, "recipes").unwrap_or("all").split(',').map(str::to_owned).collect();
+    let recipes = named(&names).map_err(Failure::Usage)?;
+    let utilization: f64 = text(args, "utilization").and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    if !(0.05..=0.99).contains(&utilization) {
+        return Err(Failure::Usage("--utilization: a share from 0.05 to 0.99".into()));
+    }
+    let scale =
+        Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() };
+    let rows = run_all(&input, &recipes, &scale)?;
+    if args.get_flag("json") {
+        let all = serde_json::json!({
+            "trace": input.describe(), "synthetic": input.is_made_up(), "memory": scale.memory,
+            "disk": scale.disk, "utilization": utilization, "rows": rows,
+        });
+        println!("{all}");
+    } else {
+        print_rows(&input, &recipes, &rows);
+    }
+    Ok(())
+}
+
+/// As many at once as there are cores; in the order of the recipes.
+fn run_all(input: &Input, recipes: &[Recipe], scale: &Scale) -> Result<Vec<Row>, Failure> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(recipe) = recipes.get(next.fetch_add(1, Relaxed)) {
+            let row = run_one(input, recipe, scale);
+            if let (Ok(row), true) = (&row, std::io::stderr().is_terminal()) {
+                proxy::say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
+            }
+            let place = recipes.iter().position(|one| one.name == recipe.name);
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, row));
+        }
+    };
+    std::thread::scope(|scope| (0..crate::machine::cores()).for_each(|_| drop(scope.spawn(work))));
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, row)| row.map_err(Failure::Failed)).collect()
+}
+
+fn run_one(input: &Input, recipe: &Recipe, scale: &Scale) -> Result<Row, String> {
+    let mut reading = input.open()?;
+    let mut medium = Ufs::new(ST15150W, ULTRA_1);
+    let row = replay(&mut reading, recipe, scale, &mut medium, ST15150W.name)?;
+    say_faults(&reading);
+    Ok(row)
+}
+
+fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
+    println!("{}", input.describe());
+    println!(
+        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
+        "recipe", "gets/s", "seconds", "published", "hits", "bytes", "reads", "writes", "MB read", "written"
+    );
+    for row in rows {
+        let published =
+            recipes.iter().find(|recipe| recipe.name == row.recipe).and_then(|recipe| recipe.table_2);
+        let published = published.map_or(String::new(), |(least, most)| match least == most {
+            true => format!("{least}"),
+            false => format!("{least}-{most}"),
+        });
+        println!(
+            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
+            row.recipe,
+            row.gets_per_second,
+            row.seconds,
+            published,
+            100.0 * row.hit_ratio,
+            100.0 * row.byte_hit_ratio,
+            row.device_reads,
+            row.device_writes,
+            row.device_bytes_read / 1_000_000,
+            row.device_bytes_written / 1_000_000
+        );
+    }
+}

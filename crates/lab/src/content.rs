@@ -1,0 +1,74 @@
+//! The bytes of objects: every version of every object has its own, so that what is read can be checked.
+//!
+//! Words of eight bytes that grow by a constant step from a start that is the version's own. A modelled disk can
+//! therefore remember a sector by its first word (`sectors`).
+
+use trace::chance::mix;
+
+/// What is stored: one version of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    pub id: u64,
+    pub server: u64,
+    pub version: u32,
+    /// Bytes, at least 1.
+    pub size: u64,
+}
+
+pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const WORD: usize = 8;
+
+impl Object {
+    fn start(&self) -> u64 {
+        mix(self.id ^ mix(u64::from(self.version) + 1)) | 1
+    }
+
+    /// The bytes from `at`, which is a multiple of eight.
+    pub fn fill(&self, at: u64, into: &mut [u8]) {
+        let mut word = self.start().wrapping_add(STEP.wrapping_mul(at / WORD as u64));
+        let mut words = into.chunks_exact_mut(WORD);
+        for bytes in &mut words {
+            bytes.copy_from_slice(&word.to_le_bytes());
+            word = word.wrapping_add(STEP);
+        }
+        let rest = words.into_remainder();
+        rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
+    }
+
+    /// Whether these are the bytes from `at`, which is a multiple of eight.
+    pub fn is(&self, at: u64, bytes: &[u8]) -> bool {
+        let first = self.start().wrapping_add(STEP.wrapping_mul(at / WORD as u64));
+        run(bytes, first) == bytes.len()
+    }
+}
+
+/// How many bytes, from the front, are the words from `first` on.
+pub fn run(bytes: &[u8], first: u64) -> usize {
+    let mut word = first;
+    let mut same = 0;
+    for chunk in bytes.chunks(WORD) {
+        if *chunk != word.to_le_bytes()[..chunk.len()] {
+            return same + chunk.iter().zip(word.to_le_bytes()).take_while(|(a, b)| **a == *b).count();
+        }
+        same += chunk.len();
+        word = word.wrapping_add(STEP);
+    }
+    same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_has_its_own_bytes() {
+        let object = Object { id: 7, server: 1, version: 0, size: 1000 };
+        let mut bytes = vec![0; 1000];
+        object.fill(0, &mut bytes);
+        assert!(object.is(0, &bytes) && object.is(512, &bytes[512..]));
+        assert!(!Object { version: 1, ..object }.is(0, &bytes) && !Object { id: 8, ..object }.is(0, &bytes));
+        assert!(!object.is(8, &bytes), "shifted bytes are others");
+        bytes[999] ^= 1;
+        assert!(!object.is(0, &bytes));
+    }
+}

@@ -1,0 +1,82 @@
+//! Where requests come from: a file, or a workload made up.
+
+use std::path::PathBuf;
+use trace::synthetic::{Like, Synthetic};
+use trace::{Access, Faults, Format, Requests, Source};
+
+/// A trace that can be read again and again.
+#[derive(Clone)]
+pub struct Input {
+    pub from: From,
+    /// At most so many requests.
+    pub requests: Option<u64>,
+}
+
+#[derive(Clone)]
+pub enum From {
+    File { path: PathBuf, format: Option<&'static Format>, strict: bool },
+    Made { like: &'static Like, seed: u64 },
+}
+
+/// A trace that is being read.
+pub struct Reading {
+    source: Kind,
+    left: u64,
+}
+
+enum Kind {
+    File(Source),
+    Made(Box<Synthetic>),
+}
+
+impl Input {
+    /// An error is one line.
+    pub fn open(&self) -> Result<Reading, String> {
+        let (source, most) = match &self.from {
+            From::File { path, format, strict } => {
+                let source = Source::open(path, *format)?;
+                (Kind::File(if *strict { source.strict() } else { source }), u64::MAX)
+            }
+            From::Made { like, seed } => (Kind::Made(Box::new(Synthetic::new(like, *seed))), like.requests),
+        };
+        Ok(Reading { source, left: self.requests.unwrap_or(most) })
+    }
+
+    /// What it is, in words; says so when it is made up.
+    pub fn describe(&self) -> String {
+        match &self.from {
+            From::File { path, .. } => path.display().to_string(),
+            From::Made { like, seed } => format!("synthetic, like {}, seed {seed}", like.name),
+        }
+    }
+
+    pub fn is_made_up(&self) -> bool {
+        matches!(self.from, From::Made { .. })
+    }
+}
+
+impl Requests for Reading {
+    fn next(&mut self, access: &mut Access) -> Result<bool, String> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        match &mut self.source {
+            Kind::File(source) => source.next(access),
+            Kind::Made(made) => {
+                made.next(access);
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// What was malformed so far, and what a record is called.
+    pub fn faults(&self) -> Option<(&Faults, &'static str)> {
+        match &self.source {
+            Kind::File(source) => Some((source.faults(), source.unit())),
+            Kind::Made(_) => None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Where recipes put objects: one file for each kind of layout.
+
+pub mod buddy;
+pub mod files;
+pub mod stream;
+pub mod unified;
+
+use crate::content::Object;
+use crate::medium::{Failed, Medium};
+
+/// Stores objects on a medium as it is told. What it reads it checks: wrong bytes are an error.
+pub trait Layout {
+    /// Once, before the first request; what it costs is not measured.
+    fn prepare(&mut self, medium: &mut dyn Medium) -> Result<(), Failed>;
+
+    /// Stores an object that is not stored, if it finds room.
+    fn write(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<Stored, Failed>;
+
+    /// Reads a stored object, now or with others that follow.
+    fn read(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<(), Failed>;
+
+    /// Removes a stored object.
+    fn delete(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<(), Failed>;
+
+    /// Does what still waits.
+    fn finish(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {
+        Ok(())
+    }
+
+    /// Free pieces of its space, if it manages any: how many, and bytes in all.
+    fn free_pieces(&self) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+/// Whether an object found room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    Yes,
+    No,
+}
+
+fn unknown(object: &Object) -> Failed {
+    format!("object {} is not stored", object.id)
+}
+
+fn check(object: &Object, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+    match object.is(at, bytes) {
+        true => Ok(()),
+        false => Err(format!("wrong bytes of object {} at {at}", object.id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::medium::drive::ST15150W;
+    use crate::medium::ufs::{ULTRA_1, Ufs};
+    use crate::recipe::{ALL, Scale};
+    use proptest::prelude::*;
+    use trace::Access;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        /// Every recipe gives back what it was given, with a disk that is always full and a file with little room beside.
+        #[test]
+        fn what_is_stored_is_read(
+            turns in proptest::collection::vec((0u64..60, 1u64..30_000, 0u64..3), 1..200),
+            utilization in 0.3f64..0.85,
+        ) {
+            for recipe in ALL {
+                let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+                let scale = Scale { disk: 300_000, utilization, locality_buffers: 3, ..Scale::default() };
+                let mut storage = (recipe.storage)(&scale);
+                storage.prepare(&mut ufs).unwrap();
+                for (object, size, modified) in turns.iter().copied() {
+                    let modified = 1 + modified / 2;
+                    let access = Access { object, server: object % 7, size, modified, ..Access::default() };
+                    storage.get(&mut ufs, &access).unwrap();
+                }
+                storage.finish(&mut ufs).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The laboratory: a trace goes through the papers' two caches, and what they ask of the disk through storage policies.
+//!
+//! What misses the cache in memory (`pipeline`) goes to a storage policy (`recipe`, `storage`), which lays objects out
+//! (`layout`) on a medium (`medium`); `replay` measures it.
+
+pub mod content;
+pub mod input;
+pub mod layout;
+mod lru;
+pub mod medium;
+pub mod pipeline;
+pub mod recipe;
+pub mod replay;
+pub mod storage;
+
+pub use recipe::Recipe;
+pub use replay::Row;

@@ -1,0 +1,178 @@
+//! Which of many was used least lately: a list through a slab, found by a hash table.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+/// Keys and values in the order of their use.
+pub struct Lru<K, V> {
+    at: HashMap<K, u32, BuildHasherDefault<Quick>>,
+    nodes: Vec<Node<K, V>>,
+    free: Vec<u32>,
+    /// Least and most lately used.
+    oldest: u32,
+    newest: u32,
+}
+
+struct Node<K, V> {
+    key: K,
+    value: Option<V>,
+    older: u32,
+    newer: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<K: Hash + Eq + Copy, V> Default for Lru<K, V> {
+    fn default() -> Lru<K, V> {
+        Lru { at: HashMap::default(), nodes: Vec::new(), free: Vec::new(), oldest: NONE, newest: NONE }
+    }
+}
+
+impl<K: Hash + Eq + Copy, V> Lru<K, V> {
+    pub fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// A value, which is now the newest.
+    pub fn get(&mut self, key: &K) -> Option<&mut V> {
+        let node = *self.at.get(key)?;
+        self.take_out(node);
+        self.put_in(node);
+        self.nodes[node as usize].value.as_mut()
+    }
+
+    /// A value, whose age stays.
+    pub fn peek(&self, key: &K) -> Option<&V> {
+        self.nodes[*self.at.get(key)? as usize].value.as_ref()
+    }
+
+    pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.nodes[*self.at.get(key)? as usize].value.as_mut()
+    }
+
+    /// The value that was there before.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        if let Some(old) = self.get(&key) {
+            return Some(std::mem::replace(old, value));
+        }
+        let new = Node { key, value: Some(value), older: NONE, newer: NONE };
+        let node = match self.free.pop() {
+            Some(node) => {
+                self.nodes[node as usize] = new;
+                node
+            }
+            None => {
+                self.nodes.push(new);
+                self.nodes.len() as u32 - 1
+            }
+        };
+        self.at.insert(key, node);
+        self.put_in(node);
+        None
+    }
+
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let node = self.at.remove(key)?;
+        self.take_out(node);
+        self.free.push(node);
+        self.nodes[node as usize].value.take()
+    }
+
+    pub fn pop_oldest(&mut self) -> Option<(K, V)> {
+        let key = self.nodes.get(self.oldest as usize)?.key;
+        self.remove(&key).map(|value| (key, value))
+    }
+
+    /// From the oldest on.
+    pub fn keys(&self) -> impl Iterator<Item = K> {
+        let next = |node: u32| (node != NONE).then(|| self.nodes[node as usize].newer).filter(|n| *n != NONE);
+        let first = Some(self.oldest).filter(|node| *node != NONE);
+        std::iter::successors(first, move |node| next(*node)).map(|node| self.nodes[node as usize].key)
+    }
+
+    fn take_out(&mut self, node: u32) {
+        let (older, newer) = (self.nodes[node as usize].older, self.nodes[node as usize].newer);
+        match older {
+            NONE => self.oldest = newer,
+            older => self.nodes[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.nodes[newer as usize].older = older,
+        }
+    }
+
+    fn put_in(&mut self, node: u32) {
+        let newest = self.newest;
+        (self.nodes[node as usize].older, self.nodes[node as usize].newer) = (newest, NONE);
+        match newest {
+            NONE => self.oldest = node,
+            newest => self.nodes[newest as usize].newer = node,
+        }
+        self.newest = node;
+    }
+}
+
+/// Keys are numbers that need only be spread.
+#[derive(Default)]
+pub struct Quick(u64);
+
+impl Hasher for Quick {
+    fn finish(&self) -> u64 {
+        trace::chance::mix(self.0)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxhash_rust::xxh3::xxh3_64_with_seed(bytes, self.0);
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(25) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As a list that is searched from one end does.
+        #[test]
+        fn the_oldest_goes_first(turns in proptest::collection::vec((0u8..4, 0u64..12), 1..200)) {
+            let mut lru = Lru::default();
+            let mut list: Vec<(u64, usize)> = Vec::new();
+            for (nth, (turn, key)) in turns.into_iter().enumerate() {
+                let at = list.iter().position(|(k, _)| *k == key);
+                match turn {
+                    0 => {
+                        let old = at.map(|at| list.remove(at).1);
+                        list.push((key, nth));
+                        prop_assert_eq!(lru.insert(key, nth), old);
+                    }
+                    1 => {
+                        let value = at.map(|at| {
+                            let found = list.remove(at);
+                            list.push(found);
+                            found.1
+                        });
+                        prop_assert_eq!(lru.get(&key).copied(), value);
+                    }
+                    2 => prop_assert_eq!(lru.remove(&key), at.map(|at| list.remove(at).1)),
+                    _ if list.is_empty() => prop_assert_eq!(lru.pop_oldest(), None),
+                    _ => prop_assert_eq!(lru.pop_oldest(), Some(list.remove(0))),
+                }
+                prop_assert_eq!(lru.len(), list.len());
+                prop_assert!(lru.keys().eq(list.iter().map(|(key, _)| *key)));
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What recipes store on: files in directories, by the calls that a program makes.
+//!
+//! A medium is a real directory (`real`) or a modelled filesystem (`ufs`) on a modelled drive (`drive`). Either way the
+//! bytes are written and come back; what differs is where the time comes from.
+
+pub mod drive;
+pub mod queue;
+mod sectors;
+pub mod ufs;
+
+pub use queue::Traffic;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A directory of a medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dir(pub u32);
+
+/// A file of a medium, open or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct File(pub u32);
+
+/// The directory that is always there.
+pub const ROOT: Dir = Dir(0);
+
+/// Why a medium could not: one line.
+pub type Failed = String;
+
+/// Files by number in directories by number; names are numbers, too, and media spell them.
+pub trait Medium {
+    fn mkdir(&mut self, parent: Dir, name: u64) -> Result<Dir, Failed>;
+
+    /// Makes an empty file and opens it.
+    fn create(&mut self, dir: Dir, name: u64) -> Result<File, Failed>;
+
+    fn open(&mut self, dir: Dir, name: u64) -> Result<File, Failed>;
+
+    fn close(&mut self, file: File) -> Result<(), Failed>;
+
+    fn unlink(&mut self, dir: Dir, name: u64) -> Result<(), Failed>;
+
+    /// Writes at a byte of an open file, which grows if need be.
+    fn write(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed>;
+
+    /// Fills `into` from a byte of an open file; what was never written is zeros.
+    fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed>;
+
+    /// Until all that was written lies on the device.
+    fn sync(&mut self) -> Result<(), Failed>;
+
+    /// Seconds since the medium was made.
+    fn seconds(&self) -> f64;
+
+    /// What the device did since.
+    fn traffic(&self) -> Traffic;
+}
+
+/// Counts the calls by kind on their way to a medium.
+pub struct Counted<'a> {
+    medium: &'a mut dyn Medium,
+    pub operations: Operations,
+}
+
+/// How many calls of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Operations(pub BTreeMap<&'static str, u64>);
+
+impl<'a> Counted<'a> {
+    pub fn new(medium: &'a mut dyn Medium) -> Counted<'a> {
+        Counted { medium, operations: Operations::default() }
+    }
+
+    fn count(&mut self, kind: &'static str) -> &mut dyn Medium {
+        *self.operations.0.entry(kind).or_default() += 1;
+        self.medium
+    }
+}
+
+impl Medium for Counted<'_> {
+    fn mkdir(&mut self, parent: Dir, name: u64) -> Result<Dir, Failed> {
+        self.count("mkdir").mkdir(parent, name)
+    }
+
+    fn create(&mut self, dir: Dir, name: u64) -> Result<File, Failed> {
+        self.count("create").create(dir, name)
+    }
+
+    fn open(&mut self, dir: Dir, name: u64) -> Result<File, Failed> {
+        self.count("open").open(dir, name)
+    }
+
+    fn close(&mut self, file: File) -> Result<(), Failed> {
+        self.count("close").close(file)
+    }
+
+    fn unlink(&mut self, dir: Dir, name: u64) -> Result<(), Failed> {
+        self.count("unlink").unlink(dir, name)
+    }
+
+    fn write(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+        self.count("write").write(file, at, bytes)
+    }
+
+    fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        self.count("read").read(file, at, into)
+    }
+
+    fn sync(&mut self) -> Result<(), Failed> {
+        self.count("fsync").sync()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.medium.seconds()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.medium.traffic()
+    }
+}

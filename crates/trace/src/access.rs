@@ -1,0 +1,130 @@
+//! One request, as a cache sees it.
+
+/// A request of a trace. Clients, servers and objects are numbers: those of the trace, or hashes of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Microseconds; since 1970 where the trace says so.
+    pub time: u64,
+    pub client: u64,
+    pub server: u64,
+    /// What was asked for: one number for each URL.
+    pub object: u64,
+    /// Bytes of the response.
+    pub size: u64,
+    /// Last-Modified, in seconds since 1970; 0 when it is not known.
+    pub modified: u64,
+    /// 0 when it is not known.
+    pub status: u16,
+    pub method: Method,
+    /// Made by a program: the URL has a query or names a CGI.
+    pub dynamic: bool,
+    /// Empty where the trace has numbers alone.
+    pub url: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    #[default]
+    Get,
+    Head,
+    Post,
+    Other,
+}
+
+impl Access {
+    /// What Maltzahn left in his traces (4.3): answers 200 to GET, of no program.
+    pub fn is_cacheable(&self) -> bool {
+        self.method == Method::Get && matches!(self.status, 0 | 200) && !self.dynamic
+    }
+
+    /// Takes a URL as the trace spells it, and what follows from it.
+    pub fn set_url(&mut self, url: &[u8]) {
+        self.url.clear();
+        self.url.push_str(&String::from_utf8_lossy(url));
+        self.object = hash(url);
+        self.server = hash(host(&self.url).as_bytes());
+        self.dynamic = is_dynamic(&self.url);
+    }
+
+    /// The URL, or one that tells this object and its server from all others.
+    pub fn write_url(&self, into: &mut Vec<u8>) {
+        match self.url.as_str() {
+            "" => {
+                into.extend_from_slice(format!("http://s{}.invalid/{}", self.server, self.object).as_bytes());
+                if self.dynamic {
+                    into.push(b'?');
+                }
+            }
+            url => into.extend_from_slice(url.as_bytes()),
+        }
+    }
+
+    /// As for a new record: numbers are zero, text is empty but keeps its room.
+    pub fn clear(&mut self) {
+        let mut url = std::mem::take(&mut self.url);
+        url.clear();
+        *self = Access { url, ..Access::default() };
+    }
+}
+
+impl Method {
+    pub fn of(name: &[u8]) -> Method {
+        match name {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"POST" => Method::Post,
+            _ => Method::Other,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Other => "OTHER",
+        }
+    }
+}
+
+/// The number of a name.
+pub fn hash(name: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(name)
+}
+
+/// Host and port of a URL; empty when it is only a path.
+pub fn host(url: &str) -> &str {
+    let Some((_, rest)) = url.split_once("://") else { return "" };
+    &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())]
+}
+
+fn is_dynamic(url: &str) -> bool {
+    url.contains('?') || url.contains("cgi-bin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_gives_its_numbers() {
+        let mut access = Access::default();
+        access.set_url(b"http://a.test:8080/b/c.gif");
+        assert_eq!((access.server, access.dynamic), (hash(b"a.test:8080"), false));
+        let first = access.object;
+        access.set_url(b"http://a.test:8080/b?x=1");
+        assert!(access.dynamic && access.object != first);
+        access.set_url(b"/only/a/path");
+        assert_eq!(host(&access.url), "");
+        access.set_url(b"http://bare.test");
+        assert_eq!(host(&access.url), "bare.test");
+    }
+
+    #[test]
+    fn numbers_become_a_url_that_tells_them_apart() {
+        let access = Access { server: 3, object: 9, ..Access::default() };
+        let mut url = Vec::new();
+        access.write_url(&mut url);
+        assert_eq!(url, b"http://s3.invalid/9");
+    }
+}

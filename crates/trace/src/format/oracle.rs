@@ -1,0 +1,71 @@
+//! libCacheSim's oracleGeneral: seconds (u32), object (u64), bytes (u32), and the number of the object's next request or -1
+//! (i64); little-endian, 24 bytes, no header.
+
+use super::{Format, Framing, Kept, Parser, Writer};
+use crate::Access;
+
+pub const FORMAT: Format = Format {
+    name: "oracle-general",
+    about: "libCacheSim's oracleGeneral",
+    begins: suits,
+    parser: || Box::new(Oracle),
+    writer: || Box::new(Oracle),
+};
+
+const RECORD: usize = 24;
+/// Records that must look right before a file counts as such a trace.
+const LOOK_AT: usize = 64;
+
+struct Oracle;
+
+/// Times do not fall, and what comes next comes later.
+fn suits(bytes: &[u8]) -> bool {
+    let mut before = 0;
+    let mut all = bytes.chunks_exact(RECORD).take(LOOK_AT).enumerate();
+    all.len() > 0
+        && all.all(|(nth, record)| {
+            let (time, next) = (time(record), next(record));
+            let fits =
+                time >= before && size(record) > 0 && (next == -1 || next > nth as i64) && next < 1 << 40;
+            before = time;
+            fits
+        })
+}
+
+fn time(record: &[u8]) -> u32 {
+    record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn size(record: &[u8]) -> u32 {
+    record[12..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn next(record: &[u8]) -> i64 {
+    record[16..].first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
+}
+
+impl Parser for Oracle {
+    fn framing(&self) -> Framing {
+        Framing::Records { header: 0, record: RECORD }
+    }
+
+    fn parse(&mut self, record: &[u8], access: &mut Access) -> Result<Kept, String> {
+        access.time = u64::from(time(record)) * 1_000_000;
+        access.object = record[4..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        access.size = u64::from(size(record));
+        Ok(Kept::Yes)
+    }
+}
+
+impl Writer for Oracle {
+    fn write(&mut self, access: &Access, next: Option<u64>, into: &mut Vec<u8>) {
+        into.extend_from_slice(&u32::try_from(access.time / 1_000_000).unwrap_or(u32::MAX).to_le_bytes());
+        into.extend_from_slice(&access.object.to_le_bytes());
+        into.extend_from_slice(&u32::try_from(access.size).unwrap_or(u32::MAX).to_le_bytes());
+        into.extend_from_slice(&next.map_or(-1, |next| next as i64).to_le_bytes());
+    }
+
+    fn wants_next(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,16 @@
+//! What an access record is, one file for each trace format, and synthetic workloads.
+//!
+//! A trace larger than memory streams: nothing here holds more than one record, but for what `statistics` counts.
+
+mod access;
+pub mod chance;
+pub mod convert;
+pub mod format;
+mod source;
+pub mod statistics;
+pub mod synthetic;
+
+pub use access::{Access, Method, hash};
+pub use convert::Requests;
+pub use format::{ALL, Format};
+pub use source::{Faults, Source};

@@ -1,0 +1,222 @@
+//! A trace that is read: unpacked, cut into records, parsed; what is malformed is counted and left out.
+
+use crate::Access;
+use crate::format::{self, Format, Framing, Kept, Parser};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+/// A longer line is malformed.
+const LINE_MAX: usize = 64 << 10;
+/// What is looked at to tell the format.
+const BEGINNING: usize = 32 << 10;
+/// Faults that are shown.
+const SHOWN: usize = 10;
+
+/// The requests of one trace.
+pub struct Source {
+    input: Box<dyn BufRead + Send>,
+    parser: Box<dyn Parser>,
+    framing: Framing,
+    record: Vec<u8>,
+    /// Of the line or record that was read last, from 1.
+    number: u64,
+    strict: bool,
+    faults: Faults,
+}
+
+/// What was malformed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    pub count: u64,
+    /// The first ten: number of the line or record, from 1, and what is wrong with it.
+    pub first: Vec<(u64, String)>,
+}
+
+impl Source {
+    /// Opens a trace, packed by zstd or gzip or not at all. Without a format it is told by how the file begins. An error
+    /// is one line.
+    pub fn open(path: &Path, format: Option<&Format>) -> Result<Source, String> {
+        let at = |error: io::Error| format!("{}: {error}", path.display());
+        let mut input = unpacked(Box::new(File::open(path).map_err(at)?)).map_err(at)?;
+        let beginning = take(&mut input, BEGINNING).map_err(at)?;
+        let format = match format.or_else(|| format::of_beginning(&beginning)) {
+            Some(format) => format,
+            None => {
+                return Err(format!("{}: not of a known trace format; name it by --format", path.display()));
+            }
+        };
+        Source::of(Box::new(Cursor::new(beginning).chain(input)), format).map_err(at)
+    }
+
+    /// Reads what is not packed.
+    pub fn of(input: Box<dyn Read + Send>, format: &Format) -> io::Result<Source> {
+        let parser = (format.parser)();
+        let framing = parser.framing();
+        let mut input = BufReader::with_capacity(256 << 10, input);
+        if let Framing::Records { header, .. } = framing {
+            io::copy(&mut (&mut input).take(header as u64), &mut io::sink())?;
+        }
+        let (record, faults) = (Vec::new(), Faults::default());
+        Ok(Source { input: Box::new(input), parser, framing, record, number: 0, strict: false, faults })
+    }
+
+    /// Ends at the first malformed record.
+    pub fn strict(self) -> Source {
+        Source { strict: true, ..self }
+    }
+
+    /// The next request; false at the end. An error is one line: the medium's, or the first fault of a strict source.
+    pub fn next(&mut self, access: &mut Access) -> Result<bool, String> {
+        while self.fetch().map_err(|error| format!("after record {}: {error}", self.number))? {
+            self.number += 1;
+            access.clear();
+            let parsed = match self.framing {
+                Framing::Lines if self.record.is_empty() || self.record[0] == b'#' => continue,
+                Framing::Lines if self.record.len() > LINE_MAX => {
+                    Err(format!("longer than {LINE_MAX} bytes"))
+                }
+                Framing::Records { record, .. } if self.record.len() < record => {
+                    Err(format!("ends after {} of {record} bytes", self.record.len()))
+                }
+                _ => self.parser.parse(&self.record, access),
+            };
+            match parsed {
+                Ok(Kept::Yes) => return Ok(true),
+                Ok(Kept::No) => {}
+                Err(why) if self.strict => return Err(format!("{} {}: {why}", self.unit(), self.number)),
+                Err(why) => self.faults.note(self.number, why),
+            }
+        }
+        Ok(false)
+    }
+
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// What a record is called.
+    pub fn unit(&self) -> &'static str {
+        match self.framing {
+            Framing::Lines => "line",
+            Framing::Records { .. } => "record",
+        }
+    }
+
+    /// Reads one record; false at the end. Of a line that is too long, only so much that it shows.
+    fn fetch(&mut self) -> io::Result<bool> {
+        self.record.clear();
+        match self.framing {
+            Framing::Records { record, .. } => {
+                (&mut self.input).take(record as u64).read_to_end(&mut self.record)?;
+                Ok(!self.record.is_empty())
+            }
+            Framing::Lines => {
+                let most = LINE_MAX as u64 + 2;
+                (&mut self.input).take(most).read_until(b'\n', &mut self.record)?;
+                let ended = self.record.pop_if(|last| *last == b'\n').is_some();
+                if !ended && self.record.len() as u64 == most {
+                    self.input.skip_until(b'\n')?;
+                }
+                self.record.pop_if(|last| *last == b'\r');
+                Ok(ended || !self.record.is_empty())
+            }
+        }
+    }
+}
+
+impl Faults {
+    fn note(&mut self, number: u64, why: String) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            self.first.push((number, why));
+        }
+    }
+}
+
+fn unpacked(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let magic = take(&mut input, 4)?;
+    let whole = Cursor::new(magic.clone()).chain(input);
+    Ok(match magic.as_slice() {
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            Box::new(ruzstd::decoding::StreamingDecoder::new(whole).map_err(io::Error::other)?)
+        }
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        _ => Box::new(whole),
+    })
+}
+
+/// Up to so many bytes.
+fn take(input: &mut Box<dyn Read + Send>, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(most as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const LINES: &str = "size,url\n1,/a\nx,/b\n\n# a remark\n3\n4,/d\r\n";
+
+    fn all(source: &mut Source) -> Result<Vec<u64>, String> {
+        let (mut sizes, mut access) = (Vec::new(), Access::default());
+        while source.next(&mut access)? {
+            sizes.push(access.size);
+        }
+        Ok(sizes)
+    }
+
+    #[test]
+    fn what_is_malformed_is_counted_and_left_out() {
+        let open = || {
+            let format = format::named("csv").unwrap();
+            Source::of(Box::new(Cursor::new(LINES.as_bytes().to_vec())), format).unwrap()
+        };
+        let mut source = open();
+        assert_eq!(all(&mut source), Ok(vec![1, 4]));
+        assert_eq!(source.faults().count, 2);
+        assert_eq!(source.faults().first[0], (3, "`x` is no size".into()));
+        assert_eq!(source.faults().first[1].0, 6);
+        assert_eq!(all(&mut open().strict()), Err("line 3: `x` is no size".into()));
+    }
+
+    #[test]
+    fn a_line_without_end_takes_bounded_memory() {
+        let long = [vec![b'a'; 3 * LINE_MAX], b"\n7,/x\n".to_vec()].concat();
+        let bytes = [b"size,url\n".to_vec(), long].concat();
+        let mut source = Source::of(Box::new(Cursor::new(bytes)), format::named("csv").unwrap()).unwrap();
+        assert_eq!(all(&mut source), Ok(vec![7]));
+        assert_eq!(source.faults().count, 1);
+        assert!(source.record.capacity() < 4 * LINE_MAX);
+    }
+
+    #[test]
+    fn packed_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("plain.csv");
+        std::fs::write(&plain, LINES).unwrap();
+        let packed = folder.path().join("packed");
+        let mut gzip =
+            flate2::write::GzEncoder::new(File::create(&packed).unwrap(), flate2::Compression::fast());
+        gzip.write_all(LINES.as_bytes()).unwrap();
+        gzip.finish().unwrap();
+        let squeezed = folder.path().join("squeezed");
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        ruzstd::encoding::compress(LINES.as_bytes(), File::create(&squeezed).unwrap(), level);
+        for path in [&plain, &packed, &squeezed] {
+            assert_eq!(all(&mut Source::open(path, None).unwrap()), Ok(vec![1, 4]), "{}", path.display());
+        }
+        std::fs::write(&plain, "what is this\n").unwrap();
+        assert!(Source::open(&plain, None).err().unwrap().contains("--format"));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_off_is_malformed() {
+        let format = format::named("oracle-general").unwrap();
+        let mut source = Source::of(Box::new(Cursor::new(vec![0; 30])), format).unwrap();
+        assert_eq!(all(&mut source), Ok(vec![0]));
+        assert_eq!(source.faults().first, [(2, "ends after 6 of 24 bytes".into())]);
+    }
+}
