@@ -1,13 +1,15 @@
 //! The measuring tool. By hand: `bench origin`, `bench load --proxy ADDR --origin ADDR`, `bench hyper`, `bench bare`;
 //! each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light`,
-//! `cargo xtask bench peers`, `cargo xtask bench micro`.
+//! `cargo xtask bench peers`, `cargo xtask bench micro`, `cargo xtask bench allocator`.
 
+mod allocator;
 mod bare;
 mod body;
 mod cleanup;
 mod figures;
 mod first_light;
 mod load;
+mod loopback;
 mod machine;
 mod micro;
 mod minimal_hyper;
@@ -48,6 +50,8 @@ enum Command {
     Peers(peers::Request),
     /// Each step of the hot paths by itself, beside a saved baseline.
     Micro(micro::Request),
+    /// What UNIFIED's allocator costs, by the number of free pieces.
+    Allocator(allocator::Request),
     /// Runs a program on one core and ends it with its parent.
     #[command(hide = true)]
     Pinned(process::Pinned),
@@ -143,6 +147,7 @@ fn run(command: Command) -> Result<(), String> {
         }
         Command::FirstLight(request) => first_light::run(&request),
         Command::Peers(request) => peers::run(&request),
+        Command::Allocator(request) => allocator::run(&request),
         Command::Micro(request) => micro::run(&request),
         Command::Pinned(pinned) => Err(pinned.exec()),
     }

@@ -9,7 +9,7 @@ use crate::body::{Object, TAG};
 use crate::server::{Answer, Reply};
 use serde::Serialize;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Polls for so long before it sleeps.
@@ -45,7 +45,7 @@ pub fn delay(origin: SocketAddr, delay: Duration) -> Result<(), String> {
 
 fn control(origin: SocketAddr, what: &str) -> Result<Asked, String> {
     let say = |e: std::io::Error| format!("origin: {e}");
-    let mut stream = TcpStream::connect(origin).map_err(say)?;
+    let mut stream = crate::loopback::aside(origin).map_err(say)?;
     write!(stream, "GET /control/{what} HTTP/1.1\r\n\r\n").map_err(say)?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") || answer.ends_with(b"\r\n") {

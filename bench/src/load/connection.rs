@@ -2,10 +2,11 @@
 
 use super::response::{self, Head};
 use crate::body::Object;
+use crate::loopback;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, connect, recv, socket_with};
+use rustix::net::{RecvFlags, recv};
 use std::io::{ErrorKind, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -13,8 +14,6 @@ use std::time::Instant;
 pub const SCRATCH: usize = 256 << 10;
 /// Bodies up to this size are taken in one call together with their head.
 const ONE_CALL: u64 = 16 << 10;
-/// Clients' addresses where each request has a connection of its own.
-const ADDRESSES: u64 = 64;
 /// Of larger ones the head comes first, and then the kernel throws the body away without copying it.
 const HEAD_CALL: usize = 2 << 10;
 
@@ -74,7 +73,7 @@ impl Connection {
     /// Does not wait for the server to accept: a request goes out as soon as it can.
     pub fn open(target: &Target) -> Result<Connection, String> {
         let say = |e: std::io::Error| format!("connect {}: {e}", target.server);
-        let stream = connecting(target).map_err(say)?;
+        let stream = loopback::connecting(target.server).map_err(say)?;
         stream.set_nodelay(true).map_err(say)?;
         let host = target.origin.unwrap_or(target.server);
         let form = target.origin.map(|origin| format!("http://{origin}")).unwrap_or_default();
@@ -235,23 +234,6 @@ impl Connection {
             checked: self.check && head.status == 200,
             wrong: *wrong || (head.status == 200 && head.body != self.object.size),
         })
-    }
-}
-
-fn connecting(target: &Target) -> std::io::Result<TcpStream> {
-    let server = target.server;
-    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    if target.close && server.ip() == Ipv4Addr::LOCALHOST {
-        // Thousands of connections a second use up the ports of one address, and finding a free one takes ever longer.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let host = NEXT.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
-        bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 0, 1, 1 + host as u8), 0)))?;
-    }
-    match connect(&socket, &server) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,10 +5,11 @@ use crate::values::{count, size};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::Row;
 use lab::input::{From, Input, Reading};
-use lab::medium::drive::ST15150W;
-use lab::medium::ufs::{ULTRA_1, Ufs};
+use lab::medium::drive::{Geometry, ST15150W, THREE_IN_ONE};
+use lab::medium::ufs::{ALPHASTATION_250, ALPHASTATION_3000, Host, ULTRA_1, Ufs};
+use lab::papers::{self, Experiment, Found};
 use lab::recipe::{Recipe, Scale, named};
-use lab::replay::replay;
+use lab::replay::{Plan, replay};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .subcommand(compare_command())
+        .subcommand(papers_command())
         .subcommand(
             Command::new("generate")
                 .about("Write a workload made up, and its statistics beside the published ones")
@@ -50,8 +52,8 @@ fn compare_command() -> Command {
         .long("medium")
         .value_name("NAME")
         .default_value("st15150w")
-        .value_parser(["st15150w"])
-        .help("Seagate's ST15150W of 1995 and Solaris' UFS, in a model");
+        .value_parser(MEDIA.map(|(name, _, _)| name))
+        .help("A modelled disk under UFS: WebCoSM's, or those of Maltzahn's Chapters 4 and 5");
     let memory =
         Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
     let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
@@ -60,11 +62,39 @@ fn compare_command() -> Command {
         .value_name("SHARE")
         .default_value("0.71")
         .help("Of its space, what the cache on disk may fill");
+    let largest = Arg::new("largest")
+        .long("largest")
+        .value_name("SIZE")
+        .help("Leave out requests for larger objects");
+    let warm_up = Arg::new("warm-up")
+        .long("warm-up")
+        .value_name("N")
+        .default_value("0")
+        .help("Requests that fill the caches before anything is measured");
     Command::new("compare")
         .about("One trace through storage policies on a medium, side by side")
         .args([trace().conflicts_with("like"), from_format(), strict(), like(), requests(), seed()])
-        .args([recipes, medium, memory, disk, utilization, json()])
+        .args([recipes, medium, memory, disk, utilization, largest, warm_up, json()])
 }
+
+fn papers_command() -> Command {
+    let known = papers::ALL.iter().map(|one| format!("{} ({})", one.name, one.source)).collect::<Vec<_>>();
+    let only = Arg::new("only")
+        .long("only")
+        .value_name("NAMES")
+        .default_value("all")
+        .help(format!("Experiments, separated by commas, or all: {}", known.join(", ")));
+    Command::new("papers")
+        .about("Measure again what the papers measured, figure beside figure")
+        .args([only, seed(), json()])
+}
+
+/// Name, drive and computer.
+const MEDIA: [(&str, Geometry, Host); 3] = [
+    ("st15150w", ST15150W, ULTRA_1),
+    ("alphastation-250", THREE_IN_ONE, ALPHASTATION_250),
+    ("alphastation-3000", ST15150W, ALPHASTATION_3000),
+];
 
 fn trace() -> Arg {
     Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
@@ -117,9 +147,10 @@ fn json() -> Arg {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("compare", args)) => compare(args),
+        Some(("papers", args)) => papers(args),
         Some(("generate", args)) => generate(args),
         Some(("convert", args)) => convert(args),
-        _ => Err(Failure::Usage("say what to do: compare, generate or convert".into())),
+        _ => Err(Failure::Usage("say what to do: compare, papers, generate or convert".into())),
     }
 }
 
@@ -134,6 +165,10 @@ fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
 
 fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
     size(text(args, name).unwrap_or_default()).map_err(|why| Failure::Usage(format!("--{name}: {why}")))
+}
+
+fn names(args: &ArgMatches, name: &str) -> Vec<String> {
+    text(args, name).unwrap_or("all").split(',').map(str::to_owned).collect()
 }
 
 fn input(args: &ArgMatches) -> Result<Input, Failure> {
@@ -151,7 +186,8 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
             return Err(Failure::Usage("name a trace by --trace, or a workload by --like".into()));
         }
     };
-    Ok(Input { from, requests: number(args, "requests")? })
+    let largest = text(args, "largest").map(|_| bytes(args, "largest")).transpose()?;
+    Ok(Input { from, requests: number(args, "requests")?, largest })
 }
 
 /// What was malformed, said on standard error.
@@ -219,15 +255,23 @@ fn write_trace(args: &ArgMatches, input: &Input) -> Result<(), Failure> {
 
 fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let input = input(args)?;
-    let names: Vec<String> = text(args, "recipes").unwrap_or("all").split(',').map(str::to_owned).collect();
-    let recipes = named(&names).map_err(Failure::Usage)?;
+    let recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
     let utilization: f64 = text(args, "utilization").and_then(|text| text.parse().ok()).unwrap_or(0.0);
     if !(0.05..=0.99).contains(&utilization) {
         return Err(Failure::Usage("--utilization: a share from 0.05 to 0.99".into()));
     }
     let scale =
         Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() };
-    let rows = run_all(&input, &recipes, &scale)?;
+    let medium = text(args, "medium").unwrap_or_default();
+    let warm_up = number(args, "warm-up")?.unwrap_or(0);
+    let rows = in_parallel(&recipes, |nth, recipe| {
+        // All read the same trace: what is malformed is said once.
+        let row = run_one(&Plan { input: &input, recipe, scale: &scale, warm_up }, medium, nth == 0)?;
+        if std::io::stderr().is_terminal() {
+            proxy::say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
+        }
+        Ok(row)
+    })?;
     if args.get_flag("json") {
         let all = serde_json::json!({
             "trace": input.describe(), "synthetic": input.is_made_up(), "memory": scale.memory,
@@ -240,37 +284,90 @@ fn compare(args: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As many at once as there are cores; in the order of the recipes.
-fn run_all(input: &Input, recipes: &[Recipe], scale: &Scale) -> Result<Vec<Row>, Failure> {
+/// As many at once as there are cores; the results in the order of the jobs.
+fn in_parallel<J: Sync, T: Send>(
+    jobs: &[J],
+    run: impl Fn(usize, &J) -> Result<T, String> + Sync,
+) -> Result<Vec<T>, Failure> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some(recipe) = recipes.get(next.fetch_add(1, Relaxed)) {
-            // All read the same trace: once is enough.
-            let row = run_one(input, recipe, scale, recipe.name == recipes[0].name);
-            if let (Ok(row), true) = (&row, std::io::stderr().is_terminal()) {
-                proxy::say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
-            }
-            let place = recipes.iter().position(|one| one.name == recipe.name);
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, row));
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            let Some(job) = jobs.get(nth) else { break };
+            let result = run(nth, job);
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((nth, result));
         }
     };
     std::thread::scope(|scope| (0..crate::machine::cores()).for_each(|_| drop(scope.spawn(work))));
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(place, _)| *place);
-    done.into_iter().map(|(_, row)| row.map_err(Failure::Failed)).collect()
+    done.sort_by_key(|(nth, _)| *nth);
+    done.into_iter().map(|(_, result)| result.map_err(Failure::Failed)).collect()
 }
 
-fn run_one(input: &Input, recipe: &Recipe, scale: &Scale, says_faults: bool) -> Result<Row, String> {
-    let mut reading = input.open()?;
-    let mut medium = Ufs::new(ST15150W, ULTRA_1);
-    let row = replay(&mut reading, recipe, scale, &mut medium, ST15150W.name)?;
+/// Each experiment's recipes, then its figures beside the published ones.
+fn papers(args: &ArgMatches) -> Result<(), Failure> {
+    let experiments = papers::named(&names(args, "only")).map_err(Failure::Usage)?;
+    let seed = number(args, "seed")?.unwrap_or(1);
+    let jobs: Vec<(&Experiment, &str)> = experiments
+        .iter()
+        .flat_map(|experiment| experiment.recipes.iter().map(move |recipe| (*experiment, *recipe)))
+        .collect();
+    let rows = in_parallel(&jobs, |_, (experiment, name)| {
+        let recipe = named(&[(*name).to_owned()])?[0];
+        let (input, scale) = (experiment.input(seed)?, experiment.scale());
+        let plan = Plan { input: &input, recipe, scale: &scale, warm_up: experiment.warm_up };
+        let row = run_one(&plan, experiment.medium, false)?;
+        proxy::say(format_args!("{}: {name}: {:.1} gets/s", experiment.name, row.gets_per_second));
+        Ok((experiment.name, row))
+    })?;
+    let found = Found(rows);
+    if args.get_flag("json") {
+        println!("{}", papers_json(&experiments, &found));
+        return Ok(());
+    }
+    for experiment in experiments {
+        println!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
+        for figure in experiment.figures {
+            let Some(value) = (figure.of)(&found) else { continue };
+            let (least, most) = figure.published;
+            let published = if least == most { format!("{least}") } else { format!("{least}-{most}") };
+            let beside = figure.beside(value);
+            println!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", figure.what);
+        }
+    }
+    Ok(())
+}
+
+fn papers_json(experiments: &[&Experiment], found: &Found) -> serde_json::Value {
+    let one = |experiment: &&Experiment| {
+        let figures: Vec<_> = experiment
+            .figures
+            .iter()
+            .filter_map(|figure| {
+                let value = (figure.of)(found)?;
+                Some(serde_json::json!({ "what": figure.what, "published": figure.published, "found": value }))
+            })
+            .collect();
+        let rows: Vec<_> = experiment.recipes.iter().filter_map(|name| found.row(experiment.name, name)).collect();
+        serde_json::json!({
+            "experiment": experiment.name, "source": experiment.source, "synthetic": true,
+            "like": experiment.like, "figures": figures, "rows": rows,
+        })
+    };
+    serde_json::Value::Array(experiments.iter().map(one).collect())
+}
+
+fn run_one(plan: &Plan, medium: &str, says_faults: bool) -> Result<Row, String> {
+    let known = MEDIA.iter().find(|(name, _, _)| *name == medium);
+    let (name, geometry, host) = *known.ok_or_else(|| format!("there is no medium `{medium}`"))?;
+    let (row, reading) = replay(plan, &mut Ufs::new(geometry, host), name)?;
     if says_faults {
         say_faults(&reading);
     }
     Ok(row)
 }
 
-fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
+fn print_rows(input: &Input, recipes: &[&Recipe], rows: &[Row]) {
     println!("{}", input.describe());
     println!(
         "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",

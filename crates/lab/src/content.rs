@@ -3,13 +3,16 @@
 //! Words of eight bytes that grow by a constant step from a start that is the version's own. A modelled disk can
 //! therefore remember a sector by its first word (`sectors`).
 
+use trace::Access;
 use trace::chance::mix;
 
 /// What is stored: one version of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object {
     pub id: u64,
     pub server: u64,
+    /// Of its URL; its server where the trace has numbers alone.
+    pub directory: u64,
     pub version: u32,
     /// Bytes, at least 1.
     pub size: u64,
@@ -19,6 +22,17 @@ pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub const WORD: usize = 8;
 
 impl Object {
+    /// What is asked for.
+    pub fn of(access: &Access) -> Object {
+        Object {
+            id: access.object,
+            server: access.server,
+            directory: access.directory.unwrap_or(access.server),
+            version: (access.modified ^ access.size) as u32,
+            size: access.size,
+        }
+    }
+
     fn start(&self) -> u64 {
         mix(self.id ^ mix(u64::from(self.version) + 1)) | 1
     }
@@ -62,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_version_has_its_own_bytes() {
-        let object = Object { id: 7, server: 1, version: 0, size: 1000 };
+        let object = Object { id: 7, server: 1, size: 1000, ..Object::default() };
         let mut bytes = vec![0; 1000];
         object.fill(0, &mut bytes);
         assert!(object.is(0, &bytes) && object.is(512, &bytes[512..]));

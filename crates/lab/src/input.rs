@@ -10,6 +10,8 @@ pub struct Input {
     pub from: From,
     /// At most so many requests.
     pub requests: Option<u64>,
+    /// Bytes: requests for larger objects are left out, as Maltzahn (5.4) did.
+    pub largest: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -21,7 +23,10 @@ pub enum From {
 /// A trace that is being read.
 pub struct Reading {
     source: Kind,
-    left: u64,
+    most: u64,
+    largest: u64,
+    /// Requests so far, with those left out.
+    pub read: u64,
 }
 
 enum Kind {
@@ -32,14 +37,15 @@ enum Kind {
 impl Input {
     /// An error is one line.
     pub fn open(&self) -> Result<Reading, String> {
-        let (source, most) = match &self.from {
+        let (source, whole) = match &self.from {
             From::File { path, format, strict } => {
                 let source = Source::open(path, *format)?;
                 (Kind::File(if *strict { source.strict() } else { source }), u64::MAX)
             }
             From::Made { like, seed } => (Kind::Made(Box::new(Synthetic::new(like, *seed))), like.requests),
         };
-        Ok(Reading { source, left: self.requests.unwrap_or(most) })
+        let (most, largest) = (self.requests.unwrap_or(whole), self.largest.unwrap_or(u64::MAX));
+        Ok(Reading { source, most, largest, read: 0 })
     }
 
     /// What it is, in words; says so when it is made up.
@@ -57,17 +63,23 @@ impl Input {
 
 impl Requests for Reading {
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
-        if self.left == 0 {
-            return Ok(false);
-        }
-        self.left -= 1;
-        match &mut self.source {
-            Kind::File(source) => source.next(access),
-            Kind::Made(made) => {
-                made.next(access);
-                Ok(true)
+        while self.read < self.most {
+            self.read += 1;
+            let more = match &mut self.source {
+                Kind::File(source) => source.next(access)?,
+                Kind::Made(made) => {
+                    made.next(access);
+                    true
+                }
+            };
+            if !more {
+                break;
+            }
+            if access.size <= self.largest {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 }
 

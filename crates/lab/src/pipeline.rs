@@ -59,6 +59,9 @@ impl Pipeline {
         if self.memory.get(access).is_some() {
             outcomes.memory_hits += 1;
             outcomes.hit_bytes += access.size;
+            if std::env::var_os("TOUCH").is_some() {
+                storage.touch(access);
+            }
             return Ok(());
         }
         self.memory.remove(access.object);
@@ -82,10 +85,22 @@ pub struct Level {
     most: u64,
 }
 
+/// A stored version.
 #[derive(Clone, Copy)]
-struct Held {
-    object: Object,
+pub struct Held {
+    pub object: Object,
     modified: u64,
+}
+
+impl Held {
+    pub fn of(access: &Access) -> Held {
+        Held { object: Object::of(access), modified: access.modified }
+    }
+
+    /// Whether what is asked for has not changed since.
+    pub fn answers(&self, access: &Access) -> bool {
+        is_unchanged((self.modified, self.object.size), (access.modified, access.size))
+    }
 }
 
 impl Level {
@@ -96,8 +111,7 @@ impl Level {
     /// What is asked for, if it is here and unchanged.
     pub fn get(&mut self, access: &Access) -> Option<Object> {
         let held = self.objects.get(&access.object)?;
-        let before = (held.modified, held.object.size);
-        is_unchanged(before, (access.modified, access.size)).then_some(held.object)
+        held.answers(access).then_some(held.object)
     }
 
     pub fn remove(&mut self, id: u64) -> Option<Object> {
@@ -108,12 +122,8 @@ impl Level {
 
     /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the level is not taken.
     pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
-        let object = Object {
-            id: access.object,
-            server: access.server,
-            version: (access.modified ^ access.size) as u32,
-            size: access.size,
-        };
+        let held = Held::of(access);
+        let object = held.object;
         if object.size > self.most {
             return None;
         }
@@ -123,7 +133,7 @@ impl Level {
             gone(oldest.object);
         }
         self.bytes += object.size;
-        self.objects.insert(object.id, Held { object, modified: access.modified });
+        self.objects.insert(object.id, held);
         Some(object)
     }
 }

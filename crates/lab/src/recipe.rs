@@ -2,9 +2,11 @@
 
 use crate::layout::Layout;
 use crate::layout::buddy::Buddy;
+use crate::layout::cern::Cern;
 use crate::layout::files::{Directories, Files, Pieces};
 use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
+use crate::mapped::{Fbc, Future, LeastRecent, Mapped, Slots};
 use crate::storage::{Storage, Told};
 
 /// What a recipe is given.
@@ -37,6 +39,12 @@ impl Default for Scale {
 }
 
 impl Scale {
+    /// Bytes of the mapped file of those that keep small objects in one: three quarters of all objects take somewhat more
+    /// than a quarter of the bytes.
+    fn mapped(&self) -> u64 {
+        self.disk / 3
+    }
+
     /// Bytes of the file of those that have one.
     pub fn space(&self) -> u64 {
         (self.disk as f64 / self.utilization) as u64
@@ -51,6 +59,10 @@ pub struct Recipe {
     /// Gets a second in Table 2 of USITS99 and of WebCoSM.
     pub table_2: Option<(f64, f64)>,
     pub storage: fn(&Scale) -> Box<dyn Storage>,
+}
+
+fn mapped(scale: &Scale, directories: Directories, aligned: bool) -> Box<dyn Storage> {
+    told(scale, Mapped::new(scale.mapped(), directories, aligned))
 }
 
 fn told(scale: &Scale, layout: impl Layout + 'static) -> Box<dyn Storage> {
@@ -140,17 +152,84 @@ pub const ALL: &[Recipe] = &[
         table_2: None,
         storage: |scale| told(scale, Unified::new(scale.space())),
     },
+    Recipe {
+        name: "squid-2.4",
+        about: "squid, written in pieces of 8 KB and read in those of 4 KB (Chang and Lai 3.1)",
+        table_2: None,
+        storage: |scale| {
+            let pieces = Pieces { read: 4096, write: 8192 };
+            told(scale, Files::new(Directories::RoundRobin(16, 256), pieces))
+        },
+    },
+    Recipe {
+        name: "cern",
+        about: "a directory for each URL's, with a meta file and lock files (Maltzahn 4.2.1.1)",
+        table_2: None,
+        storage: |scale| told(scale, Cern::default()),
+    },
+    Recipe {
+        name: "squidm",
+        about: "squid, objects up to 8 KB in a mapped file (Maltzahn 4.2.2.2)",
+        table_2: None,
+        storage: |scale| mapped(scale, Directories::RoundRobin(16, 256), false),
+    },
+    Recipe {
+        name: "squidml",
+        about: "squidl, objects up to 8 KB in a mapped file (Maltzahn 4.2.2.3)",
+        table_2: None,
+        storage: |scale| mapped(scale, Directories::HashedServer(16, 256), false),
+    },
+    Recipe {
+        name: "squidmla",
+        about: "squidml, no object across a page boundary (Maltzahn 4.2.2.4)",
+        table_2: None,
+        storage: |scale| mapped(scale, Directories::HashedServer(16, 256), true),
+    },
+    Recipe {
+        name: "lru",
+        about: "a mapped file alone, LRU among segments of one size (Maltzahn 5.3.3)",
+        table_2: None,
+        storage: |scale| Box::new(Slots::new(scale.disk, LeastRecent::default())),
+    },
+    Recipe {
+        name: "fbc",
+        about: "a mapped file alone, replaced round and round but for what is popular (Maltzahn 5.3.4)",
+        table_2: None,
+        storage: |scale| Box::new(Slots::new(scale.disk, Fbc::new(false))),
+    },
+    Recipe {
+        name: "fbc-c",
+        about: "fbc, popular objects go to the front every midnight of the trace (Maltzahn 5.3.5)",
+        table_2: None,
+        storage: |scale| Box::new(Slots::new(scale.disk, Fbc::new(true))),
+    },
+    Recipe {
+        name: "future",
+        about: "a mapped file alone, placed by who knows the whole trace (Maltzahn 5.3.2)",
+        table_2: None,
+        storage: |scale| Box::new(Future::new(scale.disk)),
+    },
 ];
 
 /// The recipes of these names, `all` being all of them; an error lists what there is.
-pub fn named(names: &[String]) -> Result<Vec<Recipe>, String> {
+pub fn named(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
+    pick(ALL, names, |recipe| recipe.name, "recipe")
+}
+
+/// The rows of a table that have these names.
+pub fn pick<T>(
+    table: &'static [T],
+    names: &[String],
+    name_of: fn(&T) -> &'static str,
+    kind: &str,
+) -> Result<Vec<&'static T>, String> {
     if names.iter().any(|name| name == "all") {
-        return Ok(ALL.to_vec());
+        return Ok(table.iter().collect());
     }
     let one = |name: &String| {
-        ALL.iter().find(|recipe| recipe.name == name).copied().ok_or_else(|| {
-            let known: Vec<&str> = ALL.iter().map(|recipe| recipe.name).collect();
-            format!("there is no recipe `{name}`; there are {}", known.join(", "))
+        table.iter().find(|row| name_of(row) == name).ok_or_else(|| {
+            let known: Vec<&str> = table.iter().map(name_of).collect();
+            format!("there is no {kind} `{name}`; there are {}", known.join(", "))
         })
     };
     names.iter().map(one).collect()

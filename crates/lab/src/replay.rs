@@ -1,9 +1,10 @@
 //! One trace through one recipe on one medium, measured.
 
-use crate::input::Reading;
-use crate::medium::{Counted, Failed, Medium, Operations};
+use crate::input::{Input, Reading};
+use crate::medium::{Counted, Failed, Medium, Operations, Traffic};
 use crate::pipeline::{Outcomes, Pipeline};
 use crate::recipe::{Recipe, Scale};
+use crate::storage::Notes;
 use serde::Serialize;
 use trace::{Access, Requests};
 
@@ -25,33 +26,67 @@ pub struct Row {
     pub device_bytes_written: u64,
     pub operations: Operations,
     pub outcomes: Outcomes,
+    /// What else a paper tells of the recipe.
+    pub notes: Notes,
 }
 
-/// Replays all requests.
-pub fn replay(
-    requests: &mut Reading,
-    recipe: &Recipe,
-    scale: &Scale,
-    medium: &mut dyn Medium,
-    medium_name: &str,
-) -> Result<Row, Failed> {
+/// Of a replay: what of the trace only fills the caches.
+pub struct Plan<'a> {
+    pub input: &'a Input,
+    pub recipe: &'a Recipe,
+    pub scale: &'a Scale,
+    /// Requests of the trace that are replayed, but not measured.
+    pub warm_up: u64,
+}
+
+/// Where a measurement begins.
+struct Start {
+    seconds: f64,
+    traffic: Traffic,
+}
+
+impl Start {
+    fn of(medium: &dyn Medium) -> Start {
+        Start { seconds: medium.seconds(), traffic: medium.traffic() }
+    }
+}
+
+/// Replays all requests. What was malformed, the reading knows.
+pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result<(Row, Reading), Failed> {
+    let Plan { input, recipe, scale, warm_up } = plan;
     let mut storage = (recipe.storage)(scale);
+    storage.foresee(&|| input.open())?;
     storage.prepare(medium)?;
     medium.sync()?;
-    let (began, before) = (medium.seconds(), medium.traffic());
+    let mut start = Start::of(medium);
     let mut counted = Counted::new(medium);
     let mut pipeline = Pipeline::new(scale.memory);
-    let mut access = Access::default();
-    while requests.next(&mut access)? {
+    let (mut reading, mut access) = (input.open()?, Access::default());
+    let mut midnight = None;
+    let mut warm = *warm_up == 0;
+    while reading.next(&mut access)? {
+        if !warm && reading.read > *warm_up {
+            (warm, pipeline.outcomes) = (true, Outcomes::default());
+            counted.operations = Operations::default();
+            start = Start::of(&counted);
+        }
+        if access.time >= *midnight.get_or_insert(access.time + DAY) {
+            storage.night(&mut counted)?;
+            midnight = midnight.map(|time| time + DAY);
+        }
         pipeline
             .get(&mut *storage, &mut counted, &access)
-            .map_err(|why| format!("{}: request {}: {why}", recipe.name, pipeline.outcomes.gets))?;
+            .map_err(|why| format!("{}: request {}: {why}", recipe.name, reading.read))?;
     }
     storage.finish(&mut counted)?;
     let operations = std::mem::take(&mut counted.operations);
-    let seconds = medium.seconds() - began;
-    let (outcomes, traffic) = (pipeline.outcomes, medium.traffic());
-    Ok(Row {
+    let mut notes = storage.notes();
+    if let Some((pieces, bytes)) = storage.free_pieces() {
+        notes.insert("free_piece_bytes", bytes as f64 / pieces.max(1) as f64);
+    }
+    let seconds = medium.seconds() - start.seconds;
+    let (outcomes, traffic, before) = (pipeline.outcomes, medium.traffic(), start.traffic);
+    let row = Row {
         recipe: recipe.name,
         medium: medium_name.to_owned(),
         gets: outcomes.gets,
@@ -65,5 +100,10 @@ pub fn replay(
         device_bytes_written: traffic.bytes_written - before.bytes_written,
         operations,
         outcomes,
-    })
+        notes,
+    };
+    Ok((row, reading))
 }
+
+/// Microseconds.
+const DAY: u64 = 86_400_000_000;

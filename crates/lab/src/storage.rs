@@ -5,9 +5,10 @@
 
 use crate::content::Object;
 use crate::layout::{Layout, Stored};
+use crate::input::Reading;
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Level;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use trace::Access;
 
 /// What became of a request that memory did not answer.
@@ -20,18 +21,43 @@ pub enum Outcome {
     Passed,
 }
 
+/// Figures by name.
+pub type Notes = BTreeMap<&'static str, f64>;
+
 pub trait Storage {
+    /// Before all else, for those that know the future: `open` reads the trace from its beginning.
+    fn foresee(&mut self, _open: &dyn Fn() -> Result<Reading, String>) -> Result<(), Failed> {
+        Ok(())
+    }
+
     /// Once, before the first request; what it costs is not measured.
     fn prepare(&mut self, medium: &mut dyn Medium) -> Result<(), Failed>;
 
     /// Reads what is asked for and checks it, or stores it.
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed>;
 
+    /// Memory answered: it was used, too.
+    fn touch(&mut self, _access: &Access) {}
+
+    /// At every midnight of the trace, for those that put things in order then.
+    fn night(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {
+        Ok(())
+    }
+
     /// Does what still waits.
-    fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed>;
+    fn finish(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {
+        Ok(())
+    }
 
     /// Free pieces of its space, if it manages any: how many, and bytes in all.
-    fn free_pieces(&self) -> Option<(u64, u64)>;
+    fn free_pieces(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// What else a paper tells of it.
+    fn notes(&self) -> Notes {
+        Notes::default()
+    }
 }
 
 /// A layout that is told what to do by an LRU cache.
@@ -82,11 +108,19 @@ impl Storage for Told {
         }
     }
 
+    fn touch(&mut self, access: &Access) {
+        self.level.get(access);
+    }
+
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
         self.layout.finish(medium)
     }
 
     fn free_pieces(&self) -> Option<(u64, u64)> {
         self.layout.free_pieces()
+    }
+
+    fn notes(&self) -> Notes {
+        self.layout.notes()
     }
 }

@@ -7,6 +7,8 @@ pub struct Access {
     pub time: u64,
     pub client: u64,
     pub server: u64,
+    /// The URL's up to its last slash, if the trace has URLs.
+    pub directory: Option<u64>,
     /// What was asked for: one number for each URL.
     pub object: u64,
     /// Bytes of the response.
@@ -43,6 +45,8 @@ impl Access {
         self.url.push_str(&String::from_utf8_lossy(url));
         self.object = hash(url);
         self.server = hash(host(&self.url).as_bytes());
+        let path = self.url.split(['?', '#']).next().unwrap_or_default();
+        self.directory = Some(hash(path.rsplit_once('/').map_or(path, |(directory, _)| directory).as_bytes()));
         self.dynamic = is_dynamic(&self.url);
     }
 

@@ -83,7 +83,7 @@ pub enum Size {
     },
 }
 
-pub const ALL: [Like; 4] = [
+pub const ALL: [Like; 5] = [
     Like {
         name: "dec",
         about: "Digital's proxy of 1996 as WebCoSM (Table 1), USITS99 and Maltzahn (Chapter 4) describe it",
@@ -129,6 +129,36 @@ pub const ALL: [Like; 4] = [
                 value: (0.5, 0.5),
                 source: "Maltzahn, Figure 4.2",
                 of: |statistics| statistics.server_locality(5),
+            },
+        ],
+    },
+    Like {
+        name: "dec-days",
+        about: "two weekdays of one of Digital's two proxies, what is not cacheable left out (Maltzahn 4.3)",
+        requests: 522_376 + 495_664,
+        per_second: 5.891,
+        clients: 10_000,
+        servers: 30_000,
+        server_zipf: 0.85,
+        sessions: 42,
+        session_requests: 14.0,
+        session_zipf: 1.17,
+        repeats: 0.62,
+        which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
+        changes: 0.0,
+        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
+        published: &[
+            Published {
+                what: "hits of an infinite cache",
+                value: (0.59, 0.59),
+                source: "Maltzahn 4.3",
+                of: Statistics::hit_ratio,
+            },
+            Published {
+                what: "requests of at most 8 KB",
+                value: (0.74, 0.74),
+                source: "Maltzahn 4.1.1",
+                of: Statistics::share_to_8k,
             },
         ],
     },

@@ -4,7 +4,7 @@ use super::super::field::Field;
 use super::super::figure::{self, Figures};
 use super::super::measured::measure;
 use super::super::running::Running;
-use super::{KEPT, Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
+use super::{next_begins, KEPT, Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
 use crate::body::mix;
 use crate::load::{self, Order, Plan};
 use std::sync::Arc;
@@ -22,12 +22,13 @@ const HIT: &str = "disk hit 8 KB";
 pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
     eprintln!("fill and disk hits");
     let rounds = field.scale.rounds;
-    let all = start_all(field, &disk_need(field), FILL, results);
+    let mut all = start_all(field, &disk_need(field), FILL, results);
     for round in 0..rounds {
         // One whose fill was refused may still have hits: it goes on.
         for running in &all {
             results.take(FILL, running.contender.name, round, fill(field, running, round));
         }
+        next_begins(&mut all);
     }
     if wanted.contains(&Name::DiskHit) {
         let mut ready = Vec::new();
@@ -47,6 +48,7 @@ pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
             ready.retain(|(running, there)| {
                 results.take(HIT, running.contender.name, round, hit(field, running, there, round))
             });
+            next_begins(&mut ready);
         }
     }
     if !wanted.contains(&Name::Fill) {

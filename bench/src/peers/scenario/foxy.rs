@@ -31,8 +31,11 @@ const ONCE: Series = Series { name: "Foxy, a connection a request", close: true,
 const AGAIN: Series = Series { name: "Foxy, connections used again", close: false, throttled: false };
 const SLOW: Series = Series { name: "Foxy, slow disk", close: true, throttled: true };
 
-pub fn run(field: &Field, _wanted: &[Name], results: &mut Results) {
+pub fn once(field: &Field, _wanted: &[Name], results: &mut Results) {
     series(field, &ONCE, &field.scale.foxy, results);
+}
+
+pub fn again(field: &Field, _wanted: &[Name], results: &mut Results) {
     series(field, &AGAIN, &field.scale.foxy, results);
 }
 

@@ -22,9 +22,11 @@ pub enum Name {
     MemoryHit,
     DiskHit,
     Fill,
-    /// Foxy's experiment, with connection reuse and without.
+    /// Foxy's experiment, a connection a request.
     Foxy,
-    /// The same on a slow disk.
+    /// The same with connections used again.
+    FoxyReuse,
+    /// A connection a request, on a slow disk.
     Throttled,
     Restart,
     Memory,
@@ -44,11 +46,12 @@ struct Scenario {
     run: fn(&Field, &[Name], &mut Results),
 }
 
-const ALL: [Scenario; 5] = [
+const ALL: [Scenario; 6] = [
     Scenario { names: &[Name::MemoryHit], run: memory_hit::run },
     Scenario { names: &[Name::Fill, Name::DiskHit], run: disk::run },
     Scenario { names: &[Name::Memory, Name::Restart], run: standing::run },
-    Scenario { names: &[Name::Foxy], run: foxy::run },
+    Scenario { names: &[Name::Foxy], run: foxy::once },
+    Scenario { names: &[Name::FoxyReuse], run: foxy::again },
     Scenario { names: &[Name::Throttled], run: foxy::throttled },
 ];
 
@@ -60,6 +63,11 @@ pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
             (scenario.run)(field, wanted, results);
         }
     }
+}
+
+/// Another begins the next round: what a disk gives may depend on what it just gave.
+fn next_begins<T>(all: &mut [T]) {
+    all.rotate_left(1.min(all.len()));
 }
 
 impl Results {

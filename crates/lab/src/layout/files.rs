@@ -92,38 +92,56 @@ impl Layout for Files {
         let dir = self.dir_of(medium, object)?;
         let name = self.made;
         self.made += 1;
-        let file = medium.create(dir, name)?;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(object.size as usize, 0);
-        object.fill(0, &mut buffer);
-        let mut at = 0;
-        for piece in buffer.chunks(self.pieces.write.min(buffer.len())) {
-            medium.write(file, at, piece)?;
-            at += piece.len() as u64;
-        }
-        self.buffer = buffer;
-        medium.close(file)?;
+        write_file(medium, (dir, name), object, self.pieces, &mut self.buffer)?;
         self.stored.insert(object.id, (dir, name));
         Ok(Stored::Yes)
     }
 
     fn read(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<(), Failed> {
-        let (dir, name) = *self.stored.get(&object.id).ok_or_else(|| unknown(object))?;
-        let file = medium.open(dir, name)?;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(object.size as usize, 0);
-        let (mut at, most) = (0, self.pieces.read.min(buffer.len()));
-        for piece in buffer.chunks_mut(most) {
-            medium.read(file, at, piece)?;
-            at += piece.len() as u64;
-        }
-        check(object, 0, &buffer)?;
-        self.buffer = buffer;
-        medium.close(file)
+        let place = *self.stored.get(&object.id).ok_or_else(|| unknown(object))?;
+        read_file(medium, place, object, self.pieces, &mut self.buffer)
     }
 
     fn delete(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<(), Failed> {
         let (dir, name) = self.stored.remove(&object.id).ok_or_else(|| unknown(object))?;
         medium.unlink(dir, name)
     }
+}
+
+/// Makes a file of an object.
+pub fn write_file(
+    medium: &mut dyn Medium,
+    (dir, name): (Dir, u64),
+    object: &Object,
+    pieces: Pieces,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Failed> {
+    let file = medium.create(dir, name)?;
+    buffer.resize(object.size as usize, 0);
+    object.fill(0, buffer);
+    let mut at = 0;
+    for piece in buffer.chunks(pieces.write.min(buffer.len())) {
+        medium.write(file, at, piece)?;
+        at += piece.len() as u64;
+    }
+    medium.close(file)
+}
+
+/// Opens, reads and checks the file of an object.
+pub fn read_file(
+    medium: &mut dyn Medium,
+    (dir, name): (Dir, u64),
+    object: &Object,
+    pieces: Pieces,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Failed> {
+    let file = medium.open(dir, name)?;
+    buffer.resize(object.size as usize, 0);
+    let (mut at, most) = (0, pieces.read.min(buffer.len()));
+    for piece in buffer.chunks_mut(most) {
+        medium.read(file, at, piece)?;
+        at += piece.len() as u64;
+    }
+    check(object, 0, buffer)?;
+    medium.close(file)
 }

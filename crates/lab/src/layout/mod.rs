@@ -1,12 +1,14 @@
 //! Where recipes put objects: one file for each kind of layout.
 
 pub mod buddy;
+pub mod cern;
 pub mod files;
 pub mod stream;
 pub mod unified;
 
 use crate::content::Object;
 use crate::medium::{Failed, Medium};
+use crate::storage::Notes;
 
 /// Stores objects on a medium as it is told. What it reads it checks: wrong bytes are an error.
 pub trait Layout {
@@ -31,6 +33,11 @@ pub trait Layout {
     fn free_pieces(&self) -> Option<(u64, u64)> {
         None
     }
+
+    /// What else a paper tells of it.
+    fn notes(&self) -> Notes {
+        Notes::default()
+    }
 }
 
 /// Whether an object found room.
@@ -44,7 +51,7 @@ fn unknown(object: &Object) -> Failed {
     format!("object {} is not stored", object.id)
 }
 
-fn check(object: &Object, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+pub fn check(object: &Object, at: u64, bytes: &[u8]) -> Result<(), Failed> {
     match object.is(at, bytes) {
         true => Ok(()),
         false => Err(format!("wrong bytes of object {} at {at}", object.id)),

@@ -384,7 +384,7 @@ mod tests {
         let mut unified = Unified::new(1 << 20);
         unified.prepare(&mut ufs).unwrap();
         let objects: Vec<Object> =
-            (1..60).map(|id| Object { id, server: 0, version: 1, size: 100 + 211 * id }).collect();
+            (1..60).map(|id| Object { id, version: 1, size: 100 + 211 * id, ..Object::default() }).collect();
         for object in &objects {
             unified.write(&mut ufs, object).unwrap();
         }

@@ -242,6 +242,9 @@ pub const ST15150W: Geometry = Geometry {
     read_ahead: 128 << 10,
 };
 
+/// Room enough for Maltzahn's infinite caches (Chapter 4), which lay on three disks.
+pub const THREE_IN_ONE: Geometry = Geometry { name: "three-in-one", cylinders: 3 * 3711, ..ST15150W };
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,15 @@ pub trait Medium {
     /// Fills `into` from a byte of an open file; what was never written is zeros.
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed>;
 
+    /// Whether there is a file of this name.
+    fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed>;
+
+    /// Writes to a file that is mapped into memory, within its size: no call, but the page must be there.
+    fn store(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed>;
+
+    /// Reads from a file that is mapped into memory.
+    fn load(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed>;
+
     /// Until all that was written lies on the device.
     fn sync(&mut self) -> Result<(), Failed>;
 
@@ -104,6 +113,18 @@ impl Medium for Counted<'_> {
 
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
         self.count("read").read(file, at, into)
+    }
+
+    fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed> {
+        self.count("stat").exists(dir, name)
+    }
+
+    fn store(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+        self.medium.store(file, at, bytes)
+    }
+
+    fn load(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        self.medium.load(file, at, into)
     }
 
     fn sync(&mut self) -> Result<(), Failed> {

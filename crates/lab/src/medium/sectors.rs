@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn objects_take_no_more_than_their_first_words() {
         let mut sectors = Sectors::new(100);
-        let object = Object { id: 9, server: 0, version: 2, size: 3000 };
+        let object = Object { id: 9, version: 2, size: 3000, ..Object::default() };
         let mut bytes = vec![0; 3000];
         object.fill(0, &mut bytes);
         sectors.write(1024, &bytes);
@@ -135,7 +135,7 @@ mod tests {
             for (at, length, value, id) in writes {
                 let mut piece = vec![value / 64; length];
                 if value > 100 {
-                    Object { id, server: 0, version: 0, size: 1 }.fill(0, &mut piece);
+                    Object { id, ..Object::default() }.fill(0, &mut piece);
                 }
                 sectors.write(at, &piece);
                 bytes[at as usize..at as usize + length].copy_from_slice(&piece);

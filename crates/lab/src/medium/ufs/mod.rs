@@ -8,6 +8,7 @@
 //!
 //! Time is what the drive and `Host` take.
 
+mod mapped;
 mod space;
 
 use super::drive::{Drive, Geometry, Millis, Transfer, Way};
@@ -25,6 +26,8 @@ pub struct Host {
     pub call: Millis,
     /// Of a name that a search passes by.
     pub name: Millis,
+    /// Of a page that is touched and not there, without its read.
+    pub fault: Millis,
     /// Bytes a millisecond, between program and kernel.
     pub copy: f64,
     /// Bytes of memory for pages, and for blocks that hold no data.
@@ -34,7 +37,14 @@ pub struct Host {
 
 /// An UltraSPARC 1 of 1996 with 384 MB, as WebCoSM (Section 5) has it.
 pub const ULTRA_1: Host =
-    Host { call: 0.1, name: 0.00045, copy: 60_000.0, pages: 256 << 20, metadata: 384 * 1024 * 1024 / 50 };
+    Host { call: 0.1, name: 0.00045, fault: 0.1, copy: 60_000.0, pages: 256 << 20, metadata: 384 * 1024 * 1024 / 50 };
+
+/// The AlphaStation 250 of Maltzahn's Chapter 4, with 512 MB; what it costs is set as for the Ultra.
+pub const ALPHASTATION_250: Host =
+    Host { pages: 384 << 20, metadata: 512 * 1024 * 1024 / 33, ..ULTRA_1 };
+
+/// The AlphaStation 3000 of his Chapter 5: 64 MB, of which 24 are for pages of the mapped file.
+pub const ALPHASTATION_3000: Host = Host { pages: 24 << 20, metadata: 64 * 1024 * 1024 / 33, ..ULTRA_1 };
 
 /// Bytes that go to the drive together, and that one file may have waiting before and after its writer is let go on.
 const CLUSTER: u64 = 128 << 10;
@@ -563,6 +573,26 @@ impl Medium for Ufs {
         Ok(())
     }
 
+    fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed> {
+        self.spend(self.host.call);
+        self.search(dir, Some(name))?;
+        Ok(self.directory(dir)?.entries.contains_key(&name))
+    }
+
+    fn store(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+        for (from, piece) in self.touch(file, at, bytes.len(), true)? {
+            self.sectors.write(from, &bytes[piece]);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        for (from, piece) in self.touch(file, at, into.len(), false)? {
+            self.sectors.read(from, &mut into[piece]);
+        }
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<(), Failed> {
         self.spend(self.host.call);
         for _ in 0..FLUSH_PARTS {
@@ -688,7 +718,7 @@ mod tests {
                 let known = model.entry(name).or_default();
                 let at = at.min(known.len() as u64);
                 let mut bytes = vec![0; length];
-                Object { id: u64::from(turn), server: 0, version: 0, size: 1 }.fill(0, &mut bytes);
+                Object { id: u64::from(turn), ..Object::default() }.fill(0, &mut bytes);
                 ufs.write(file, at, &bytes).unwrap();
                 known.resize(known.len().max(at as usize + length), 0);
                 known[at as usize..at as usize + length].copy_from_slice(&bytes);

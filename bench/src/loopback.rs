@@ -1,0 +1,36 @@
+//! Connections from many addresses of this machine: the ports of one run out with thousands of connections a second, and
+//! long before that the kernel looks ever longer for a free one.
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Clients' addresses.
+const ADDRESSES: u64 = 64;
+/// Whose ports nobody else uses up.
+const ASIDE: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 1);
+
+/// From one address after the other; does not wait for the server to accept.
+pub fn connecting(server: SocketAddr) -> std::io::Result<TcpStream> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let host = NEXT.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
+    from(Ipv4Addr::new(127, 0, 1, 1 + host as u8), server, SocketFlags::NONBLOCK)
+}
+
+/// For what must get through when the ports of others are in use.
+pub fn aside(server: SocketAddr) -> std::io::Result<TcpStream> {
+    from(ASIDE, server, SocketFlags::empty())
+}
+
+fn from(host: Ipv4Addr, server: SocketAddr, flags: SocketFlags) -> std::io::Result<TcpStream> {
+    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, flags | SocketFlags::CLOEXEC, None)?;
+    if server.ip() == Ipv4Addr::LOCALHOST {
+        bind(&socket, &SocketAddr::from((host, 0)))?;
+    }
+    match connect(&socket, &server) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(error.into()),
+    }
+}

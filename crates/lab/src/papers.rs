@@ -1,0 +1,263 @@
+//! What the papers measured, to be measured again: each experiment is a row, and so is each figure that is published of it.
+
+use crate::input::{From, Input};
+use crate::recipe::Scale;
+use crate::replay::Row;
+use trace::synthetic;
+
+/// Recipes that one trace is replayed through, as a paper did it.
+pub struct Experiment {
+    pub name: &'static str,
+    pub source: &'static str,
+    /// The workload that stands for the paper's trace, and how many of its requests.
+    pub like: &'static str,
+    pub requests: u64,
+    /// Bytes; larger objects are left out.
+    pub largest: Option<u64>,
+    pub warm_up: u64,
+    pub medium: &'static str,
+    /// Bytes of the two caches.
+    pub memory: u64,
+    pub disk: u64,
+    pub recipes: &'static [&'static str],
+    pub figures: &'static [Figure],
+}
+
+/// A published figure.
+pub struct Figure {
+    pub what: &'static str,
+    /// The least and the most that is published.
+    pub published: (f64, f64),
+    pub of: fn(&Found) -> Option<f64>,
+}
+
+/// What was found, by experiment and recipe.
+#[derive(Default)]
+pub struct Found(pub Vec<(&'static str, Row)>);
+
+impl Found {
+    pub fn row(&self, experiment: &str, recipe: &str) -> Option<&Row> {
+        let is = |(name, row): &&(&str, Row)| *name == experiment && row.recipe == recipe;
+        self.0.iter().find(is).map(|(_, row)| row)
+    }
+
+    fn gets(&self, experiment: &str, recipe: &str) -> Option<f64> {
+        self.row(experiment, recipe).map(|row| row.gets_per_second)
+    }
+
+    fn free_piece(&self, recipe: &str) -> Option<f64> {
+        Some(self.row(TABLE_2, recipe)?.notes.get("free_piece_bytes")? / 1024.0)
+    }
+
+    /// One recipe's figure for each of another's.
+    fn ratio(&self, experiment: &str, one: &str, other: &str, of: fn(&Row) -> f64) -> Option<f64> {
+        Some(of(self.row(experiment, one)?) / of(self.row(experiment, other)?))
+    }
+}
+
+impl Experiment {
+    pub fn input(&self, seed: u64) -> Result<Input, String> {
+        let from = From::Made { like: synthetic::named(self.like)?, seed };
+        Ok(Input { from, requests: Some(self.requests), largest: self.largest })
+    }
+
+    pub fn scale(&self) -> Scale {
+        Scale { memory: self.memory, disk: self.disk, ..Scale::default() }
+    }
+}
+
+impl Figure {
+    /// What is found over what is published: 1 within the published range.
+    pub fn beside(&self, found: f64) -> f64 {
+        let (least, most) = self.published;
+        found / found.clamp(least, most)
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn transfers(row: &Row) -> f64 {
+    (row.device_reads + row.device_writes) as f64
+}
+
+fn seconds(row: &Row) -> f64 {
+    row.seconds
+}
+
+fn operations(row: &Row, kinds: &[&str]) -> f64 {
+    kinds.iter().filter_map(|kind| row.operations.0.get(kind)).sum::<u64>() as f64
+}
+
+const fn one(what: &'static str, published: f64, of: fn(&Found) -> Option<f64>) -> Figure {
+    Figure { what, published: (published, published), of }
+}
+
+const fn between(what: &'static str, published: (f64, f64), of: fn(&Found) -> Option<f64>) -> Figure {
+    Figure { what, published, of }
+}
+
+const FILES: &str = "table-2-files";
+const TABLE_2: &str = "table-2";
+const UNIFIED: &str = "unified";
+const CHAPTER_4: &str = "maltzahn-4";
+const TABLE_5_1: &str = "maltzahn-5.1";
+const TABLE_5_2: &str = "maltzahn-5.2";
+
+pub const ALL: &[Experiment] = &[
+    Experiment {
+        name: FILES,
+        source: "USITS99 and WebCoSM, Table 2: a file for each object",
+        like: "dec",
+        requests: 398_034,
+        largest: None,
+        warm_up: 0,
+        medium: "st15150w",
+        memory: 512 * MIB,
+        disk: GIB,
+        recipes: &["simple", "squid", "multiple-dirs"],
+        figures: &[
+            between("simple, gets/s", (14.0, 18.0), |found| found.gets(FILES, "simple")),
+            between("squid, gets/s", (20.0, 27.0), |found| found.gets(FILES, "squid")),
+            between("multiple-dirs, gets/s", (23.0, 31.0), |found| found.gets(FILES, "multiple-dirs")),
+        ],
+    },
+    Experiment {
+        name: TABLE_2,
+        source: "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14",
+        like: "dec",
+        requests: 1_058_206,
+        largest: None,
+        warm_up: 0,
+        medium: "st15150w",
+        memory: 512 * MIB,
+        disk: 2 * GIB,
+        recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
+        figures: &[
+            one("buddy, gets/s", 133.0, |found| found.gets(TABLE_2, "buddy")),
+            one("stream, gets/s", 295.0, |found| found.gets(TABLE_2, "stream")),
+            one("stream-packetizer, gets/s", 358.0, |found| found.gets(TABLE_2, "stream-packetizer")),
+            one("lazy-reads, gets/s", 396.0, |found| found.gets(TABLE_2, "lazy-reads")),
+            one("stream-loc, gets/s", 460.0, |found| found.gets(TABLE_2, "stream-loc")),
+            one("lazy-reads-loc, gets/s", 495.0, |found| found.gets(TABLE_2, "lazy-reads-loc")),
+            one("seconds, lazy-reads over stream-packetizer", 0.906, |found| {
+                found.ratio(TABLE_2, "lazy-reads", "stream-packetizer", seconds)
+            }),
+            one("seconds, stream-loc over stream-packetizer", 0.780, |found| {
+                found.ratio(TABLE_2, "stream-loc", "stream-packetizer", seconds)
+            }),
+            one("seconds, lazy-reads-loc over stream-packetizer", 0.728, |found| {
+                found.ratio(TABLE_2, "lazy-reads-loc", "stream-packetizer", seconds)
+            }),
+            one("stream, KB of a free piece at the end", 65.0, |found| found.free_piece("stream")),
+            one("stream-loc, KB of a free piece at the end", 145.0, |found| found.free_piece("stream-loc")),
+            between("lazy-reads-loc over squid", (18.0, 25.0), |found| {
+                Some(found.gets(TABLE_2, "lazy-reads-loc")? / found.gets(FILES, "squid")?)
+            }),
+        ],
+    },
+    Experiment {
+        name: UNIFIED,
+        source: "Chang and Lai, Tables 1 and 2",
+        like: "polymix",
+        requests: 500_000,
+        largest: None,
+        warm_up: 0,
+        medium: "st15150w",
+        memory: 100 * MIB,
+        disk: 2 * GIB,
+        recipes: &["squid-2.4", "unified"],
+        figures: &[
+            one("read operations, unified over squid", 0.50, |found| {
+                found.ratio(UNIFIED, "unified", "squid-2.4", |row| operations(row, &["read"]))
+            }),
+            one("write operations, unified over squid", 0.37, |found| {
+                found.ratio(UNIFIED, "unified", "squid-2.4", |row| operations(row, &["write"]))
+            }),
+            one("open, close and unlink, unified over squid", 0.0, |found| {
+                let of = |row: &Row| operations(row, &["create", "open", "close", "unlink"]);
+                found.ratio(UNIFIED, "unified", "squid-2.4", of)
+            }),
+        ],
+    },
+    Experiment {
+        name: CHAPTER_4,
+        source: "Maltzahn, Section 4.4 and Figure 4.6",
+        like: "dec-days",
+        requests: 522_376 + 495_664,
+        largest: None,
+        warm_up: 522_376,
+        medium: "alphastation-250",
+        memory: 0,
+        // They had room for all.
+        disk: 8 * GIB,
+        recipes: &["cern", "squid", "squidl", "squidm", "squidml", "squidmla"],
+        figures: &[
+            between("disk transfers, cern over squid", (0.8, 1.2), |found| {
+                found.ratio(CHAPTER_4, "cern", "squid", transfers)
+            }),
+            one("disk transfers, squidl over squid", 0.5, |found| {
+                found.ratio(CHAPTER_4, "squidl", "squid", transfers)
+            }),
+            one("disk transfers, squidm over squid", 0.4, |found| {
+                found.ratio(CHAPTER_4, "squidm", "squid", transfers)
+            }),
+            between("disk transfers, squidml over squid", (0.2, 0.3), |found| {
+                found.ratio(CHAPTER_4, "squidml", "squid", transfers)
+            }),
+            between("disk transfers, squidmla over squid", (0.2, 0.3), |found| {
+                found.ratio(CHAPTER_4, "squidmla", "squid", transfers)
+            }),
+            one("hits in the first quarter of the mapped file", 0.7, |found| {
+                found.row(CHAPTER_4, "squidml")?.notes.get("hits_in_first_quarter").copied()
+            }),
+        ],
+    },
+    Experiment {
+        name: TABLE_5_1,
+        source: "Maltzahn, Table 5.1",
+        like: "dec-days",
+        requests: 522_376 + 495_664,
+        largest: Some(8192),
+        warm_up: 522_376,
+        medium: "alphastation-3000",
+        memory: 0,
+        disk: 160 * MIB,
+        recipes: &["lru", "fbc", "future"],
+        figures: &[
+            one("lru, hit ratio", 0.47, |found| Some(found.row(TABLE_5_1, "lru")?.hit_ratio)),
+            one("fbc, hit ratio", 0.48, |found| Some(found.row(TABLE_5_1, "fbc")?.hit_ratio)),
+            one("future, hit ratio", 0.56, |found| Some(found.row(TABLE_5_1, "future")?.hit_ratio)),
+            one("lru, disk transfers", 364_617.0, |found| found.row(TABLE_5_1, "lru").map(transfers)),
+            one("fbc, disk transfers", 323_563.0, |found| found.row(TABLE_5_1, "fbc").map(transfers)),
+            one("future, disk transfers", 70_351.0, |found| found.row(TABLE_5_1, "future").map(transfers)),
+            one("lru, seconds", 9371.0, |found| found.row(TABLE_5_1, "lru").map(seconds)),
+            one("fbc, seconds", 6646.0, |found| found.row(TABLE_5_1, "fbc").map(seconds)),
+            one("future, seconds", 2171.0, |found| found.row(TABLE_5_1, "future").map(seconds)),
+        ],
+    },
+    Experiment {
+        name: TABLE_5_2,
+        source: "Maltzahn, Table 5.2",
+        like: "dec-days",
+        requests: 522_376 + 495_664,
+        largest: Some(8192),
+        // Until half past four in the second morning.
+        warm_up: 604_400,
+        medium: "alphastation-3000",
+        memory: 0,
+        disk: 160 * MIB,
+        recipes: &["fbc", "fbc-c"],
+        figures: &[
+            one("disk transfers, fbc-c over fbc", 0.984, |found| {
+                found.ratio(TABLE_5_2, "fbc-c", "fbc", transfers)
+            }),
+            one("seconds, fbc-c over fbc", 0.988, |found| found.ratio(TABLE_5_2, "fbc-c", "fbc", seconds)),
+        ],
+    },
+];
+
+/// The experiments of these names, `all` being all of them; an error lists what there is.
+pub fn named(names: &[String]) -> Result<Vec<&'static Experiment>, String> {
+    crate::recipe::pick(ALL, names, |experiment| experiment.name, "experiment")
+}
