@@ -147,6 +147,21 @@ impl Link {
         }
     }
 
+    /// For a connection that waits for a request: since when, if a sweep has seen it. One that just came and has not asked yet is
+    /// not idle.
+    pub fn idle(&self) -> Option<Option<Instant>> {
+        let wait = self.wait();
+        let seen = self.seen.get().filter(|(before, _)| *before == wait).map(|(_, since)| since);
+        let idle = matches!(wait, Wait::Request(answered) if answered > 0 || seen.is_some());
+        idle.then_some(seen)
+    }
+
+    /// Ends an idle connection.
+    pub fn make_way(&self) {
+        self.overdue.set(Some(self.wait()));
+        self.wake();
+    }
+
     fn wait(&self) -> Wait {
         if self.write_blocked.get() {
             return Wait::Taking(self.writes.get());

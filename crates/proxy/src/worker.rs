@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Reader, Store};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 
 /// What all workers share.
@@ -111,6 +111,34 @@ impl Worker {
         }
     }
 
+    /// Waits until there may be one connection more; meanwhile those that nobody uses make way, so that a new client does not wait
+    /// for one that may never ask again.
+    async fn permit(&self) -> OwnedSemaphorePermit {
+        /// How long to wait for a connection to end before looking again.
+        const LOOK: Duration = Duration::from_millis(20);
+        loop {
+            let connections = self.shared.connections.clone();
+            if let Ok(permit) = connections.clone().try_acquire_owned() {
+                return permit;
+            }
+            self.make_room();
+            if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, connections.acquire_owned()).await {
+                return permit;
+            }
+        }
+    }
+
+    /// Ends connections that are idle, those first that are so for longest.
+    fn make_room(&self) {
+        /// Enough that looking at all of them is little for each.
+        const BATCH: usize = 64;
+        let links = self.links.borrow();
+        let mut idle: Vec<_> = links.values().filter_map(|link| Some((link.idle()?, link))).collect();
+        // What no sweep has seen idle is so since a moment.
+        idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
+        idle.iter().take(BATCH).for_each(|(_, link)| link.make_way());
+    }
+
     fn list(self: &Rc<Worker>, link: Rc<Link>) -> Listed {
         let id = self.next.get();
         self.next.set(id + 1);
@@ -129,7 +157,7 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let Ok(permit) = worker.shared.connections.clone().acquire_owned().await else { return };
+        let permit = worker.permit().await;
         let (stream, client) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {

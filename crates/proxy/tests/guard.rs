@@ -140,6 +140,23 @@ async fn idle_connections_are_closed_and_busy_ones_are_not() {
 }
 
 #[tokio::test]
+async fn idle_connections_make_way_for_new_ones() {
+    let origin = Origin::answering(OK).await;
+    let proxy = Proxy::with(|settings| {
+        settings.bounds.connections = 4;
+        settings.timeouts.client_idle = Duration::from_secs(600);
+    });
+    let mut clients = Vec::new();
+    for _ in 0..12 {
+        let mut client = proxy.client().await;
+        let answered = client.get(origin.request("/", ""));
+        assert_eq!(tokio::time::timeout(Duration::from_secs(5), answered).await.unwrap().status(), 200);
+        clients.push(client);
+    }
+    assert!(clients.swap_remove(0).is_closed().await);
+}
+
+#[tokio::test]
 async fn a_client_that_stalls_is_closed() {
     let origin = Origin::with(|mut client, _| async move {
         let head = client.head().await.unwrap();
