@@ -36,9 +36,6 @@ pub trait Storage {
     /// Reads what is asked for and checks it, or stores it.
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed>;
 
-    /// Memory answered: it was used, too.
-    fn touch(&mut self, _access: &Access) {}
-
     /// At every midnight of the trace, for those that put things in order then.
     fn night(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {
         Ok(())
@@ -106,10 +103,6 @@ impl Storage for Told {
                 Ok(Outcome::Passed)
             }
         }
-    }
-
-    fn touch(&mut self, access: &Access) {
-        self.level.get(access);
     }
 
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {

@@ -54,9 +54,9 @@ mod tests {
         ufs.store(file, 8190, &[1, 2, 3, 4]).unwrap();
         assert_eq!(ufs.traffic().reads, reads + 2, "the range crosses into the next page");
         let mut back = [0; 4];
-        ufs.load(file, 8190, &mut back).unwrap();
+        Medium::load(&mut ufs, file, 8190, &mut back).unwrap();
         assert_eq!((back, ufs.traffic().reads), ([1, 2, 3, 4], reads + 2));
-        assert!(ufs.load(file, 99_998, &mut back).is_err());
+        assert!(Medium::load(&mut ufs, file, 99_998, &mut back).is_err());
         let written = ufs.traffic().bytes_written;
         ufs.sync().unwrap();
         assert_eq!(ufs.traffic().bytes_written, written + 2 * 8192, "both are to be written");
