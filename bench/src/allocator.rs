@@ -50,13 +50,16 @@ impl Worn {
     /// With about so many free pieces: every other object is gone.
     fn with(count: u64) -> Result<Worn, String> {
         let chunks = u32::try_from(2 * count * MEAN).map_err(|_| format!("{count} pieces are too many"))?;
-        let mut worn =
-            Worn { pieces: Pieces::new(chunks), objects: Vec::new(), chance: Chance::of(SEED) };
+        let mut worn = Worn { pieces: Pieces::new(chunks), objects: Vec::new(), chance: Chance::of(SEED) };
         worn.pieces.take_largest();
         let (mut at, mut gone) = (0, Vec::new());
         while at < chunks {
             let object = (at, (1 + worn.chance.below(MOST) as u32).min(chunks - at));
-            if worn.objects.len() > gone.len() { gone.push(object) } else { worn.objects.push(object) }
+            if worn.objects.len() > gone.len() {
+                gone.push(object)
+            } else {
+                worn.objects.push(object)
+            }
             at += object.1;
         }
         gone.into_iter().for_each(|(first, count)| worn.pieces.give(first, count));

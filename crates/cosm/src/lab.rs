@@ -62,10 +62,8 @@ fn compare_command() -> Command {
         .value_name("SHARE")
         .default_value("0.71")
         .help("Of its space, what the cache on disk may fill");
-    let largest = Arg::new("largest")
-        .long("largest")
-        .value_name("SIZE")
-        .help("Leave out requests for larger objects");
+    let largest =
+        Arg::new("largest").long("largest").value_name("SIZE").help("Leave out requests for larger objects");
     let warm_up = Arg::new("warm-up")
         .long("warm-up")
         .value_name("N")
@@ -84,9 +82,11 @@ fn papers_command() -> Command {
         .value_name("NAMES")
         .default_value("all")
         .help(format!("Experiments, separated by commas, or all: {}", known.join(", ")));
-    Command::new("papers")
-        .about("Measure again what the papers measured, figure beside figure")
-        .args([only, seed(), json()])
+    Command::new("papers").about("Measure again what the papers measured, figure beside figure").args([
+        only,
+        seed(),
+        json(),
+    ])
 }
 
 /// Name, drive and computer.
@@ -345,10 +345,13 @@ fn papers_json(experiments: &[&Experiment], found: &Found) -> serde_json::Value 
             .iter()
             .filter_map(|figure| {
                 let value = (figure.of)(found)?;
-                Some(serde_json::json!({ "what": figure.what, "published": figure.published, "found": value }))
+                Some(
+                    serde_json::json!({ "what": figure.what, "published": figure.published, "found": value }),
+                )
             })
             .collect();
-        let rows: Vec<_> = experiment.recipes.iter().filter_map(|name| found.row(experiment.name, name)).collect();
+        let rows: Vec<_> =
+            experiment.recipes.iter().filter_map(|name| found.row(experiment.name, name)).collect();
         serde_json::json!({
             "experiment": experiment.name, "source": experiment.source, "synthetic": true,
             "like": experiment.like, "figures": figures, "rows": rows,

@@ -4,8 +4,8 @@
 //! others replace by themselves.
 
 use crate::content::Object;
-use crate::layout::{Layout, Stored};
 use crate::input::Reading;
+use crate::layout::{Layout, Stored};
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Level;
 use std::collections::{BTreeMap, HashSet};

@@ -46,7 +46,8 @@ impl Access {
         self.object = hash(url);
         self.server = hash(host(&self.url).as_bytes());
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
-        self.directory = Some(hash(path.rsplit_once('/').map_or(path, |(directory, _)| directory).as_bytes()));
+        self.directory =
+            Some(hash(path.rsplit_once('/').map_or(path, |(directory, _)| directory).as_bytes()));
         self.dynamic = is_dynamic(&self.url);
     }
 

@@ -4,7 +4,7 @@ use super::super::field::Field;
 use super::super::figure::{self, Figures};
 use super::super::measured::measure;
 use super::super::running::Running;
-use super::{next_begins, KEPT, Name, Results, SETTLE, disk_need, forget_pages, plan, start_all};
+use super::{KEPT, Name, Results, SETTLE, disk_need, forget_pages, next_begins, plan, start_all};
 use crate::body::mix;
 use crate::load::{self, Order, Plan};
 use std::sync::Arc;

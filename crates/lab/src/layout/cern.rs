@@ -7,6 +7,7 @@ use super::{Layout, Stored, unknown};
 use crate::content::Object;
 use crate::medium::{Dir, Failed, Medium, ROOT};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Names beside those of the objects.
 const META: u64 = u64::MAX - 1;
@@ -48,7 +49,8 @@ impl Leaf {
             medium.unlink(self.dir, META)?;
         }
         if self.entries > 0 {
-            let meta = Object { id: META, version: version as u32, size: ENTRY * self.entries, ..Object::default() };
+            let meta =
+                Object { id: META, version: version as u32, size: ENTRY * self.entries, ..Object::default() };
             write_file(medium, (self.dir, META), &meta, Pieces::WHOLE, buffer)?;
             self.meta = Some(meta);
         }
@@ -70,11 +72,13 @@ impl Layout for Cern {
     fn write(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<Stored, Failed> {
         self.made += 1;
         let (name, mut buffer) = (self.made, std::mem::take(&mut self.buffer));
-        if !self.directories.contains_key(&object.directory) {
-            let dir = medium.mkdir(ROOT, object.directory)?;
-            self.directories.insert(object.directory, Leaf { dir, entries: 0, meta: None });
-        }
-        let leaf = self.leaf(object)?;
+        let leaf = match self.directories.entry(object.directory) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let dir = medium.mkdir(ROOT, object.directory)?;
+                new.insert(Leaf { dir, entries: 0, meta: None })
+            }
+        };
         leaf.look(medium, &mut buffer)?;
         let lock = medium.create(leaf.dir, LOCK)?;
         medium.close(lock)?;

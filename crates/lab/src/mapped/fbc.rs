@@ -25,14 +25,7 @@ pub struct Fbc {
 impl Fbc {
     /// `compacts`: FBC/C.
     pub fn new(compacts: bool) -> Fbc {
-        Fbc {
-            compacts,
-            counts: Vec::new(),
-            sum: 0,
-            order: Default::default(),
-            sorted: false,
-            pointer: 0,
-        }
+        Fbc { compacts, counts: Vec::new(), sum: 0, order: Default::default(), sorted: false, pointer: 0 }
     }
 
     fn sort(&mut self) {
@@ -107,7 +100,11 @@ mod tests {
     /// Segments of one page, one behind the other.
     fn pages(fbc: &mut Fbc, count: u32) -> Vec<Segment> {
         let access = |nth| Access { object: nth, size: 8000, ..Access::default() };
-        let page = |nth: u32| Segment { at: u64::from(nth) * 8192, class: 4, held: Held::of(&access(u64::from(nth))) };
+        let page = |nth: u32| Segment {
+            at: u64::from(nth) * 8192,
+            class: 4,
+            held: Held::of(&access(u64::from(nth))),
+        };
         let pages: Vec<Segment> = (0..count).map(page).collect();
         (0..).zip(&pages).for_each(|(nth, page)| fbc.put(nth, page));
         pages

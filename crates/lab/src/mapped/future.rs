@@ -60,7 +60,9 @@ fn known(requests: &mut Reading) -> Result<Vec<Known>, Failed> {
     while requests.next(&mut access)? {
         nth += 1;
         let object = Object::of(&access);
-        let Some(class) = class_of(&object).filter(|_| access.is_cacheable() && object.size > 0) else { continue };
+        let Some(class) = class_of(&object).filter(|_| access.is_cacheable() && object.size > 0) else {
+            continue;
+        };
         let new = Known { id: object.id, class, requests: 0, first: nth, last: nth };
         let known = all.entry(object.id).or_insert(new);
         (known.requests, known.last, known.class) = (known.requests + 1, nth, known.class.max(class));
@@ -133,7 +135,8 @@ mod tests {
     #[test]
     fn objects_that_never_meet_share_a_slot() {
         let one = |id, requests, first, last| Known { id, class: 4, requests, first, last };
-        let known = [one(1, 9, 0, 10), one(2, 8, 20, 30), one(3, 7, 5, 25), one(4, 6, 11, 19), one(5, 5, 0, 40)];
+        let known =
+            [one(1, 9, 0, 10), one(2, 8, 20, 30), one(3, 7, 5, 25), one(4, 6, 11, 19), one(5, 5, 0, 40)];
         let (plans, placed) = place(&known, Packer::new(2 * 8192, true));
         assert_eq!(plans.iter().map(|plan| plan.at).collect::<Vec<_>>(), [0, 8192]);
         let slots: Vec<Option<u32>> = (1..=5).map(|id| placed.get(&id).copied()).collect();

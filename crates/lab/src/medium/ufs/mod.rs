@@ -36,12 +36,17 @@ pub struct Host {
 }
 
 /// An UltraSPARC 1 of 1996 with 384 MB, as WebCoSM (Section 5) has it.
-pub const ULTRA_1: Host =
-    Host { call: 0.1, name: 0.00045, fault: 0.1, copy: 60_000.0, pages: 256 << 20, metadata: 384 * 1024 * 1024 / 50 };
+pub const ULTRA_1: Host = Host {
+    call: 0.1,
+    name: 0.00045,
+    fault: 0.1,
+    copy: 60_000.0,
+    pages: 256 << 20,
+    metadata: 384 * 1024 * 1024 / 50,
+};
 
 /// The AlphaStation 250 of Maltzahn's Chapter 4, with 512 MB; what it costs is set as for the Ultra.
-pub const ALPHASTATION_250: Host =
-    Host { pages: 384 << 20, metadata: 512 * 1024 * 1024 / 33, ..ULTRA_1 };
+pub const ALPHASTATION_250: Host = Host { pages: 384 << 20, metadata: 512 * 1024 * 1024 / 33, ..ULTRA_1 };
 
 /// The AlphaStation 3000 of his Chapter 5: 64 MB, of which 24 are for pages of the mapped file.
 pub const ALPHASTATION_3000: Host = Host { pages: 24 << 20, metadata: 64 * 1024 * 1024 / 33, ..ULTRA_1 };
