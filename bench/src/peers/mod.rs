@@ -91,10 +91,14 @@ fn chosen(names: &[String]) -> Result<Vec<Contender>, String> {
     Ok(ALL.into_iter().filter(takes_part).collect())
 }
 
-/// As many descriptors as we may have; those that we start inherit it.
+/// Descriptors as a server has them, or as many as we may; those that we start inherit the limit.
 fn open_many() -> Result<(), String> {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+    const MANY: u64 = 65_536;
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY);
+    let limits = [MANY.max(most), most].map(|limit| Rlimit { current: Some(limit), maximum: Some(limit) });
+    let [wanted, given] = limits;
+    setrlimit(Resource::Nofile, wanted)
+        .or_else(|_| setrlimit(Resource::Nofile, given))
         .map_err(|e| format!("open files: {e}"))
 }
 

@@ -15,7 +15,7 @@ worker_processes 1;
 pid /run/nginx.pid;
 error_log /run/error.log crit;
 events {{
-    worker_connections 19000;
+    worker_connections 60000;
     multi_accept on;
 }}
 http {{

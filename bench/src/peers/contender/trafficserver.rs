@@ -18,7 +18,7 @@ CONFIG proxy.config.task_threads INT 1
 CONFIG proxy.config.cache.threads_per_disk INT 8
 CONFIG proxy.config.http.server_ports STRING {port}:ip-in=127.0.0.1
 CONFIG proxy.config.net.listen_backlog INT 4096
-CONFIG proxy.config.net.connections_throttle INT 19000
+CONFIG proxy.config.net.connections_throttle INT 60000
 CONFIG proxy.config.net.max_connections_in INT 19000
 CONFIG proxy.config.admin.user_id STRING proxy
 CONFIG proxy.config.log.logging_enabled INT 0

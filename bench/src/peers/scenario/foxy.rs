@@ -18,8 +18,6 @@ use std::time::Duration;
 pub const ORIGIN_DELAY: Duration = Duration::from_secs(1);
 /// A request that the generator sent this late was not offered when it should have been.
 const LATE: f64 = 0.25;
-/// Below what a process may often open.
-const OPEN: usize = 15_000;
 
 struct Series {
     name: &'static str,
@@ -41,6 +39,12 @@ pub fn again(field: &Field, _wanted: &[Name], results: &mut Results) {
 
 pub fn throttled(field: &Field, _wanted: &[Name], results: &mut Results) {
     series(field, &SLOW, &field.scale.throttled, results);
+}
+
+/// Open requests: three quarters of what a process may open here.
+fn most_open() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| limit as usize / 4 * 3)
 }
 
 /// A contender with what its robots know.
@@ -152,7 +156,7 @@ impl Runner {
             ramp: Duration::from_secs_f64(robots.ramp_seconds),
             lasts: Duration::from_secs_f64(robots.seconds),
             patience: 10 * ORIGIN_DELAY,
-            open: OPEN,
+            open: most_open(),
             check_every: 64,
         };
         let mut moments = Vec::new();
