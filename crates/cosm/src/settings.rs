@@ -287,7 +287,7 @@ pub const TABLE: &[Setting] = &[
         "connections-max",
         "N",
         "auto",
-        "Client connections, more wait; auto: as many as open files allow (nine for four) and a quarter of the \
+        "Client connections; at this number idle ones make way, then new ones wait; auto: as many as open files allow (nine for four) and a quarter of the \
         memory (40 KiB each)",
         |c, v| {
             let number = if v == "auto" { machine::connections() } else { count(v, 1, 10_000_000)? };
