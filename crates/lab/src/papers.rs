@@ -70,7 +70,10 @@ impl Figure {
     /// What is found over what is published: 1 within the published range.
     pub fn beside(&self, found: f64) -> f64 {
         let (least, most) = self.published;
-        found / found.clamp(least, most)
+        match found.clamp(least, most) {
+            within if within == found => 1.0,
+            nearest => found / nearest,
+        }
     }
 }
 
@@ -231,6 +234,14 @@ pub const ALL: &[Experiment] = &[
             one("lru, disk transfers", 364_617.0, |found| found.row(TABLE_5_1, "lru").map(transfers)),
             one("fbc, disk transfers", 323_563.0, |found| found.row(TABLE_5_1, "fbc").map(transfers)),
             one("future, disk transfers", 70_351.0, |found| found.row(TABLE_5_1, "future").map(transfers)),
+            one("disk transfers, fbc over lru", 0.887, |found| {
+                found.ratio(TABLE_5_1, "fbc", "lru", transfers)
+            }),
+            one("disk transfers, future over lru", 0.193, |found| {
+                found.ratio(TABLE_5_1, "future", "lru", transfers)
+            }),
+            one("seconds, fbc over lru", 0.709, |found| found.ratio(TABLE_5_1, "fbc", "lru", seconds)),
+            one("seconds, future over lru", 0.232, |found| found.ratio(TABLE_5_1, "future", "lru", seconds)),
             one("lru, seconds", 9371.0, |found| found.row(TABLE_5_1, "lru").map(seconds)),
             one("fbc, seconds", 6646.0, |found| found.row(TABLE_5_1, "fbc").map(seconds)),
             one("future, seconds", 2171.0, |found| found.row(TABLE_5_1, "future").map(seconds)),
@@ -260,4 +271,29 @@ pub const ALL: &[Experiment] = &[
 /// The experiments of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<&'static Experiment>, String> {
     crate::recipe::pick(ALL, names, |experiment| experiment.name, "experiment")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe;
+
+    #[test]
+    fn experiments_name_what_there_is() {
+        for experiment in ALL {
+            experiment.input(1).unwrap().open().unwrap();
+            for name in experiment.recipes {
+                recipe::named(&[(*name).to_owned()]).unwrap();
+            }
+            assert!(experiment.figures.iter().all(|figure| (figure.of)(&Found::default()).is_none()));
+        }
+        assert!(named(&["nothing".into()]).is_err_and(|why| why.contains("table-2")));
+    }
+
+    #[test]
+    fn a_figure_within_the_published_range_is_that() {
+        let figure = between("", (2.0, 4.0), |_| None);
+        assert_eq!([1.0, 2.0, 3.0, 8.0].map(|found| figure.beside(found)), [0.5, 1.0, 1.0, 2.0]);
+        assert_eq!(one("", 0.0, |_| None).beside(0.0), 1.0);
+    }
 }
