@@ -1,7 +1,7 @@
 //! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
 
-use crate::Failure;
 use crate::values::{count, size};
+use crate::{Failure, lab_fill, lab_simulate};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::Row;
 use lab::input::{From, Input, Reading};
@@ -39,6 +39,8 @@ pub fn command() -> Command {
             out(),
             to_format(),
         ]))
+        .subcommand(lab_simulate::command())
+        .subcommand(lab_fill::command())
 }
 
 fn compare_command() -> Command {
@@ -66,21 +68,21 @@ fn compare_command() -> Command {
         .args([recipes, medium, memory, disk, utilization, json()])
 }
 
-fn trace() -> Arg {
+pub fn trace() -> Arg {
     Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
 }
 
-fn like() -> Arg {
+pub fn like() -> Arg {
     let known: Vec<&str> = synthetic::ALL.iter().map(|like| like.name).collect();
     let help = format!("A workload made up: {}", known.join(", "));
     Arg::new("like").long("like").value_name("NAME").help(help)
 }
 
-fn requests() -> Arg {
+pub fn requests() -> Arg {
     Arg::new("requests").long("requests").value_name("N").help("At most so many requests")
 }
 
-fn seed() -> Arg {
+pub fn seed() -> Arg {
     Arg::new("seed")
         .long("seed")
         .value_name("N")
@@ -96,7 +98,7 @@ fn formats() -> String {
     trace::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-fn from_format() -> Arg {
+pub fn from_format() -> Arg {
     let help = format!("Of the trace, when it is not told by how the file begins: {}", formats());
     Arg::new("format").long("format").value_name("NAME").help(help)
 }
@@ -106,11 +108,11 @@ fn to_format() -> Arg {
     Arg::new("to").long("to").value_name("NAME").default_value("csv").help(help)
 }
 
-fn strict() -> Arg {
+pub fn strict() -> Arg {
     Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End at the first malformed line")
 }
 
-fn json() -> Arg {
+pub fn json() -> Arg {
     Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output")
 }
 
@@ -119,15 +121,17 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("compare", args)) => compare(args),
         Some(("generate", args)) => generate(args),
         Some(("convert", args)) => convert(args),
-        _ => Err(Failure::Usage("say what to do: compare, generate or convert".into())),
+        Some(("simulate", args)) => lab_simulate::run(args),
+        Some(("fill", args)) => lab_fill::run(args),
+        _ => Err(Failure::Usage("say what to do: compare, simulate, generate, convert or fill".into())),
     }
 }
 
-fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
+pub fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
     args.try_get_one::<String>(name).ok().flatten().map(String::as_str)
 }
 
-fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
+pub fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
     let parse = |text| count(text, 0, u64::MAX).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
     text(args, name).map(parse).transpose()
 }
@@ -136,7 +140,7 @@ fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
     size(text(args, name).unwrap_or_default()).map_err(|why| Failure::Usage(format!("--{name}: {why}")))
 }
 
-fn input(args: &ArgMatches) -> Result<Input, Failure> {
+pub fn input(args: &ArgMatches) -> Result<Input, Failure> {
     let from = match (text(args, "trace"), text(args, "like")) {
         (Some(path), _) => From::File {
             path: PathBuf::from(path),
@@ -155,7 +159,7 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
 }
 
 /// What was malformed, said on standard error.
-fn say_faults(reading: &Reading) {
+pub fn say_faults(reading: &Reading) {
     let Some((faults, unit)) = reading.faults().filter(|(faults, _)| faults.count > 0) else { return };
     proxy::say(format_args!("{} malformed {unit}s were left out:", faults.count));
     for (number, why) in &faults.first {

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 /// Named figures, printed as a table or as one JSON object.
-fn print(figures: &[(&str, String)], json: bool) {
+pub fn print(figures: &[(&str, String)], json: bool) {
     if json {
         let fields: Vec<String> =
             figures.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();

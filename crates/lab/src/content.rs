@@ -3,6 +3,7 @@
 //! Words of eight bytes that grow by a constant step from a start that is the version's own. A modelled disk can
 //! therefore remember a sector by its first word (`sectors`).
 
+use trace::Access;
 use trace::chance::mix;
 
 /// What is stored: one version of an object.
@@ -19,6 +20,16 @@ pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub const WORD: usize = 8;
 
 impl Object {
+    /// What is asked for.
+    pub fn of(access: &Access) -> Object {
+        Object::with(access, access.modified, access.size)
+    }
+
+    /// The version of what is asked for that had this Last-Modified and size.
+    pub fn with(access: &Access, modified: u64, size: u64) -> Object {
+        Object { id: access.object, server: access.server, version: (modified ^ size) as u32, size }
+    }
+
     fn start(&self) -> u64 {
         mix(self.id ^ mix(u64::from(self.version) + 1)) | 1
     }
