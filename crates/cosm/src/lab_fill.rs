@@ -33,7 +33,7 @@ pub fn command() -> Command {
         .after_help(
             "bytes put are those of keys, heads and bodies; device writes and their bytes are counted by the store, at \
              its calls, until all is in the file, kernel bytes written are write_bytes of /proc/self/io; resident bytes \
-             are what VmRSS grew by, buffers included.",
+             are what VmRSS grew by, buffers included; those of further objects what it grew by after the first half.",
         )
         .args([objects, mean, seed(), crash, json()])
         .args(TABLE.iter().filter(|setting| setting.is_of_the_store()).map(Setting::argument))
@@ -72,7 +72,11 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let shows = std::io::stderr().is_terminal();
+    let mut half = None;
     let mut progress = |done: u64| {
+        if half.is_none() && done > 0 && done >= wanted.objects / 2 {
+            half = Some((done, machine::resident()));
+        }
         if shows {
             eprint!("\rcosm: {done} of {} objects", wanted.objects);
         }
@@ -94,9 +98,12 @@ fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>,
             say_size(wanted.mean_size as u64)
         ));
     }
-    let (after, resident) = (store.stats(), machine::resident().saturating_sub(resident));
+    let (after, in_the_end) = (store.stats(), machine::resident());
     let objects = after.objects.saturating_sub(before.objects);
-    let per_object = |bytes: u64| format!("{:.2}", bytes as f64 / objects.max(1) as f64);
+    let (at_half, resident_at_half) = half.unwrap_or((0, resident));
+    let resident = in_the_end.saturating_sub(resident);
+    let further = in_the_end.saturating_sub(resident_at_half);
+    let per = |bytes: u64, objects: u64| format!("{:.2}", bytes as f64 / objects.max(1) as f64);
     Ok(vec![
         ("objects_put", taken.objects.to_string()),
         ("objects_refused", taken.refused.to_string()),
@@ -107,8 +114,9 @@ fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>,
         ("device_writes", (after.device_writes - before.device_writes).to_string()),
         ("kernel_bytes_written", machine::written_to_devices().saturating_sub(by_kernel).to_string()),
         ("resident_bytes", resident.to_string()),
-        ("resident_bytes_per_object", per_object(resident)),
-        ("index_bytes_per_object", per_object(after.index_bytes.saturating_sub(before.index_bytes))),
+        ("resident_bytes_per_object", per(resident, objects)),
+        ("resident_bytes_per_further_object", per(further, objects.saturating_sub(at_half))),
+        ("index_bytes_per_object", per(after.index_bytes.saturating_sub(before.index_bytes), objects)),
         ("seconds", format!("{seconds:.3}")),
     ])
 }

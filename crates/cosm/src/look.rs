@@ -11,8 +11,9 @@ pub fn print(figures: &[(&str, String)], json: bool) {
             figures.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
         println!("{{{}}}", fields.join(", "));
     } else {
+        let widest = figures.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in figures {
-            println!("{:<18} {value}", name.replace('_', " "));
+            println!("{:<widest$} {value}", name.replace('_', " "));
         }
     }
 }

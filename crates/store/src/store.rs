@@ -406,14 +406,16 @@ impl Shared {
         }
     }
 
-    /// All that the engine wants done now; after opening that is to read the contents of the first segments, so that the
-    /// first put finds room.
-    pub fn carry_out_all(&self, disk: &dyn Disk) {
+    /// All that the engine wants done now, and whether there was anything. After opening that is to read the contents of the
+    /// first segments, so that the first put finds room.
+    pub fn carry_out_all(&self, disk: &dyn Disk) -> bool {
+        let mut some = false;
         loop {
             let io = self.engine().next_io();
-            let Some(Io { id, op }) = io else { return };
+            let Some(Io { id, op }) = io else { return some };
             let result = self.carry_out(disk, op);
             self.engine().done(id, result, self.millis());
+            some = true;
         }
     }
 

@@ -267,7 +267,9 @@ mod tests {
     fn a_medium_that_fails_is_no_miss() {
         let (mut cosm, mut ufs) = (Cosm::new(64 << 20), Ufs::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
-        (0..400).for_each(|object| drop(cosm.get(&mut ufs, &access(object, 5_000, 1)).unwrap()));
+        for object in 0..400 {
+            cosm.get(&mut ufs, &access(object, 5_000, 1)).unwrap();
+        }
         ufs.unlink(ROOT, 0).unwrap();
         let failed = cosm.get(&mut ufs, &access(0, 5_000, 1));
         assert!(failed.is_err_and(|why| why.contains("there is no file")));

@@ -288,7 +288,9 @@ mod tests {
         let mut counted = crate::medium::Counted::new(&mut ufs);
         let access = |object, size| Access { object, size, modified: 1, ..Access::default() };
         log.get(&mut counted, &access(1, 3 << 20)).unwrap();
-        (2..402).for_each(|object| drop(log.get(&mut counted, &access(object, 10_000)).unwrap()));
+        for object in 2..402 {
+            log.get(&mut counted, &access(object, 10_000)).unwrap();
+        }
         let writes = counted.operations.0["write"];
         assert!((2..=4).contains(&writes), "{writes}");
         assert_eq!(log.kept[&1].place.len(), 5, "four fragments and a head");
