@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Report, Vary, key};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use lab::replacement::{LRU, Policy, S3_FIFO, SIEVE};
 use std::hint::black_box;
 use std::path::Path as Folder;
 use store::format::record::{About, Kind, Record, parse};
 use store::index::{Index, Slot};
 use store::{Key, Options, Store};
+use trace::chance::{Chance, zipf};
 
 pub struct Path {
     pub name: &'static str,
@@ -26,6 +28,9 @@ pub const PATHS: &[Path] = &[
     Path { name: "record of 8 KB: summed and copied", prepare: record_encode },
     Path { name: "record of 8 KB: put into a packet", prepare: packet_write },
     Path { name: "read of 8 KB completed: record verified", prepare: read_completion },
+    Path { name: "simulation: a request, LRU", prepare: |_| Ok(simulation(LRU)) },
+    Path { name: "simulation: a request, S3-FIFO", prepare: |_| Ok(simulation(S3_FIFO)) },
+    Path { name: "simulation: a request, SIEVE", prepare: |_| Ok(simulation(SIEVE)) },
 ];
 
 const IDENTITY: u64 = 7;
@@ -162,4 +167,19 @@ fn read_completion(_: &Folder) -> Result<Step, String> {
         let found = parse(IDENTITY, black_box(&bytes)).expect("the record");
         assert!(bytes[found.key] == key.bytes()[..]);
     }))
+}
+
+/// Of a million objects, by Zipf's law; a tenth of them find room.
+fn simulation(policy: Policy) -> Step {
+    const OBJECTS: u64 = 1_000_000;
+    let (mut chance, mut cache) = (Chance::of(1), (policy.new)(OBJECTS / 10 * OBJECT as u64));
+    let requests: Vec<u32> = (0..1 << 20).map(|_| zipf(chance.unit(), OBJECTS, 0.8) as u32).collect();
+    let mut all = requests.into_iter().cycle();
+    Box::new(move || {
+        if let Some(object) = all.next()
+            && !cache.get(object)
+        {
+            cache.insert(object, OBJECT as u64, &mut |_| {});
+        }
+    })
 }

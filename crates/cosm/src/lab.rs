@@ -1,7 +1,7 @@
 //! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
 
-use crate::Failure;
 use crate::values::{count, size};
+use crate::{Failure, lab_fill, lab_simulate};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::Row;
 use lab::input::{From, Input, Reading};
@@ -41,6 +41,8 @@ pub fn command() -> Command {
             out(),
             to_format(),
         ]))
+        .subcommand(lab_simulate::command())
+        .subcommand(lab_fill::command())
 }
 
 fn compare_command() -> Command {
@@ -96,21 +98,21 @@ const MEDIA: [(&str, Geometry, Host); 3] = [
     ("alphastation-3000", ST15150W, ALPHASTATION_3000),
 ];
 
-fn trace() -> Arg {
+pub fn trace() -> Arg {
     Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
 }
 
-fn like() -> Arg {
+pub fn like() -> Arg {
     let known: Vec<&str> = synthetic::ALL.iter().map(|like| like.name).collect();
     let help = format!("A workload made up: {}", known.join(", "));
     Arg::new("like").long("like").value_name("NAME").help(help)
 }
 
-fn requests() -> Arg {
+pub fn requests() -> Arg {
     Arg::new("requests").long("requests").value_name("N").help("At most so many requests")
 }
 
-fn seed() -> Arg {
+pub fn seed() -> Arg {
     Arg::new("seed")
         .long("seed")
         .value_name("N")
@@ -126,7 +128,7 @@ fn formats() -> String {
     trace::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-fn from_format() -> Arg {
+pub fn from_format() -> Arg {
     let help = format!("Of the trace, when it is not told by how the file begins: {}", formats());
     Arg::new("format").long("format").value_name("NAME").help(help)
 }
@@ -136,11 +138,11 @@ fn to_format() -> Arg {
     Arg::new("to").long("to").value_name("NAME").default_value("csv").help(help)
 }
 
-fn strict() -> Arg {
+pub fn strict() -> Arg {
     Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End at the first malformed line")
 }
 
-fn json() -> Arg {
+pub fn json() -> Arg {
     Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output")
 }
 
@@ -150,15 +152,17 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("papers", args)) => papers(args),
         Some(("generate", args)) => generate(args),
         Some(("convert", args)) => convert(args),
-        _ => Err(Failure::Usage("say what to do: compare, papers, generate or convert".into())),
+        Some(("simulate", args)) => lab_simulate::run(args),
+        Some(("fill", args)) => lab_fill::run(args),
+        _ => Err(Failure::Usage("say what to do: compare, papers, simulate, generate, convert or fill".into())),
     }
 }
 
-fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
+pub fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
     args.try_get_one::<String>(name).ok().flatten().map(String::as_str)
 }
 
-fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
+pub fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
     let parse = |text| count(text, 0, u64::MAX).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
     text(args, name).map(parse).transpose()
 }
@@ -171,7 +175,7 @@ fn names(args: &ArgMatches, name: &str) -> Vec<String> {
     text(args, name).unwrap_or("all").split(',').map(str::to_owned).collect()
 }
 
-fn input(args: &ArgMatches) -> Result<Input, Failure> {
+pub fn input(args: &ArgMatches) -> Result<Input, Failure> {
     let from = match (text(args, "trace"), text(args, "like")) {
         (Some(path), _) => From::File {
             path: PathBuf::from(path),
@@ -191,7 +195,7 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
 }
 
 /// What was malformed, said on standard error.
-fn say_faults(reading: &Reading) {
+pub fn say_faults(reading: &Reading) {
     let Some((faults, unit)) = reading.faults().filter(|(faults, _)| faults.count > 0) else { return };
     proxy::say(format_args!("{} malformed {unit}s were left out:", faults.count));
     for (number, why) in &faults.first {
@@ -310,10 +314,10 @@ fn papers(args: &ArgMatches) -> Result<(), Failure> {
     let seed = number(args, "seed")?.unwrap_or(1);
     let jobs: Vec<(&Experiment, &str)> = experiments
         .iter()
-        .flat_map(|experiment| experiment.recipes.iter().map(move |recipe| (*experiment, *recipe)))
+        .flat_map(|experiment| experiment.recipes.iter().map(move |recipe| (experiment, *recipe)))
         .collect();
     let rows = in_parallel(&jobs, |_, (experiment, name)| {
-        let recipe = named(&[(*name).to_owned()])?[0];
+        let recipe = &named(&[(*name).to_owned()])?[0];
         let (input, scale) = (experiment.input(seed)?, experiment.scale());
         let plan = Plan { input: &input, recipe, scale: &scale, warm_up: experiment.warm_up };
         let row = run_one(&plan, experiment.medium, false)?;
@@ -325,7 +329,7 @@ fn papers(args: &ArgMatches) -> Result<(), Failure> {
         println!("{}", papers_json(&experiments, &found));
         return Ok(());
     }
-    for experiment in experiments {
+    for experiment in &experiments {
         println!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
         for figure in experiment.figures {
             let Some(value) = (figure.of)(&found) else { continue };
@@ -338,8 +342,8 @@ fn papers(args: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-fn papers_json(experiments: &[&Experiment], found: &Found) -> serde_json::Value {
-    let one = |experiment: &&Experiment| {
+fn papers_json(experiments: &[Experiment], found: &Found) -> serde_json::Value {
+    let one = |experiment: &Experiment| {
         let figures: Vec<_> = experiment
             .figures
             .iter()
@@ -370,7 +374,7 @@ fn run_one(plan: &Plan, medium: &str, says_faults: bool) -> Result<Row, String> 
     Ok(row)
 }
 
-fn print_rows(input: &Input, recipes: &[&Recipe], rows: &[Row]) {
+fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
     println!("{}", input.describe());
     println!(
         "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",

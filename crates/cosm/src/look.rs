@@ -5,14 +5,15 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 /// Named figures, printed as a table or as one JSON object.
-fn print(figures: &[(&str, String)], json: bool) {
+pub fn print(figures: &[(&str, String)], json: bool) {
     if json {
         let fields: Vec<String> =
             figures.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
         println!("{{{}}}", fields.join(", "));
     } else {
+        let widest = figures.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in figures {
-            println!("{:<18} {value}", name.replace('_', " "));
+            println!("{:<widest$} {value}", name.replace('_', " "));
         }
     }
 }

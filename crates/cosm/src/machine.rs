@@ -1,6 +1,7 @@
 //! What this machine, or the container around us, allows.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,28 @@ fn descriptors() -> u64 {
 /// Cores that this process may run on.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+/// Seconds of the processor that this thread took.
+pub fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Bytes of this process that are in memory (VmRSS); 0 when the kernel does not say.
+pub fn resident() -> u64 {
+    field("/proc/self/status", "VmRSS:") << 10
+}
+
+/// Bytes that this process had written to devices, as the kernel counts them (write_bytes); 0 when it does not say.
+pub fn written_to_devices() -> u64 {
+    field("/proc/self/io", "write_bytes:")
+}
+
+fn field(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let rest = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    rest.trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }
 
 fn meminfo_total(text: &str) -> Option<u64> {
@@ -91,6 +114,7 @@ mod tests {
         assert_eq!(files, names.map(PathBuf::from));
         assert_eq!(meminfo_total("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
         assert!(memory() > 1 << 20);
+        assert!(resident() > 1 << 20 && thread_seconds() > 0.0);
         assert!((64..=100_000).contains(&connections()));
     }
 }

@@ -1,6 +1,8 @@
 //! The command line. Exit status: 0 done, 1 failed, 2 wrong usage; an error is one line.
 
 mod lab;
+mod lab_fill;
+mod lab_simulate;
 mod look;
 mod machine;
 mod serve;
@@ -8,7 +10,7 @@ mod settings;
 mod values;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use settings::TABLE;
+use settings::{Setting, TABLE};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -92,7 +94,7 @@ fn serve_command() -> Command {
     let config = Arg::new("config").long("config").value_name("FILE").help(
         "Read settings from a file: lines `name value`, named as the options here; the command line goes before it",
     );
-    let mut command = Command::new("serve")
+    let command = Command::new("serve")
         .about("Run the proxy")
         .after_help(
             "Sizes take KiB, MiB, GiB, TiB; times ms, s, min, h. All settings take effect at the start.\n\
@@ -100,20 +102,7 @@ fn serve_command() -> Command {
              also after kill -9.",
         )
         .arg(config);
-    for setting in TABLE {
-        let default = match setting.default {
-            "" => String::new(),
-            default => format!(" [default: {default}]"),
-        };
-        command = command.arg(
-            Arg::new(setting.name)
-                .long(setting.name)
-                .value_name(setting.value)
-                .help(format!("{}{default}", setting.help))
-                .help_heading(setting.group),
-        );
-    }
-    command
+    command.args(TABLE.iter().map(Setting::argument))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use crate::values::{count, duration, list, say_size, size_within};
 use crate::{machine, values};
+use clap::Arg;
 use proxy::Settings as Proxy;
 use std::path::PathBuf;
 use store::{IoChoice, Options as Store};
@@ -410,6 +411,23 @@ pub const TABLE: &[Setting] = &[
         |c, v| { time(v, &mut c.proxy.timeouts.drain) }
     ),
 ];
+
+impl Setting {
+    /// The option of the command line.
+    pub fn argument(&self) -> Arg {
+        let default = match self.default {
+            "" => String::new(),
+            default => format!(" [default: {default}]"),
+        };
+        let help = format!("{}{default}", self.help);
+        Arg::new(self.name).long(self.name).value_name(self.value).help(help).help_heading(self.group)
+    }
+
+    /// What the store itself is opened with.
+    pub fn is_of_the_store(&self) -> bool {
+        self.group == CACHE && !self.name.starts_with("memory")
+    }
+}
 
 impl Config {
     /// Fills a configuration from the table: `given(name)` is what the user wrote, with where it was written.

@@ -24,12 +24,17 @@ pub const WORD: usize = 8;
 impl Object {
     /// What is asked for.
     pub fn of(access: &Access) -> Object {
+        Object::with(access, access.modified, access.size)
+    }
+
+    /// The version of what is asked for that had this Last-Modified and size.
+    pub fn with(access: &Access, modified: u64, size: u64) -> Object {
         Object {
             id: access.object,
             server: access.server,
             directory: access.directory.unwrap_or(access.server),
-            version: (access.modified ^ access.size) as u32,
-            size: access.size,
+            version: (modified ^ size) as u32,
+            size,
         }
     }
 

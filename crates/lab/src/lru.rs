@@ -1,30 +1,22 @@
 //! Which of many was used least lately: a list through a slab, found by a hash table.
 
+use crate::list::{Links, List, NONE};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// Keys and values in the order of their use.
 pub struct Lru<K, V> {
     at: HashMap<K, u32, BuildHasherDefault<Quick>>,
-    nodes: Vec<Node<K, V>>,
+    nodes: Vec<(K, Option<V>)>,
     free: Vec<u32>,
-    /// Least and most lately used.
-    oldest: u32,
-    newest: u32,
+    links: Links,
+    list: List,
 }
-
-struct Node<K, V> {
-    key: K,
-    value: Option<V>,
-    older: u32,
-    newer: u32,
-}
-
-const NONE: u32 = u32::MAX;
 
 impl<K: Hash + Eq + Copy, V> Default for Lru<K, V> {
     fn default() -> Lru<K, V> {
-        Lru { at: HashMap::default(), nodes: Vec::new(), free: Vec::new(), oldest: NONE, newest: NONE }
+        let (links, list) = (Links::default(), List::default());
+        Lru { at: HashMap::default(), nodes: Vec::new(), free: Vec::new(), links, list }
     }
 }
 
@@ -36,18 +28,18 @@ impl<K: Hash + Eq + Copy, V> Lru<K, V> {
     /// A value, which is now the newest.
     pub fn get(&mut self, key: &K) -> Option<&mut V> {
         let node = *self.at.get(key)?;
-        self.take_out(node);
-        self.put_in(node);
-        self.nodes[node as usize].value.as_mut()
+        self.links.take_out(&mut self.list, node);
+        self.links.put_in(&mut self.list, node);
+        self.nodes[node as usize].1.as_mut()
     }
 
     /// A value, whose age stays.
     pub fn peek(&self, key: &K) -> Option<&V> {
-        self.nodes[*self.at.get(key)? as usize].value.as_ref()
+        self.nodes[*self.at.get(key)? as usize].1.as_ref()
     }
 
     pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.nodes[*self.at.get(key)? as usize].value.as_mut()
+        self.nodes[*self.at.get(key)? as usize].1.as_mut()
     }
 
     /// The value that was there before.
@@ -55,7 +47,7 @@ impl<K: Hash + Eq + Copy, V> Lru<K, V> {
         if let Some(old) = self.get(&key) {
             return Some(std::mem::replace(old, value));
         }
-        let new = Node { key, value: Some(value), older: NONE, newer: NONE };
+        let new = (key, Some(value));
         let node = match self.free.pop() {
             Some(node) => {
                 self.nodes[node as usize] = new;
@@ -67,49 +59,27 @@ impl<K: Hash + Eq + Copy, V> Lru<K, V> {
             }
         };
         self.at.insert(key, node);
-        self.put_in(node);
+        self.links.put_in(&mut self.list, node);
         None
     }
 
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let node = self.at.remove(key)?;
-        self.take_out(node);
+        self.links.take_out(&mut self.list, node);
         self.free.push(node);
-        self.nodes[node as usize].value.take()
+        self.nodes[node as usize].1.take()
     }
 
     pub fn pop_oldest(&mut self) -> Option<(K, V)> {
-        let key = self.nodes.get(self.oldest as usize)?.key;
+        let key = self.nodes.get(self.list.oldest as usize)?.0;
         self.remove(&key).map(|value| (key, value))
     }
 
     /// From the oldest on.
     pub fn keys(&self) -> impl Iterator<Item = K> {
-        let next = |node: u32| (node != NONE).then(|| self.nodes[node as usize].newer).filter(|n| *n != NONE);
-        let first = Some(self.oldest).filter(|node| *node != NONE);
-        std::iter::successors(first, move |node| next(*node)).map(|node| self.nodes[node as usize].key)
-    }
-
-    fn take_out(&mut self, node: u32) {
-        let (older, newer) = (self.nodes[node as usize].older, self.nodes[node as usize].newer);
-        match older {
-            NONE => self.oldest = newer,
-            older => self.nodes[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.nodes[newer as usize].older = older,
-        }
-    }
-
-    fn put_in(&mut self, node: u32) {
-        let newest = self.newest;
-        (self.nodes[node as usize].older, self.nodes[node as usize].newer) = (newest, NONE);
-        match newest {
-            NONE => self.oldest = node,
-            newest => self.nodes[newest as usize].newer = node,
-        }
-        self.newest = node;
+        let some = |node: u32| Some(node).filter(|node| *node != NONE);
+        let nodes = std::iter::successors(some(self.list.oldest), move |node| some(self.links.newer(*node)));
+        nodes.map(|node| self.nodes[node as usize].0)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::replay::Row;
 use trace::synthetic;
 
 /// Recipes that one trace is replayed through, as a paper did it.
+#[derive(Clone, Copy)]
 pub struct Experiment {
     pub name: &'static str,
     pub source: &'static str,
@@ -269,8 +270,8 @@ pub const ALL: &[Experiment] = &[
 ];
 
 /// The experiments of these names, `all` being all of them; an error lists what there is.
-pub fn named(names: &[String]) -> Result<Vec<&'static Experiment>, String> {
-    crate::recipe::pick(ALL, names, |experiment| experiment.name, "experiment")
+pub fn named(names: &[String]) -> Result<Vec<Experiment>, String> {
+    crate::rows_named(names, ALL, |experiment| experiment.name, "experiment")
 }
 
 #[cfg(test)]

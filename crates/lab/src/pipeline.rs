@@ -1,10 +1,13 @@
 //! The papers' two caches (WebCoSM 3.1): what misses a cache in memory goes to one on disk.
 
 use crate::content::Object;
-use crate::lru::Lru;
+use crate::lru::Quick;
 use crate::medium::{Failed, Medium};
+use crate::replacement::{LRU, Left, Policy, Replacement};
 use crate::storage::{Outcome, Storage};
 use serde::Serialize;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use trace::Access;
 use trace::statistics::is_unchanged;
 
@@ -40,7 +43,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Bytes of the cache in memory.
     pub fn new(memory: u64) -> Pipeline {
-        Pipeline { memory: Level::new(memory), outcomes: Outcomes::default() }
+        Pipeline { memory: Level::new(memory, LRU), outcomes: Outcomes::default() }
     }
 
     pub fn get(
@@ -59,6 +62,7 @@ impl Pipeline {
         if self.memory.get(access).is_some() {
             outcomes.memory_hits += 1;
             outcomes.hit_bytes += access.size;
+            storage.used(access);
             return Ok(());
         }
         self.memory.remove(access.object);
@@ -75,11 +79,14 @@ impl Pipeline {
     }
 }
 
-/// Objects up to a number of bytes; what was used least lately goes.
+/// Objects up to a number of bytes, by a replacement policy.
 pub struct Level {
-    objects: Lru<u64, Held>,
-    bytes: u64,
     most: u64,
+    replacement: Box<dyn Replacement>,
+    /// By the objects' own numbers: those that the policy knows them by, small ones.
+    numbers: HashMap<u64, u32, BuildHasherDefault<Quick>>,
+    held: Vec<Held>,
+    free: Vec<u32>,
 }
 
 /// A stored version.
@@ -87,11 +94,13 @@ pub struct Level {
 pub struct Held {
     pub object: Object,
     modified: u64,
+    /// Or only remembered by the policy.
+    here: bool,
 }
 
 impl Held {
     pub fn of(access: &Access) -> Held {
-        Held { object: Object::of(access), modified: access.modified }
+        Held { object: Object::of(access), modified: access.modified, here: true }
     }
 
     /// Whether what is asked for has not changed since.
@@ -101,36 +110,57 @@ impl Held {
 }
 
 impl Level {
-    pub fn new(most: u64) -> Level {
-        Level { objects: Lru::default(), bytes: 0, most }
+    pub fn new(most: u64, policy: Policy) -> Level {
+        let (numbers, replacement) = (HashMap::default(), (policy.new)(most));
+        Level { most, replacement, numbers, held: Vec::new(), free: Vec::new() }
     }
 
     /// What is asked for, if it is here and unchanged.
     pub fn get(&mut self, access: &Access) -> Option<Object> {
-        let held = self.objects.get(&access.object)?;
-        held.answers(access).then_some(held.object)
+        let number = *self.numbers.get(&access.object)?;
+        let held = self.held[number as usize];
+        let hit = self.replacement.get(number) && held.answers(access);
+        hit.then_some(held.object)
     }
 
     pub fn remove(&mut self, id: u64) -> Option<Object> {
-        let held = self.objects.remove(&id)?;
-        self.bytes -= held.object.size;
-        Some(held.object)
+        let number = self.numbers.get(&id).copied().filter(|number| self.held[*number as usize].here)?;
+        self.replacement.remove(number);
+        self.numbers.remove(&id);
+        self.free.push(number);
+        Some(self.held[number as usize].object)
     }
 
     /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the level is not taken.
     pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
-        let held = Held::of(access);
-        let object = held.object;
+        let new = Held::of(access);
+        let object = new.object;
         if object.size > self.most {
             return None;
         }
-        while self.bytes + object.size > self.most {
-            let Some((_, oldest)) = self.objects.pop_oldest() else { break };
-            self.bytes -= oldest.object.size;
-            gone(oldest.object);
-        }
-        self.bytes += object.size;
-        self.objects.insert(object.id, held);
+        let number = self.numbers.get(&object.id).copied().or_else(|| self.free.pop());
+        let number = match number {
+            Some(number) => {
+                self.held[number as usize] = new;
+                number
+            }
+            None => {
+                self.held.push(new);
+                self.held.len() as u32 - 1
+            }
+        };
+        self.numbers.insert(object.id, number);
+        let Level { replacement, numbers, held, free, .. } = self;
+        replacement.insert(number, object.size, &mut |left| match left {
+            Left::Cache(number) => {
+                held[number as usize].here = false;
+                gone(held[number as usize].object);
+            }
+            Left::Memory(number) => {
+                numbers.remove(&held[number as usize].object.id);
+                free.push(number);
+            }
+        });
         Some(object)
     }
 }
@@ -141,13 +171,15 @@ mod tests {
     use crate::layout::files::{Directories, Files, Pieces};
     use crate::medium::drive::ST15150W;
     use crate::medium::ufs::{ULTRA_1, Ufs};
+    use crate::replacement;
     use crate::storage::Told;
+    use trace::chance::{Chance, zipf};
 
     #[test]
     fn memory_then_disk_then_the_origin() {
         let mut pipeline = Pipeline::new(250);
         let layout = Box::new(Files::new(Directories::Single, Pieces::WHOLE));
-        let (mut told, mut ufs) = (Told::new(1000, layout), Ufs::new(ST15150W, ULTRA_1));
+        let (mut told, mut ufs) = (Told::new(1000, LRU, layout), Ufs::new(ST15150W, ULTRA_1));
         let mut ask = |object, size, modified| {
             let access = Access { object, size, modified, ..Access::default() };
             let before = pipeline.outcomes;
@@ -167,5 +199,32 @@ mod tests {
         assert_eq!(found, "ssssssss");
         assert_eq!([ask(2, 100, 1), ask(10, 100, 1)], ['s', 'd'], "used least lately, it went");
         assert_eq!(ask(99, 1001, 1), 'p', "too large");
+    }
+    /// Whatever the policy: what is here was inserted last and has not gone, and never are there more bytes than may be.
+    #[test]
+    fn a_level_holds_what_has_not_gone() {
+        for policy in replacement::ALL {
+            let (mut level, mut chance) = (Level::new(1000, policy), Chance::of(3));
+            let mut here: HashMap<u64, Object> = HashMap::new();
+            let mut hits = 0;
+            for nth in 0..20_000 {
+                // Every other one is asked for once.
+                let object = if nth % 2 == 0 { 1000 + nth } else { zipf(chance.unit(), 100, 0.9) };
+                let size = 1 + chance.below(60);
+                let access = Access { object, size, modified: 1 + size / 50, ..Access::default() };
+                let found = level.get(&access);
+                assert!(found.is_none_or(|found| here.get(&object) == Some(&found)), "{}", policy.name);
+                if found.is_some() {
+                    hits += 1;
+                    continue;
+                }
+                assert_eq!(level.remove(object), here.remove(&object), "{}", policy.name);
+                let new = level.insert(&access, |gone| assert_eq!(here.remove(&gone.id), Some(gone)));
+                here.extend(new.map(|new| (object, new)));
+                assert!(here.values().map(|object| object.size).sum::<u64>() <= 1000);
+            }
+            assert!(hits > 1_000, "{}: {hits}", policy.name);
+            assert!(level.held.len() < 2_000, "numbers are used again: {}", level.held.len());
+        }
     }
 }

@@ -7,7 +7,12 @@ use crate::layout::files::{Directories, Files, Pieces};
 use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
 use crate::mapped::{Fbc, Future, LeastRecent, Mapped, Slots};
+use crate::replacement::{LRU, Policy, S3_FIFO, SIEVE};
 use crate::storage::{Storage, Told};
+use crate::today::cosm::Cosm;
+use crate::today::cyclic_log::CyclicLog;
+use crate::today::nginx::Nginx;
+use crate::today::rock::Rock;
 
 /// What a recipe is given.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +71,16 @@ fn mapped(scale: &Scale, directories: Directories, aligned: bool) -> Box<dyn Sto
 }
 
 fn told(scale: &Scale, layout: impl Layout + 'static) -> Box<dyn Storage> {
-    Box::new(Told::new(scale.disk, Box::new(layout)))
+    told_by(LRU, scale, layout)
+}
+
+fn told_by(policy: Policy, scale: &Scale, layout: impl Layout + 'static) -> Box<dyn Storage> {
+    Box::new(Told::new(scale.disk, policy, Box::new(layout)))
 }
 
 const NONE: Parts = Parts { packetizer: false, lazy_reads: None, locality_buffers: 0 };
 
-/// In the order of WebCoSM's Table 2.
+/// In the order of WebCoSM's Table 2; then others, and those of today.
 pub const ALL: &[Recipe] = &[
     Recipe {
         name: "simple",
@@ -209,28 +218,49 @@ pub const ALL: &[Recipe] = &[
         table_2: None,
         storage: |scale| Box::new(Future::new(scale.disk)),
     },
+    Recipe {
+        name: "s3-fifo",
+        about: "stream-packetizer with S3-FIFO replacement (Yang and others, SOSP 2023)",
+        table_2: None,
+        storage: |scale| {
+            told_by(S3_FIFO, scale, Stream::new(scale.space(), Parts { packetizer: true, ..NONE }))
+        },
+    },
+    Recipe {
+        name: "sieve",
+        about: "stream-packetizer with SIEVE replacement (Zhang and others, NSDI 2024)",
+        table_2: None,
+        storage: |scale| {
+            told_by(SIEVE, scale, Stream::new(scale.space(), Parts { packetizer: true, ..NONE }))
+        },
+    },
+    Recipe {
+        name: "cyclic-log",
+        about: "a log written round and round, as Traffic Server's",
+        table_2: None,
+        storage: |scale| Box::new(CyclicLog::new(scale.disk)),
+    },
+    Recipe {
+        name: "rock",
+        about: "one file of fixed slots, as Squid's rock store",
+        table_2: None,
+        storage: |scale| Box::new(Rock::new(scale.disk)),
+    },
+    Recipe {
+        name: "nginx",
+        about: "a file for each object, in directories by a hash, as nginx's",
+        table_2: None,
+        storage: |scale| Box::new(Nginx::new(scale.disk)),
+    },
+    Recipe {
+        name: "cosm",
+        about: "the production store of cosm serve",
+        table_2: None,
+        storage: |scale| Box::new(Cosm::new(scale.disk)),
+    },
 ];
 
 /// The recipes of these names, `all` being all of them; an error lists what there is.
-pub fn named(names: &[String]) -> Result<Vec<&'static Recipe>, String> {
-    pick(ALL, names, |recipe| recipe.name, "recipe")
-}
-
-/// The rows of a table that have these names.
-pub fn pick<T>(
-    table: &'static [T],
-    names: &[String],
-    name_of: fn(&T) -> &'static str,
-    kind: &str,
-) -> Result<Vec<&'static T>, String> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(table.iter().collect());
-    }
-    let one = |name: &String| {
-        table.iter().find(|row| name_of(row) == name).ok_or_else(|| {
-            let known: Vec<&str> = table.iter().map(name_of).collect();
-            format!("there is no {kind} `{name}`; there are {}", known.join(", "))
-        })
-    };
-    names.iter().map(one).collect()
+pub fn named(names: &[String]) -> Result<Vec<Recipe>, String> {
+    crate::rows_named(names, ALL, |recipe| recipe.name, "recipe")
 }

@@ -1,13 +1,14 @@
 //! A cache on disk: who stays, and where it lies.
 //!
-//! Most of the papers' policies are told what to store and what to delete by an LRU cache of a number of bytes (`Told`);
-//! others replace by themselves.
+//! Most of the papers' policies are told what to store and what to delete by a replacement policy for a number of bytes
+//! (`Told`), LRU unless it is said otherwise; others replace by themselves.
 
 use crate::content::Object;
 use crate::input::Reading;
 use crate::layout::{Layout, Stored};
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Level;
+use crate::replacement::Policy;
 use std::collections::{BTreeMap, HashSet};
 use trace::Access;
 
@@ -36,6 +37,9 @@ pub trait Storage {
     /// Reads what is asked for and checks it, or stores it.
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed>;
 
+    /// Memory answered a request: for those that count uses.
+    fn used(&mut self, _access: &Access) {}
+
     /// At every midnight of the trace, for those that put things in order then.
     fn night(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {
         Ok(())
@@ -57,7 +61,7 @@ pub trait Storage {
     }
 }
 
-/// A layout that is told what to do by an LRU cache.
+/// A layout that is told what to do by a replacement policy.
 pub struct Told {
     level: Level,
     layout: Box<dyn Layout>,
@@ -68,8 +72,8 @@ pub struct Told {
 
 impl Told {
     /// Bytes of the cache.
-    pub fn new(bytes: u64, layout: Box<dyn Layout>) -> Told {
-        Told { level: Level::new(bytes), layout, without: HashSet::new(), gone: Vec::new() }
+    pub fn new(bytes: u64, policy: Policy, layout: Box<dyn Layout>) -> Told {
+        Told { level: Level::new(bytes, policy), layout, without: HashSet::new(), gone: Vec::new() }
     }
 }
 

@@ -85,6 +85,24 @@ pub struct State {
     pub ledger: Ledger,
 }
 
+impl State {
+    /// Of a cache that nothing is known of but this.
+    pub fn blank(layout: Layout, index: Index, overlay: Overlay, generation: u64) -> State {
+        State {
+            layout,
+            index: Arc::new(index),
+            overlay: Arc::new(overlay),
+            seq: 0,
+            cursor: 0,
+            virgin: 0,
+            generation,
+            pins: Vec::new(),
+            replay_seq: 0,
+            ledger: Ledger::default(),
+        }
+    }
+}
+
 pub struct Engine {
     pub(crate) state: State,
     replacement: Box<dyn Replacement>,

@@ -1,9 +1,10 @@
 //! Bytes on disk: a log of packets, an index in memory, cyclic replacement. Knows no HTTP.
 //!
-//! `engine` is the deterministic core, `store` the thin shell around it, `reader` what a worker thread asks;
-//! `format` alone knows how bytes lie on the medium.
+//! `engine` is the deterministic core, `store` the thin shell around it (`by_hand` one without threads), `reader` what a
+//! worker thread asks; `format` alone knows how bytes lie on the medium.
 
 mod buffer;
+mod by_hand;
 mod checkpoint;
 pub mod disk;
 pub mod engine;
@@ -29,6 +30,8 @@ pub mod fuzzing {
     pub use crate::checkpoint::{load_page, load_root, pages};
 }
 
+pub use buffer::Buffer;
+pub use by_hand::ByHand;
 pub use inspect::{Checked, Inspection, check, inspect};
 pub use reader::Reader;
 pub use store::{DEFAULT_SIZE, Store};

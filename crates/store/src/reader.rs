@@ -1,6 +1,7 @@
 //! The reading half of a worker: index, one device read, verification.
 
 use crate::buffer::Buffer;
+use crate::by_hand::Desk;
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::format::record::{self, Found, Kind};
@@ -44,6 +45,7 @@ struct Flight {
 pub(crate) enum Backend {
     Ring(RingReader),
     Threads(ThreadReader),
+    Hand(Desk),
 }
 
 impl Reader {
@@ -113,7 +115,7 @@ impl Reader {
         }
         let flight = Waiting::join(&self.waiting, patience)?;
         let start = slot.place * UNIT as u64;
-        let block = self.shared.disk.read_block();
+        let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
         let buffer = self.shared.pool.take(span);
@@ -126,6 +128,7 @@ impl Reader {
         match &self.backend {
             Backend::Ring(ring) => ring.read(offset, length, buffer).await,
             Backend::Threads(threads) => threads.read(offset, length, buffer).await,
+            Backend::Hand(desk) => desk.read(offset, length, buffer).await,
         }
     }
 }

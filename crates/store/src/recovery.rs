@@ -57,7 +57,7 @@ pub fn recover(
     let mut state = match loaded {
         Some(Loaded { index, overlay, pins, checkpoint }) => {
             found.from_checkpoint = index.len() as u64;
-            let mut state = recovery.blank(index, overlay, newest.generation);
+            let mut state = State::blank(newest.layout, index, overlay, newest.generation);
             state.pins = pins;
             state.replay_seq = checkpoint.replay_seq;
             recovery.replay_since(&mut state, checkpoint, &mut found);
@@ -65,7 +65,7 @@ pub fn recover(
         }
         None => {
             let (index, overlay) = (Index::new(newest.layout.identity), Overlay::new(overlay_bytes));
-            let mut state = recovery.blank(index, overlay, newest.generation);
+            let mut state = State::blank(newest.layout, index, overlay, newest.generation);
             recovery.replay_all(&mut state, &mut found);
             state
         }
@@ -181,21 +181,6 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    fn blank(&self, index: Index, overlay: Overlay, generation: u64) -> State {
-        State {
-            layout: self.layout,
-            index: Arc::new(index),
-            overlay: Arc::new(overlay),
-            seq: 0,
-            cursor: 0,
-            virgin: 0,
-            generation,
-            pins: Vec::new(),
-            replay_seq: 0,
-            ledger: Ledger::default(),
-        }
-    }
-
     /// The newer valid copy of the ledger; an empty one when there is none.
     fn ledger(&self) -> Ledger {
         let copies = ledger::COPIES.iter().filter_map(|&offset| self.ledger_copy(offset));

@@ -1,11 +1,11 @@
 //! The thin shell around the engine: threads that carry out its I/O, the clock, opening and closing.
 
 use crate::buffer::{Buffer, Pool};
-use crate::disk::file::{Access, FileDisk, layout};
+use crate::disk::file::{self, Access, FileDisk, layout};
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
-use crate::engine::{Engine, Io, Millis, Op};
+use crate::engine::{Engine, Io, Millis, Op, State};
 use crate::format::record::{About, Kind, Record, part_sum};
 use crate::format::superblock::{COPIES, NotOurs, Superblock};
 use crate::format::update::Target;
@@ -32,7 +32,7 @@ const SPAN: usize = 256 << 10;
 /// How long `close` waits for the last writes.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that each size of buffer may keep for reuse.
-const POOL: usize = 4 << 20;
+pub(crate) const POOL: usize = 4 << 20;
 
 /// A handle to one open cache; cheap to clone, shared by all workers.
 #[derive(Clone)]
@@ -44,6 +44,7 @@ struct Handle {
     opened: String,
     io: IoChoice,
     file: std::fs::File,
+    disk: Arc<dyn Disk>,
     thread_reader: Mutex<Option<ThreadReader>>,
 }
 
@@ -53,7 +54,8 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     pub index: Arc<Index>,
     pub overlay: Arc<Overlay>,
-    pub disk: Arc<dyn Disk>,
+    /// The granularity of reads, bytes.
+    pub read_block: usize,
     pub pool: Arc<Pool>,
     pub layout: Layout,
     pub span: usize,
@@ -64,7 +66,15 @@ pub(crate) struct Shared {
     ids: Mutex<StdRng>,
     /// How often the engine is told the time when nothing else happens.
     tick: Duration,
-    started: Instant,
+    clock: Clock,
+}
+
+/// Who says what time it is.
+pub(crate) enum Clock {
+    /// The machine; milliseconds count from here.
+    Machine(Instant),
+    /// Whoever holds the store: milliseconds.
+    Holder(AtomicU64),
 }
 
 #[derive(Default)]
@@ -86,28 +96,10 @@ impl Store {
         let pool = Pool::new(POOL);
         let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
         let layout = state.layout;
-        let (index, overlay) = (state.index.clone(), state.overlay.clone());
-        let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
-        let engine = Engine::new(state, replacement, options.flush_interval.as_millis() as u64, pool.clone());
-        let shared = Arc::new(Shared {
-            engine: Mutex::new(engine),
-            wake: Condvar::new(),
-            closing: AtomicBool::new(false),
-            index,
-            overlay,
-            disk: disk.clone(),
-            pool,
-            layout,
-            patience: options.patience,
-            span: SPAN.min(layout.segment as usize / 4),
-            admission: Box::new(Threshold(options.object_max.unwrap_or(layout.size() / 16))),
-            stats: Counts::default(),
-            traffic,
-            ids: Mutex::new(StdRng::from_rng(&mut rand::rng())),
-            tick: (options.flush_interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),
-            started: began,
-        });
-        shared.prepare();
+        let ids = StdRng::from_rng(&mut rand::rng());
+        let clock = Clock::Machine(began);
+        let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
+        shared.carry_out_all(&*disk);
         let io = choose_io(options.io)?;
         let opened = format!(
             "cache {} ({} MiB, {} MiB packets): {} objects, {} tables read, in {} ms; reads by {}{}",
@@ -122,8 +114,8 @@ impl Store {
         );
         let threads = (0..IO_THREADS)
             .map(|n| {
-                let shared = shared.clone();
-                std::thread::Builder::new().name(format!("store-{n}")).spawn(move || work(&shared))
+                let (shared, disk) = (shared.clone(), disk.clone());
+                std::thread::Builder::new().name(format!("store-{n}")).spawn(move || work(&shared, &*disk))
             })
             .collect::<io::Result<_>>()
             .map_err(|e| OpenError(format!("cannot start a store thread: {e}")))?;
@@ -133,6 +125,7 @@ impl Store {
             opened,
             io,
             file,
+            disk,
             thread_reader: Mutex::new(None),
         };
         Ok(Store(Arc::new(handle)))
@@ -147,7 +140,7 @@ impl Store {
             let mut pool = self.0.thread_reader.lock().unwrap_or_else(PoisonError::into_inner);
             let reader = match &*pool {
                 Some(reader) => reader.clone(),
-                None => pool.insert(ThreadReader::new(shared.disk.clone())?).clone(),
+                None => pool.insert(ThreadReader::new(self.0.disk.clone())?).clone(),
             };
             Backend::Threads(reader)
         };
@@ -173,11 +166,7 @@ impl Store {
     /// Starts an object whose body arrives in pieces, of known or unknown length. Nothing is found under `key`
     /// until `Writer::finish`; dropping the writer abandons it.
     pub fn begin(&self, key: &Key, expected: Option<u64>) -> Result<Writer, Refused> {
-        let shared = &self.0.shared;
-        if !shared.admission.admits(expected.unwrap_or(0)) {
-            return Err(Refused::TooLarge);
-        }
-        Ok(Writer::new(shared.clone(), key, expected))
+        self.0.shared.begin(key, expected)
     }
 
     /// Replaces the metadata of a stored object whose body stays (`body` as `Reader::get` returned it, or as it was
@@ -301,6 +290,39 @@ impl Drop for Handle {
 }
 
 impl Shared {
+    /// Of the device: what counts its traffic, and the granularity of its reads.
+    pub fn new(
+        state: State,
+        options: &Options,
+        pool: Arc<Pool>,
+        (traffic, read_block): (Arc<Traffic>, usize),
+        ids: StdRng,
+        clock: Clock,
+    ) -> Arc<Shared> {
+        let (layout, interval) = (state.layout, options.flush_interval);
+        let (index, overlay) = (state.index.clone(), state.overlay.clone());
+        let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
+        let engine = Engine::new(state, replacement, interval.as_millis() as u64, pool.clone());
+        Arc::new(Shared {
+            engine: Mutex::new(engine),
+            wake: Condvar::new(),
+            closing: AtomicBool::new(false),
+            index,
+            overlay,
+            read_block,
+            pool,
+            layout,
+            patience: options.patience,
+            span: SPAN.min(layout.segment as usize / 4),
+            admission: Box::new(Threshold(options.object_max.unwrap_or(layout.size() / 16))),
+            stats: Counts::default(),
+            traffic,
+            ids: Mutex::new(ids),
+            tick: (interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),
+            clock,
+        })
+    }
+
     pub fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -366,24 +388,34 @@ impl Shared {
         result
     }
 
-    fn carry_out(&self, op: Op) -> io::Result<Option<Buffer>> {
+    pub fn begin(self: &Arc<Shared>, key: &Key, expected: Option<u64>) -> Result<Writer, Refused> {
+        if !self.admission.admits(expected.unwrap_or(0)) {
+            return Err(Refused::TooLarge);
+        }
+        Ok(Writer::new(self.clone(), key, expected))
+    }
+
+    fn carry_out(&self, disk: &dyn Disk, op: Op) -> io::Result<Option<Buffer>> {
         match op {
             Op::Read { offset, length } => {
                 let mut buffer = self.pool.take(length);
-                self.disk.read(offset, &mut buffer, length).map(|()| Some(buffer))
+                disk.read(offset, &mut buffer, length).map(|()| Some(buffer))
             }
-            Op::Write { offset, image, range } => self.disk.write(offset, &image[range]).map(|()| None),
-            Op::Sync => self.disk.sync().map(|()| None),
+            Op::Write { offset, image, range } => disk.write(offset, &image[range]).map(|()| None),
+            Op::Sync => disk.sync().map(|()| None),
         }
     }
 
-    /// Reads the contents of the first segments, so that the first put finds room.
-    fn prepare(&self) {
+    /// All that the engine wants done now, and whether there was anything. After opening that is to read the contents of the
+    /// first segments, so that the first put finds room.
+    pub fn carry_out_all(&self, disk: &dyn Disk) -> bool {
+        let mut some = false;
         loop {
             let io = self.engine().next_io();
-            let Some(Io { id, op }) = io else { return };
-            let result = self.carry_out(op);
+            let Some(Io { id, op }) = io else { return some };
+            let result = self.carry_out(disk, op);
             self.engine().done(id, result, self.millis());
+            some = true;
         }
     }
 
@@ -392,21 +424,36 @@ impl Shared {
     }
 
     pub fn millis(&self) -> Millis {
-        self.started.elapsed().as_millis() as u64
+        match &self.clock {
+            Clock::Machine(started) => started.elapsed().as_millis() as u64,
+            Clock::Holder(millis) => millis.load(Relaxed),
+        }
+    }
+
+    /// Tells the time where it is the holder's to say.
+    pub fn tell(&self, now: Millis) {
+        if let Clock::Holder(millis) = &self.clock {
+            millis.store(now, Relaxed);
+        }
     }
 
     pub fn seconds(&self) -> u64 {
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+        match &self.clock {
+            Clock::Machine(_) => {
+                SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+            }
+            Clock::Holder(millis) => millis.load(Relaxed) / 1000,
+        }
     }
 }
 
 /// One of the store's threads: takes what the engine wants done, does it, reports back.
-fn work(shared: &Shared) {
+fn work(shared: &Shared, disk: &dyn Disk) {
     let mut engine = shared.engine();
     loop {
         if let Some(Io { id, op }) = engine.next_io() {
             drop(engine);
-            let result = shared.carry_out(op);
+            let result = shared.carry_out(disk, op);
             engine = shared.engine();
             engine.done(id, result, shared.millis());
             continue;
@@ -530,5 +577,5 @@ fn format(options: &Options, disk: &FileDisk) -> Result<Superblock, String> {
     }
     let identity = rand::rng().next_u64();
     let layout = layout(size, options.packet, identity)?;
-    disk.format(layout).map_err(|e| format!("cannot write cache {path}: {e}"))
+    file::format(disk, layout).map_err(|e| format!("cannot write cache {path}: {e}"))
 }

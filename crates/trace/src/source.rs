@@ -108,8 +108,18 @@ impl Source {
         self.record.clear();
         match self.framing {
             Framing::Records { record, .. } => {
-                (&mut self.input).take(record as u64).read_to_end(&mut self.record)?;
-                Ok(!self.record.is_empty())
+                self.record.resize(record, 0);
+                let mut length = 0;
+                while length < record {
+                    match self.input.read(&mut self.record[length..]) {
+                        Ok(0) => break,
+                        Ok(more) => length += more,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                self.record.truncate(length);
+                Ok(length > 0)
             }
             Framing::Lines => {
                 let most = LINE_MAX as u64 + 2;

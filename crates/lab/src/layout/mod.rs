@@ -51,7 +51,7 @@ fn unknown(object: &Object) -> Failed {
     format!("object {} is not stored", object.id)
 }
 
-pub fn check(object: &Object, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+pub(crate) fn check(object: &Object, at: u64, bytes: &[u8]) -> Result<(), Failed> {
     match object.is(at, bytes) {
         true => Ok(()),
         false => Err(format!("wrong bytes of object {} at {at}", object.id)),
@@ -84,6 +84,25 @@ mod tests {
                     let modified = 1 + modified / 2;
                     let access = Access { object, server: object % 7, size, modified, ..Access::default() };
                     storage.get(&mut ufs, &access).unwrap();
+                }
+                storage.finish(&mut ufs).unwrap();
+            }
+        }
+    }
+    /// What finds no room in a file of a few slots passes; it is no error.
+    #[test]
+    fn a_cache_of_a_few_slots_passes_what_has_no_room() {
+        for recipe in ALL {
+            for disk in [1, 600, 3_000, 20_000] {
+                let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+                let scale = Scale { disk, locality_buffers: 3, ..Scale::default() };
+                let mut storage = (recipe.storage)(&scale);
+                storage.prepare(&mut ufs).unwrap();
+                for nth in 0..200 {
+                    let size = 1 + nth * 37 % 900;
+                    let access = Access { object: nth % 50, server: nth % 7, size, ..Access::default() };
+                    let outcome = storage.get(&mut ufs, &access);
+                    assert!(outcome.is_ok(), "{} of {disk} bytes: {outcome:?}", recipe.name);
                 }
                 storage.finish(&mut ufs).unwrap();
             }

@@ -91,6 +91,12 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether there is room beside what locality buffers hold, which was promised some.
+    fn has_room(&self, object: &Object) -> bool {
+        let promised: u64 = self.buffers.iter().map(|buffer| buffer.bytes).sum();
+        object.size.next_multiple_of(SLOT) + promised <= self.space.count * SLOT
+    }
+
     fn put(&mut self, medium: &mut dyn Medium, at: u64, bytes: &[u8]) -> Result<(), Failed> {
         let file = self.file()?;
         match self.parts.packetizer {
@@ -175,6 +181,9 @@ impl Layout for Stream {
     }
 
     fn write(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<Stored, Failed> {
+        if !self.has_room(object) {
+            return Ok(Stored::No);
+        }
         match self.parts.locality_buffers {
             0 => self.append(medium, object)?,
             _ => self.gather(medium, object)?,
@@ -228,8 +237,7 @@ impl Layout for Stream {
     }
 
     fn free_pieces(&self) -> Option<(u64, u64)> {
-        let count: u64 = self.space.free.values().sum();
-        Some((self.space.free.len() as u64, count * SLOT))
+        Some((self.space.free.len() as u64, self.space.count * SLOT))
     }
 }
 
@@ -237,12 +245,15 @@ impl Layout for Stream {
 struct Space {
     /// Runs: first slot and count.
     free: BTreeMap<u64, u64>,
+    /// Slots that are free.
+    count: u64,
     next: u64,
 }
 
 impl Space {
     fn new(slots: u64) -> Space {
-        Space { free: BTreeMap::from([(0, slots)]), next: 0 }
+        let free = if slots > 0 { BTreeMap::from([(0, slots)]) } else { BTreeMap::new() };
+        Space { free, count: slots, next: 0 }
     }
 
     /// The next free slots from where the last ones ended, round the end, at most so many.
@@ -257,11 +268,13 @@ impl Space {
             self.free.insert(first + taken, count - taken);
         }
         self.next = first + taken;
+        self.count -= taken;
         Some((first, taken))
     }
 
     /// A run that is given back behind `next` while `next` lies in it is split there, so that `take` finds its rest.
     fn give(&mut self, first: u64, count: u64) {
+        self.count += count;
         let (mut first, mut count) = (first, count);
         if let Some((before, length)) =
             self.free.range(..first).next_back().map(|(at, length)| (*at, *length))
@@ -367,6 +380,6 @@ mod tests {
         for first in [10, 30, 20, 0] {
             space.give(first, 10);
         }
-        assert_eq!(space.free, BTreeMap::from([(0, 40)]));
+        assert_eq!((space.free, space.count), (BTreeMap::from([(0, 40)]), 40));
     }
 }

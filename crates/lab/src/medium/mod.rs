@@ -27,7 +27,7 @@ pub const ROOT: Dir = Dir(0);
 pub type Failed = String;
 
 /// Files by number in directories by number; names are numbers, too, and media spell them.
-pub trait Medium {
+pub trait Medium: Send {
     fn mkdir(&mut self, parent: Dir, name: u64) -> Result<Dir, Failed>;
 
     /// Makes an empty file and opens it.
@@ -38,6 +38,9 @@ pub trait Medium {
     fn close(&mut self, file: File) -> Result<(), Failed>;
 
     fn unlink(&mut self, dir: Dir, name: u64) -> Result<(), Failed>;
+
+    /// Gives a file another name in its directory. A file that had it is gone.
+    fn rename(&mut self, dir: Dir, from: u64, to: u64) -> Result<(), Failed>;
 
     /// Writes at a byte of an open file, which grows if need be.
     fn write(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed>;
@@ -105,6 +108,10 @@ impl Medium for Counted<'_> {
 
     fn unlink(&mut self, dir: Dir, name: u64) -> Result<(), Failed> {
         self.count("unlink").unlink(dir, name)
+    }
+
+    fn rename(&mut self, dir: Dir, from: u64, to: u64) -> Result<(), Failed> {
+        self.count("rename").rename(dir, from, to)
     }
 
     fn write(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed> {

@@ -95,18 +95,18 @@ impl FileDisk {
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
+}
 
-    /// Writes the first superblock of a new cache.
-    pub fn format(&self, layout: Layout) -> io::Result<superblock::Superblock> {
-        let first = superblock::Superblock { layout, generation: 1, checkpoint: Default::default() };
-        let mut image = Buffer::new(BLOCK);
-        self.write(superblock::COPIES[0], &image)?;
-        self.write(superblock::COPIES[1], &image)?;
-        image.copy_from_slice(&first.encode());
-        self.write(superblock::COPIES[1], &image)?;
-        self.sync()?;
-        Ok(first)
-    }
+/// Writes the first superblock of a new cache.
+pub fn format(disk: &dyn Disk, layout: Layout) -> io::Result<superblock::Superblock> {
+    let first = superblock::Superblock { layout, generation: 1, checkpoint: Default::default() };
+    let mut image = Buffer::new(BLOCK);
+    disk.write(superblock::COPIES[0], &image)?;
+    disk.write(superblock::COPIES[1], &image)?;
+    image.copy_from_slice(&first.encode());
+    disk.write(superblock::COPIES[1], &image)?;
+    disk.sync()?;
+    Ok(first)
 }
 
 /// Bytes that a cache of `size` bytes can use in whole segments, or why not.

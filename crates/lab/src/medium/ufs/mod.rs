@@ -285,6 +285,48 @@ impl Ufs {
         Ok(())
     }
 
+    /// File and block of a name.
+    fn entry(&self, dir: Dir, name: u64) -> Result<(u32, u32), Failed> {
+        let entry = self.directory(dir)?.entries.get(&name).copied();
+        entry.ok_or_else(|| format!("there is no {name:x} in directory {}", dir.0))
+    }
+
+    /// Takes a name out of a directory, and writes its block; whose it was.
+    fn leave(&mut self, dir: Dir, name: u64) -> Result<u32, Failed> {
+        let (file, block) = self.entry(dir, name)?;
+        let address = self.inode(self.directory(dir)?.file)?.blocks[block as usize];
+        let directory = &mut self.directories[dir.0 as usize];
+        directory.entries.remove(&name);
+        directory.blocks[block as usize] -= 1;
+        self.change_now(address);
+        Ok(file)
+    }
+
+    /// A file that no name leads to any more.
+    fn free(&mut self, file: u32) -> Result<(), Failed> {
+        let inode = self.files[file as usize].take().ok_or("a name without a file")?;
+        self.free_files.push(file);
+        let inode_block = self.space.inode_block(inode.seat);
+        // An inode gives up its blocks on disk before they are free.
+        match inode.blocks.is_empty() {
+            true => self.change(inode_block),
+            false => self.change_now(inode_block),
+        }
+        self.space.leave(inode.seat);
+        self.change(self.space.map_of(inode.seat.group));
+        let last = inode.blocks.len().saturating_sub(1);
+        for (nth, address) in inode.blocks.into_iter().enumerate() {
+            self.pages.remove(&(file, nth as u32));
+            self.change(self.space.map_of(self.space.group_of(address)));
+            self.space.give(address, if nth == last { inode.tail } else { FRAGMENTS });
+        }
+        for address in inode.indirect {
+            self.metadata.remove(&address);
+            self.space.give(address, FRAGMENTS);
+        }
+        Ok(())
+    }
+
     // Data.
 
     /// Gives a file blocks up to `size`, and fragments at its end while it is small.
@@ -464,8 +506,7 @@ impl Medium for Ufs {
     fn open(&mut self, dir: Dir, name: u64) -> Result<File, Failed> {
         self.spend(self.host.call);
         self.search(dir, Some(name))?;
-        let entry = self.directory(dir)?.entries.get(&name).copied();
-        let (file, _) = entry.ok_or_else(|| format!("there is no {name:x} in directory {}", dir.0))?;
+        let (file, _) = self.entry(dir, name)?;
         let seat = self.inode(file)?.seat;
         self.load(self.space.inode_block(seat));
         Ok(File(file))
@@ -479,35 +520,30 @@ impl Medium for Ufs {
     fn unlink(&mut self, dir: Dir, name: u64) -> Result<(), Failed> {
         self.spend(self.host.call);
         self.search(dir, Some(name))?;
-        let directory = &mut self.directories[dir.0 as usize];
-        let Some((file, block)) = directory.entries.remove(&name) else {
-            return Err(format!("there is no {name:x} in directory {}", dir.0));
-        };
-        directory.blocks[block as usize] -= 1;
-        let address = self.inode(self.directory(dir)?.file)?.blocks[block as usize];
-        self.change_now(address);
-        let Some(inode) = self.files[file as usize].take() else {
-            return Err("a name without a file".into());
-        };
-        self.free_files.push(file);
-        let inode_block = self.space.inode_block(inode.seat);
-        // An inode gives up its blocks on disk before they are free.
-        match inode.blocks.is_empty() {
-            true => self.change(inode_block),
-            false => self.change_now(inode_block),
+        let file = self.leave(dir, name)?;
+        self.free(file)
+    }
+
+    /// The new name before the old one goes, and the inode that counts both, each written at once.
+    fn rename(&mut self, dir: Dir, from: u64, to: u64) -> Result<(), Failed> {
+        self.spend(self.host.call);
+        self.search(dir, Some(from))?;
+        self.search(dir, Some(to))?;
+        let (file, _) = self.entry(dir, from)?;
+        let inode_block = self.space.inode_block(self.inode(file)?.seat);
+        self.change_now(inode_block);
+        match self.directory(dir)?.entries.get(&to).copied() {
+            Some((old, block)) if old != file => {
+                let address = self.inode(self.directory(dir)?.file)?.blocks[block as usize];
+                self.change_now(address);
+                self.directories[dir.0 as usize].entries.insert(to, (file, block));
+                self.free(old)?;
+            }
+            Some(_) => return Ok(()),
+            None => self.enter(dir, to, file)?,
         }
-        self.space.leave(inode.seat);
-        self.change(self.space.map_of(inode.seat.group));
-        let last = inode.blocks.len().saturating_sub(1);
-        for (nth, address) in inode.blocks.into_iter().enumerate() {
-            self.pages.remove(&(file, nth as u32));
-            self.change(self.space.map_of(self.space.group_of(address)));
-            self.space.give(address, if nth == last { inode.tail } else { FRAGMENTS });
-        }
-        for address in inode.indirect {
-            self.metadata.remove(&address);
-            self.space.give(address, FRAGMENTS);
-        }
+        self.leave(dir, from)?;
+        self.change(inode_block);
         Ok(())
     }
 
@@ -715,6 +751,14 @@ mod tests {
                         model.remove(&name);
                         ufs.unlink(dir, name).unwrap();
                         prop_assert!(ufs.open(dir, name).is_err());
+                        continue;
+                    }
+                    true if turn > 180 => {
+                        let other = u64::from(turn % 6);
+                        ufs.rename(dir, name, other).unwrap();
+                        let bytes = model.remove(&name).unwrap();
+                        model.insert(other, bytes);
+                        prop_assert!(other == name || ufs.open(dir, name).is_err());
                         continue;
                     }
                     true => ufs.open(dir, name).unwrap(),

@@ -1,0 +1,122 @@
+//! `cosm lab fill`: the production store filled with objects made up, and what that took. `cosm serve` on the same file answers
+//! them.
+
+use crate::lab::{json, number, seed, text};
+use crate::settings::{Config, Setting, TABLE};
+use crate::values::{say_size, size_within};
+use crate::{Failure, look, machine};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use lab::fill::{HOST, Wanted, fill};
+use rustix::process::{Signal, getpid, kill_process};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use store::Store;
+
+/// How long what was put may take to reach the file.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Bytes of a mean body at most.
+const LARGEST_MEAN: u64 = 16 << 20;
+
+pub fn command() -> Command {
+    let objects = Arg::new("objects").long("objects").value_name("N").required(true).help("How many to put");
+    let mean = Arg::new("mean-size")
+        .long("mean-size")
+        .value_name("SIZE")
+        .default_value("1KiB")
+        .help("Mean of their bodies' sizes, which follow an exponential distribution");
+    let crash = Arg::new("crash").long("crash").action(ArgAction::SetTrue).help(
+        "When all has been written and printed, end by SIGKILL instead of closing the cache, so that the next start \
+         has to recover it",
+    );
+    Command::new("fill")
+        .about(format!("Put objects into a cache, as if they had been fetched from http://{HOST}/0 and so on"))
+        .after_help(
+            "bytes put are those of keys, heads and bodies; device writes and their bytes are counted by the store, at \
+             its calls, until all is in the file, kernel bytes written are write_bytes of /proc/self/io; resident bytes \
+             are what VmRSS grew by, buffers included; those of further objects what it grew by after the first half.",
+        )
+        .args([objects, mean, seed(), crash, json()])
+        .args(TABLE.iter().filter(|setting| setting.is_of_the_store()).map(Setting::argument))
+}
+
+pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    let given = |name: &str| text(args, name).map(|value| (format!("--{name}"), value.to_owned()));
+    let options = Config::build(given).map_err(Failure::Usage)?.store;
+    let options = options.ok_or_else(|| Failure::Usage("--cache off: there is nothing to fill".into()))?;
+    let mean = text(args, "mean-size").map(|text| size_within(text, 1, LARGEST_MEAN)).transpose();
+    let wanted = Wanted {
+        objects: number(args, "objects")?.unwrap_or(0),
+        mean_size: mean.map_err(|why| Failure::Usage(format!("--mean-size: {why}")))?.unwrap_or(0) as f64,
+        seed: number(args, "seed")?.unwrap_or(1),
+    };
+    let store = Store::open(&options).map_err(|error| Failure::Failed(error.to_string()))?;
+    proxy::say(store.opened());
+    let filled = filled(&store, &wanted);
+    match filled {
+        Ok(figures) => look::print(&figures, args.get_flag("json")),
+        Err(why) => {
+            store.close();
+            return Err(Failure::Failed(format!("cache {}: {why}", options.path.display())));
+        }
+    }
+    if args.get_flag("crash") {
+        let _ = std::io::stdout().flush();
+        return kill_process(getpid(), Signal::KILL)
+            .map_err(|error| Failure::Failed(format!("cannot kill myself: {error}")));
+    }
+    store.close();
+    Ok(())
+}
+
+/// Puts all, and waits until it is in the file.
+fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let shows = std::io::stderr().is_terminal();
+    let mut half = None;
+    let mut progress = |done: u64| {
+        if half.is_none() && done > 0 && done >= wanted.objects / 2 {
+            half = Some((done, machine::resident()));
+        }
+        if shows {
+            eprint!("\rcosm: {done} of {} objects", wanted.objects);
+        }
+    };
+    let (before, resident) = (store.stats(), machine::resident());
+    let (by_kernel, began) = (machine::written_to_devices(), Instant::now());
+    let taken = fill(store, wanted, now, &mut progress)?;
+    if !store.persist(PATIENCE) {
+        return Err(format!("after {} s not all of it was written", PATIENCE.as_secs()));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    if shows {
+        eprintln!("\rcosm: {} of {} objects", wanted.objects, wanted.objects);
+    }
+    if taken.refused > 0 {
+        proxy::say(format_args!(
+            "{} objects were larger than the cache takes (object-size-max); the mean was {}",
+            taken.refused,
+            say_size(wanted.mean_size as u64)
+        ));
+    }
+    let (after, in_the_end) = (store.stats(), machine::resident());
+    let objects = after.objects.saturating_sub(before.objects);
+    let (at_half, resident_at_half) = half.unwrap_or((0, resident));
+    let resident = in_the_end.saturating_sub(resident);
+    let further = in_the_end.saturating_sub(resident_at_half);
+    let per = |bytes: u64, objects: u64| format!("{:.2}", bytes as f64 / objects.max(1) as f64);
+    Ok(vec![
+        ("objects_put", taken.objects.to_string()),
+        ("objects_refused", taken.refused.to_string()),
+        ("objects_there", after.objects.to_string()),
+        ("bytes_put", taken.bytes.to_string()),
+        ("body_bytes_put", taken.body_bytes.to_string()),
+        ("device_bytes_written", (after.device_written_bytes - before.device_written_bytes).to_string()),
+        ("device_writes", (after.device_writes - before.device_writes).to_string()),
+        ("kernel_bytes_written", machine::written_to_devices().saturating_sub(by_kernel).to_string()),
+        ("resident_bytes", resident.to_string()),
+        ("resident_bytes_per_object", per(resident, objects)),
+        ("resident_bytes_per_further_object", per(further, objects.saturating_sub(at_half))),
+        ("index_bytes_per_object", per(after.index_bytes.saturating_sub(before.index_bytes), objects)),
+        ("seconds", format!("{seconds:.3}")),
+    ])
+}

@@ -1,0 +1,48 @@
+//! First in, first out.
+
+use super::{Left, Replacement, entry};
+use crate::list::{Links, List};
+
+pub struct Fifo {
+    most: u64,
+    bytes: u64,
+    /// 0: not here.
+    sizes: Vec<u64>,
+    links: Links,
+    list: List,
+}
+
+impl Fifo {
+    pub fn new(most: u64) -> Fifo {
+        Fifo { most, bytes: 0, sizes: Vec::new(), links: Links::default(), list: List::default() }
+    }
+
+    /// An object that is here counts as the newest.
+    pub fn renew(&mut self, object: u32) {
+        self.links.take_out(&mut self.list, object);
+        self.links.put_in(&mut self.list, object);
+    }
+}
+
+impl Replacement for Fifo {
+    fn get(&mut self, object: u32) -> bool {
+        self.sizes.get(object as usize).is_some_and(|size| *size > 0)
+    }
+
+    fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {
+        while self.bytes + size > self.most {
+            let oldest = self.list.oldest;
+            self.remove(oldest);
+            left(Left::Cache(oldest));
+            left(Left::Memory(oldest));
+        }
+        *entry(&mut self.sizes, object) = size;
+        self.bytes += size;
+        self.links.put_in(&mut self.list, object);
+    }
+
+    fn remove(&mut self, object: u32) {
+        self.bytes -= std::mem::take(&mut self.sizes[object as usize]);
+        self.links.take_out(&mut self.list, object);
+    }
+}

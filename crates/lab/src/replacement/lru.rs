@@ -1,0 +1,30 @@
+//! Least recently used: a queue in which a use makes the newest.
+
+use super::fifo::Fifo;
+use super::{Left, Replacement};
+
+pub struct Lru(Fifo);
+
+impl Lru {
+    pub fn new(most: u64) -> Lru {
+        Lru(Fifo::new(most))
+    }
+}
+
+impl Replacement for Lru {
+    fn get(&mut self, object: u32) -> bool {
+        let here = self.0.get(object);
+        if here {
+            self.0.renew(object);
+        }
+        here
+    }
+
+    fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {
+        self.0.insert(object, size, left);
+    }
+
+    fn remove(&mut self, object: u32) {
+        self.0.remove(object);
+    }
+}

@@ -1,0 +1,205 @@
+//! The store without threads, clock and file of its own: whoever holds it lends it a disk for each call and says what time it
+//! is. The rest is the same code that serves; a seed reproduces a run to the byte. For simulation and replay.
+
+use crate::buffer::{Buffer, Pool};
+use crate::disk::file::{format, layout};
+use crate::disk::{Disk, Traffic};
+use crate::engine::{Millis, State};
+use crate::index::Index;
+use crate::overlay::Overlay;
+use crate::reader::{Backend, Reader};
+use crate::store::{Clock, POOL, Shared};
+use crate::{Key, Object, OpenError, Options, Refused, Spans, Writer};
+use bytes::Bytes;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::cell::RefCell;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll, Waker};
+use tokio::sync::oneshot;
+
+pub struct ByHand {
+    shared: Arc<Shared>,
+    reader: Reader,
+    desk: Desk,
+}
+
+/// Where a read waits until somebody carries it out; one at a time.
+#[derive(Clone, Default)]
+pub(crate) struct Desk(Rc<RefCell<Option<Wanted>>>);
+
+struct Wanted {
+    offset: u64,
+    length: usize,
+    buffer: Buffer,
+    answer: oneshot::Sender<io::Result<Buffer>>,
+}
+
+impl ByHand {
+    /// Makes a cache of `size` bytes on a blank disk; of the options its path and how it is read do not count. All that is
+    /// left to chance follows from the seed.
+    pub fn make(disk: &dyn Disk, size: u64, options: &Options, seed: u64) -> Result<ByHand, OpenError> {
+        let mut chance = StdRng::seed_from_u64(seed);
+        let layout = layout(size, options.packet, chance.next_u64()).map_err(OpenError)?;
+        let first =
+            format(disk, layout).map_err(|e| OpenError(format!("cannot write the new cache: {e}")))?;
+        let pool = Pool::new(POOL);
+        let (index, overlay) = (Index::new(layout.identity), Overlay::new(options.overlay_bytes));
+        let state = State::blank(layout, index, overlay, first.generation);
+        let device = (Arc::<Traffic>::default(), disk.read_block());
+        let clock = Clock::Holder(AtomicU64::new(0));
+        let shared = Shared::new(state, options, pool, device, chance, clock);
+        shared.carry_out_all(disk);
+        let desk = Desk::default();
+        let reader = Reader::new(shared.clone(), Backend::Hand(desk.clone()));
+        Ok(ByHand { shared, reader, desk })
+    }
+
+    /// Tells the time, milliseconds, and does what the store wants done until it wants nothing.
+    pub fn turn(&self, disk: &dyn Disk, now: Millis) {
+        self.shared.tell(now);
+        loop {
+            self.shared.engine().tick(now);
+            if !self.shared.carry_out_all(disk) {
+                return;
+            }
+        }
+    }
+
+    /// Writes out what is in memory.
+    pub fn flush(&self, disk: &dyn Disk) {
+        self.shared.engine().flush();
+        self.shared.carry_out_all(disk);
+    }
+
+    /// As `Store::put`.
+    pub fn put(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        self.shared.put_whole(key, meta, body)
+    }
+
+    /// As `Store::begin`.
+    pub fn begin(&self, key: &Key, expected: Option<u64>) -> Result<Writer, Refused> {
+        self.shared.begin(key, expected)
+    }
+
+    /// As `Store::span_size`.
+    pub fn span_size(&self) -> usize {
+        self.shared.span
+    }
+
+    /// As `Store::touch`.
+    pub fn touch(&self, key: &Key, n: u8) {
+        self.shared.index.reference(key.index_hash(), n);
+    }
+
+    /// As `Reader::get`.
+    pub fn get(&self, disk: &dyn Disk, key: &Key) -> Option<Object> {
+        self.read(disk, self.reader.get(key))
+    }
+
+    /// As `Reader::span`.
+    pub fn span(&self, disk: &dyn Disk, spans: &Spans, n: u32) -> Option<Bytes> {
+        self.read(disk, self.reader.span(spans, n))
+    }
+
+    fn read<T>(&self, disk: &dyn Disk, reading: impl Future<Output = Option<T>>) -> Option<T> {
+        let mut reading = pin!(reading);
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(found) = reading.as_mut().poll(&mut context) {
+                return found;
+            }
+            let Wanted { offset, length, mut buffer, answer } = self.desk.0.take()?;
+            let result = disk.read(offset, &mut buffer, length).map(|()| buffer);
+            // The reader waits for it.
+            let _ = answer.send(result);
+        }
+    }
+}
+
+impl Desk {
+    pub async fn read(&self, offset: u64, length: usize, buffer: Buffer) -> io::Result<Buffer> {
+        let (answer, result) = oneshot::channel();
+        self.0.replace(Some(Wanted { offset, length, buffer, answer }));
+        result.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Body;
+    use crate::disk::sim::SimDisk;
+
+    const SIZE: u64 = 3 << 20;
+
+    fn options() -> Options {
+        Options { packet: 64 << 10, ..Options::at("") }
+    }
+
+    fn key(n: u32) -> Key {
+        Key::new(format!("key {n}").into_bytes())
+    }
+
+    /// More than the cache holds; what the disk has in the end, and how many puts were refused and gets were hits.
+    fn run(seed: u64) -> (Vec<u8>, usize, usize) {
+        let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+        let store = ByHand::make(&disk, SIZE, &options(), seed).unwrap();
+        let (mut refused, mut hits) = (0, 0);
+        for n in 0..400 {
+            let now = u64::from(n) * 20;
+            store.turn(&disk, now);
+            let body = vec![n as u8; 200 + 37 * n as usize];
+            refused += usize::from(store.put(&key(n), b"meta", &body).is_err());
+            store.turn(&disk, now);
+            let before = n / 2;
+            if let Some(found) = store.get(&disk, &key(before)) {
+                let Body::Whole(bytes) = found.body else { panic!("a span") };
+                assert!(found.meta == b"meta"[..] && bytes == vec![before as u8; 200 + 37 * before as usize]);
+                hits += 1;
+            }
+        }
+        store.flush(&disk);
+        (disk.bytes(), refused, hits)
+    }
+
+    #[test]
+    fn a_seed_reproduces_a_run_to_the_byte() {
+        let (bytes, refused, hits) = run(7);
+        // One, when the log comes round for the first time and a checkpoint must be written before.
+        assert!(hits > 250 && refused < 5, "{hits} hits, {refused} refused");
+        assert!(run(7) == (bytes.clone(), refused, hits));
+        assert!(run(8).0 != bytes);
+    }
+
+    #[test]
+    fn what_was_put_is_written_after_the_flush_interval() {
+        let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+        let store = ByHand::make(&disk, SIZE, &options(), 1).unwrap();
+        let bytes = disk.bytes();
+        store.put(&key(1), b"", b"body").unwrap();
+        store.turn(&disk, 999);
+        assert!(disk.bytes() == bytes);
+        store.turn(&disk, 1000);
+        assert!(disk.bytes() != bytes);
+        let state = store.get(&disk, &key(1));
+        assert!(state.is_some_and(|found| found.body.len() == 4));
+    }
+
+    #[test]
+    fn a_large_body_comes_span_by_span() {
+        let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+        let store = ByHand::make(&disk, SIZE, &options(), 1).unwrap();
+        let body: Vec<u8> = (0..150_000u32).map(|n| (n / 7) as u8).collect();
+        let mut writer = store.begin(&key(1), Some(body.len() as u64)).unwrap();
+        writer.push(&mut &body[..]).unwrap();
+        writer.finish(b"meta").unwrap();
+        store.flush(&disk);
+        let Some(Object { body: Body::Spans(spans), .. }) = store.get(&disk, &key(1)) else { panic!() };
+        let whole: Vec<u8> = (0..spans.count()).flat_map(|n| store.span(&disk, &spans, n).unwrap()).collect();
+        assert!(whole == body);
+    }
+}
