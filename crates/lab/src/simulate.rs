@@ -1,7 +1,7 @@
 //! Hits alone: one trace through caches of several policies and sizes, without a medium.
 //!
 //! The trace is read once and in pieces, its objects numbered from 0 on, so that a cache is arrays and a request touches few
-//! places in them. Memory grows with the objects (about 50 bytes each and 16 to 24 for each cache), not with the requests.
+//! places in them. Memory grows with the objects (about 40 bytes each and 16 to 24 for each cache), not with the requests.
 //!
 //! A request finds a new version when its Last-Modified or size is not that of the version before (`is_unchanged`); where the
 //! trace tells only sizes, a cache that holds an older one may differ (`pipeline`).
@@ -142,7 +142,7 @@ pub fn simulate(
         requests: read.requests,
         bytes: read.bytes,
         cacheable: read.cacheable,
-        objects: read.known.len() as u64,
+        objects: read.versions.len() as u64,
         read_seconds: read.seconds,
         rows: caches.into_iter().map(row).collect(),
     })
@@ -151,18 +151,13 @@ pub fn simulate(
 /// A trace's objects by their numbers.
 #[derive(Default)]
 struct Numbered {
-    known: HashMap<u64, Known, BuildHasherDefault<Quick>>,
+    numbers: HashMap<u64, u32, BuildHasherDefault<Quick>>,
+    /// Last-Modified and size of the newest version, by number.
+    versions: Vec<(u64, u64)>,
     requests: u64,
     cacheable: u64,
     bytes: u64,
     seconds: f64,
-}
-
-/// An object's newest version.
-struct Known {
-    number: u32,
-    modified: u64,
-    size: u64,
 }
 
 impl Numbered {
@@ -197,25 +192,26 @@ impl Numbered {
     }
 
     fn number(&mut self, access: &Access) -> Result<Request, String> {
-        let (modified, size, count) = (access.modified, access.size, self.known.len());
-        let (object, changed) = match self.known.entry(access.object) {
-            Entry::Occupied(mut known) => {
-                let known = known.get_mut();
-                let changed = !is_unchanged((known.modified, known.size), (modified, size));
+        let (size, version) = (access.size, (access.modified, access.size));
+        match self.numbers.entry(access.object) {
+            Entry::Occupied(number) => {
+                let object = *number.get();
+                let before = &mut self.versions[object as usize];
+                let changed = !is_unchanged(*before, version);
                 if changed {
-                    (known.modified, known.size) = (modified, size);
+                    *before = version;
                 }
-                (known.number, changed)
+                Ok(Request { size, object, changed })
             }
             Entry::Vacant(new) => {
                 // The last number means none.
-                let number = u32::try_from(count).ok().filter(|number| *number < u32::MAX);
-                let number = number.ok_or("more than 4,294,967,295 objects")?;
-                new.insert(Known { number, modified, size });
-                (number, false)
+                let number = u32::try_from(self.versions.len()).ok().filter(|number| *number < u32::MAX);
+                let object = number.ok_or("more than 4,294,967,295 objects")?;
+                new.insert(object);
+                self.versions.push(version);
+                Ok(Request { size, object, changed: false })
             }
-        };
-        Ok(Request { size, object, changed })
+        }
     }
 }
 
