@@ -225,7 +225,7 @@ mod tests {
 
     fn input(requests: u64) -> Input {
         let from = From::Made { like: synthetic::named("dec").unwrap(), seed: 3 };
-        Input { from, requests: Some(requests) }
+        Input { from, requests: Some(requests), largest: None }
     }
 
     fn run(requests: u64, threads: usize) -> Simulated {
