@@ -1,21 +1,23 @@
 //! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
 
+mod devices;
+mod media;
+
 use crate::Failure;
 use crate::values::{count, size};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::Row;
 use lab::input::{From, Input, Reading};
-use lab::medium::drive::ST15150W;
-use lab::medium::ufs::{ULTRA_1, Ufs};
 use lab::recipe::{Recipe, Scale, named};
 use lab::replay::replay;
+use media::Chosen;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use trace::statistics::Statistics;
-use trace::{Access, Requests, format, synthetic};
+use trace::{Access, Faults, Requests, format, synthetic};
 
 pub fn command() -> Command {
     Command::new("lab")
@@ -26,6 +28,7 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .subcommand(compare_command())
+        .subcommand(devices::command())
         .subcommand(
             Command::new("generate")
                 .about("Write a workload made up, and its statistics beside the published ones")
@@ -46,12 +49,6 @@ fn compare_command() -> Command {
         "Storage policies, separated by commas, or all: {}",
         lab::recipe::ALL.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")
     ));
-    let medium = Arg::new("medium")
-        .long("medium")
-        .value_name("NAME")
-        .default_value("st15150w")
-        .value_parser(["st15150w"])
-        .help("Seagate's ST15150W of 1995 and Solaris' UFS, in a model");
     let memory =
         Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
     let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
@@ -63,7 +60,8 @@ fn compare_command() -> Command {
     Command::new("compare")
         .about("One trace through storage policies on a medium, side by side")
         .args([trace().conflicts_with("like"), from_format(), strict(), like(), requests(), seed()])
-        .args([recipes, medium, memory, disk, utilization, json()])
+        .args([recipes, memory, disk, utilization, json()])
+        .args(media::arguments())
 }
 
 fn trace() -> Arg {
@@ -117,9 +115,10 @@ fn json() -> Arg {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("compare", args)) => compare(args),
+        Some(("devices", args)) => devices::devices(args),
         Some(("generate", args)) => generate(args),
         Some(("convert", args)) => convert(args),
-        _ => Err(Failure::Usage("say what to do: compare, generate or convert".into())),
+        _ => Err(Failure::Usage("say what to do: compare, devices, generate or convert".into())),
     }
 }
 
@@ -156,7 +155,15 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
 
 /// What was malformed, said on standard error.
 fn say_faults(reading: &Reading) {
-    let Some((faults, unit)) = reading.faults().filter(|(faults, _)| faults.count > 0) else { return };
+    if let Some((faults, unit)) = reading.faults() {
+        say_malformed(faults, unit);
+    }
+}
+
+fn say_malformed(faults: &Faults, unit: &str) {
+    if faults.count == 0 {
+        return;
+    }
     proxy::say(format_args!("{} malformed {unit}s were left out:", faults.count));
     for (number, why) in &faults.first {
         proxy::say(format_args!("  {unit} {number}: {why}"));
@@ -227,7 +234,8 @@ fn compare(args: &ArgMatches) -> Result<(), Failure> {
     }
     let scale =
         Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() };
-    let rows = run_all(&input, &recipes, &scale)?;
+    let medium = Chosen::of(args, scale, recipes.len())?;
+    let rows = run_all(&input, &recipes, &scale, &medium)?;
     if args.get_flag("json") {
         let all = serde_json::json!({
             "trace": input.describe(), "synthetic": input.is_made_up(), "memory": scale.memory,
@@ -240,13 +248,13 @@ fn compare(args: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As many at once as there are cores; in the order of the recipes.
-fn run_all(input: &Input, recipes: &[Recipe], scale: &Scale) -> Result<Vec<Row>, Failure> {
+/// As many at once as there are cores, if the medium bears it; in the order of the recipes.
+fn run_all(input: &Input, recipes: &[Recipe], scale: &Scale, medium: &Chosen) -> Result<Vec<Row>, Failure> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(recipe) = recipes.get(next.fetch_add(1, Relaxed)) {
             // All read the same trace: once is enough.
-            let row = run_one(input, recipe, scale, recipe.name == recipes[0].name);
+            let row = run_one(input, recipe, scale, medium, recipe.name == recipes[0].name);
             if let (Ok(row), true) = (&row, std::io::stderr().is_terminal()) {
                 proxy::say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
             }
@@ -254,16 +262,22 @@ fn run_all(input: &Input, recipes: &[Recipe], scale: &Scale) -> Result<Vec<Row>,
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, row));
         }
     };
-    std::thread::scope(|scope| (0..crate::machine::cores()).for_each(|_| drop(scope.spawn(work))));
+    let at_once = if medium.is_alone() { 1 } else { crate::machine::cores() };
+    std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(place, _)| *place);
     done.into_iter().map(|(_, row)| row.map_err(Failure::Failed)).collect()
 }
 
-fn run_one(input: &Input, recipe: &Recipe, scale: &Scale, says_faults: bool) -> Result<Row, String> {
+fn run_one(
+    input: &Input,
+    recipe: &Recipe,
+    scale: &Scale,
+    medium: &Chosen,
+    says_faults: bool,
+) -> Result<Row, String> {
     let mut reading = input.open()?;
-    let mut medium = Ufs::new(ST15150W, ULTRA_1);
-    let row = replay(&mut reading, recipe, scale, &mut medium, ST15150W.name)?;
+    let row = replay(&mut reading, recipe, scale, &mut *medium.make()?, &medium.name)?;
     if says_faults {
         say_faults(&reading);
     }
@@ -273,9 +287,21 @@ fn run_one(input: &Input, recipe: &Recipe, scale: &Scale, says_faults: bool) -> 
 fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
     println!("{}", input.describe());
     println!(
-        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
-        "recipe", "gets/s", "seconds", "published", "hits", "bytes", "reads", "writes", "MB read", "written"
+        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8} {:>6}",
+        "recipe",
+        "gets/s",
+        "seconds",
+        "published",
+        "hits",
+        "bytes",
+        "reads",
+        "writes",
+        "MB read",
+        "written",
+        "flash"
     );
+    let known = |figure: Option<u64>| figure.map_or("-".to_owned(), |figure| figure.to_string());
+    let megabytes = |bytes: Option<u64>| known(bytes.map(|bytes| bytes / 1_000_000));
     for row in rows {
         let published =
             recipes.iter().find(|recipe| recipe.name == row.recipe).and_then(|recipe| recipe.table_2);
@@ -284,17 +310,21 @@ fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
             false => format!("{least}-{most}"),
         });
         println!(
-            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
+            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8} {:>6}",
             row.recipe,
             row.gets_per_second,
             row.seconds,
             published,
             100.0 * row.hit_ratio,
             100.0 * row.byte_hit_ratio,
-            row.device_reads,
-            row.device_writes,
-            row.device_bytes_read / 1_000_000,
-            row.device_bytes_written / 1_000_000
+            known(row.device_reads),
+            known(row.device_writes),
+            megabytes(row.device_bytes_read),
+            megabytes(row.device_bytes_written),
+            row.write_amplification.map_or("-".to_owned(), |found| format!("{found:.2}"))
         );
+    }
+    if let Some(who) = rows.iter().find_map(|row| row.counted_by.as_deref()).filter(|who| *who != "model") {
+        println!("what the device did, by the kernel's {who}: with all that others asked of it meanwhile");
     }
 }

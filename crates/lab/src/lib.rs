@@ -3,6 +3,7 @@
 //! What misses the cache in memory (`pipeline`) goes to a storage policy (`recipe`, `storage`), which lays objects out
 //! (`layout`) on a medium (`medium`); `replay` measures it.
 
+pub mod block;
 pub mod content;
 pub mod input;
 pub mod layout;
