@@ -16,7 +16,7 @@ fn start(args: &[&str]) -> Child {
 }
 
 fn compare(medium: &str, more: &[&str]) -> (u32, Output) {
-    let child = start(&[&RUN, &["--medium", medium, "--json"], more].concat());
+    let child = start(&[&RUN[..], &["--medium", medium, "--json"], more].concat());
     (child.id(), child.wait_with_output().unwrap())
 }
 

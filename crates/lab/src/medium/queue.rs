@@ -287,6 +287,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::replay::{Pace, replay};
+    use crate::block::{Request, Trace};
     use crate::medium::device;
 
     fn queue(name: &str, bytes: u64) -> Queue {
@@ -338,27 +340,22 @@ mod tests {
         assert!((10_000.0..10_040.0).contains(&done));
     }
 
-    /// Milliseconds for each of many reads that go `depth` at a time to places all over the device.
+    /// Reads of 4 KB a second, to places all over the device, `depth` under way.
     fn random_reads(name: &str, depth: usize) -> f64 {
-        let mut queue = queue(name, 1 << 30);
+        let kind = device::named(name).unwrap();
+        let units = (kind.make)(1 << 30).capacity() / 8;
         let mut chance = trace::chance::Chance::of(3);
-        let (rounds, units) = (400, queue.device().capacity() / 8);
-        let mut now = 0.0;
-        for _ in 0..rounds {
-            for _ in 0..depth {
-                queue.submit(now, at(Way::Read, chance.below(units) * 8, 8));
-            }
-            now = queue.drain(now);
-        }
-        assert_eq!(queue.take_done().len(), rounds * depth);
-        now / (rounds * depth) as f64
+        let transfers = (0..8000).map(|_| at(Way::Read, chance.below(units) * 8, 8));
+        let requests = transfers.map(|transfer| Request { issued: 0.0, took: None, transfer }).collect();
+        let trace = Trace { requests, ..Trace::default() };
+        replay(&trace, kind, Pace::Full(depth)).unwrap().requests_per_second
     }
 
     #[test]
     fn a_deep_queue_helps_those_who_can_choose_or_do_many_at_once() {
         for (name, at_least) in [("st15150w", 1.05), ("hdd-18t", 1.6), ("sata-ssd", 4.0), ("nvme", 12.0)] {
             let (alone, many) = (random_reads(name, 1), random_reads(name, 32));
-            assert!(alone / many > at_least, "{name}: {alone} ms alone and {many} with others");
+            assert!(many / alone > at_least, "{name}: {alone} a second alone and {many} with others");
         }
     }
 
@@ -368,7 +365,7 @@ mod tests {
         for (name, depth, published) in
             [("hdd-18t", 16, 170.0), ("sata-ssd", 32, 72_000.0), ("nvme", 256, 1e6)]
         {
-            let rate = 1000.0 / random_reads(name, depth);
+            let rate = random_reads(name, depth);
             assert!(
                 (0.7..1.35).contains(&(rate / published)),
                 "{name}: {rate} where {published} is published"
