@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-/// A device of today under ext4, with three quarters of the memory for pages and the rest for other blocks.
+/// A device of today under ext4, with half of the memory for pages and half for other blocks.
 fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
     let kind = device::named(name)?;
     let suits = if kind.sliced { needed(&given.scale) } else { u64::MAX };
@@ -145,7 +145,7 @@ fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
         return Err(format!("{name}:{size} is smaller than the file of the cache, {}", given.scale.space()));
     }
     let memory = bytes(given.memory, &given.scale);
-    let host = Host { pages: memory - memory / 4, metadata: memory / 4, ..TODAY };
+    let host = Host { pages: memory / 2, metadata: memory / 2, ..TODAY };
     Ok(Box::new(Ufs::with(EXT4, (kind.make)(size), kind.rules, host, size)))
 }
 

@@ -41,10 +41,10 @@ pub struct Host {
 pub const ULTRA_1: Host =
     Host { call: 0.1, name: 0.00045, copy: 60_000.0, pages: 256 << 20, metadata: 384 * 1024 * 1024 / 50 };
 
-/// A computer of today: 4 µs a call (10 for a file that is opened, read and closed), and 256 MB of memory for files beside
-/// 64 MB for other blocks. Set.
+/// A computer of today: 4 µs a call (10 for a file that is opened, read and closed), and 128 MB of memory for files beside
+/// as much for other blocks. Set.
 pub const TODAY: Host =
-    Host { call: 0.004, name: 0.0, copy: 8_000_000.0, pages: 256 << 20, metadata: 64 << 20 };
+    Host { call: 0.004, name: 0.0, copy: 8_000_000.0, pages: 128 << 20, metadata: 128 << 20 };
 
 /// Files up to so many blocks have fragments, and need no block of addresses.
 const DIRECT: usize = 12;
