@@ -12,6 +12,21 @@ pub struct Traffic {
     pub bytes_written: u64,
 }
 
+impl Traffic {
+    pub fn count(&mut self, transfer: Transfer) {
+        match transfer.way {
+            Way::Read => {
+                self.reads += 1;
+                self.bytes_read += transfer.bytes();
+            }
+            Way::Write => {
+                self.writes += 1;
+                self.bytes_written += transfer.bytes();
+            }
+        }
+    }
+}
+
 /// How transfers wait for a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -192,7 +207,7 @@ impl Queue {
         self.hands[hand] = done;
         self.position = transfer.end();
         self.done.extend(waiting.into_iter().map(|ticket| (ticket, done)));
-        self.count(transfer);
+        self.traffic.count(transfer);
         if let Some(track) = &mut self.track {
             track.push((done, transfer.sector));
         }
@@ -267,20 +282,6 @@ impl Queue {
     fn writes_ahead(&self) -> impl Iterator<Item = (Transfer, Ticket)> {
         let all = self.writes.range(self.position..).chain(self.writes.range(..self.position));
         all.map(|(_, (transfer, _))| (*transfer, 0))
-    }
-
-    fn count(&mut self, transfer: Transfer) {
-        let traffic = &mut self.traffic;
-        match transfer.way {
-            Way::Read => {
-                traffic.reads += 1;
-                traffic.bytes_read += transfer.bytes();
-            }
-            Way::Write => {
-                traffic.writes += 1;
-                traffic.bytes_written += transfer.bytes();
-            }
-        }
     }
 }
 

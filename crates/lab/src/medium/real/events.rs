@@ -6,7 +6,7 @@
 use super::disk::Disk;
 use crate::block::{Action, Line, Pairs, Taken, Writer, parse};
 use crate::medium::Traffic;
-use crate::medium::device::{Millis, Way};
+use crate::medium::device::Millis;
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read};
@@ -175,18 +175,7 @@ impl Reading {
             let Ok(Line::Event(mut event)) = parse(&line) else { continue };
             event.at -= *self.begin.get_or_insert(event.at);
             if event.action == Action::Issue {
-                let (way, bytes) = (event.transfer.way, event.transfer.bytes());
-                let traffic = &mut self.found().traffic;
-                match way {
-                    Way::Read => {
-                        traffic.reads += 1;
-                        traffic.bytes_read += bytes;
-                    }
-                    Way::Write => {
-                        traffic.writes += 1;
-                        traffic.bytes_written += bytes;
-                    }
-                }
+                self.found().traffic.count(event.transfer);
             }
             if let Some(writer) = &mut self.writer
                 && let Taken::Request(request) = self.pairs.take(event)
