@@ -1,22 +1,24 @@
 //! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
 
+mod devices;
+mod media;
+
 use crate::values::{count, size};
 use crate::{Failure, lab_fill, lab_simulate};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::Row;
 use lab::input::{From, Input, Reading};
-use lab::medium::drive::{Geometry, ST15150W, THREE_IN_ONE};
-use lab::medium::ufs::{ALPHASTATION_250, ALPHASTATION_3000, Host, ULTRA_1, Ufs};
 use lab::papers::{self, Experiment, Found};
 use lab::recipe::{Recipe, Scale, named};
 use lab::replay::{Plan, replay};
+use media::Chosen;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use trace::statistics::Statistics;
-use trace::{Access, Requests, format, synthetic};
+use trace::{Access, Faults, Requests, format, synthetic};
 
 pub fn command() -> Command {
     Command::new("lab")
@@ -28,6 +30,7 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .subcommand(compare_command())
         .subcommand(papers_command())
+        .subcommand(devices::command())
         .subcommand(
             Command::new("generate")
                 .about("Write a workload made up, and its statistics beside the published ones")
@@ -50,12 +53,6 @@ fn compare_command() -> Command {
         "Storage policies, separated by commas, or all: {}",
         lab::recipe::ALL.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")
     ));
-    let medium = Arg::new("medium")
-        .long("medium")
-        .value_name("NAME")
-        .default_value("st15150w")
-        .value_parser(MEDIA.map(|(name, _, _)| name))
-        .help("A modelled disk under UFS: WebCoSM's, or those of Maltzahn's Chapters 4 and 5");
     let memory =
         Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
     let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
@@ -74,7 +71,8 @@ fn compare_command() -> Command {
     Command::new("compare")
         .about("One trace through storage policies on a medium, side by side")
         .args([trace().conflicts_with("like"), from_format(), strict(), like(), requests(), seed()])
-        .args([recipes, medium, memory, disk, utilization, largest, warm_up, json()])
+        .args([recipes, memory, disk, utilization, largest, warm_up, json()])
+        .args(media::arguments())
 }
 
 fn papers_command() -> Command {
@@ -90,13 +88,6 @@ fn papers_command() -> Command {
         json(),
     ])
 }
-
-/// Name, drive and computer.
-const MEDIA: [(&str, Geometry, Host); 3] = [
-    ("st15150w", ST15150W, ULTRA_1),
-    ("alphastation-250", THREE_IN_ONE, ALPHASTATION_250),
-    ("alphastation-3000", ST15150W, ALPHASTATION_3000),
-];
 
 pub fn trace() -> Arg {
     Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
@@ -149,12 +140,15 @@ pub fn json() -> Arg {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("compare", args)) => compare(args),
+        Some(("devices", args)) => devices::devices(args),
         Some(("papers", args)) => papers(args),
         Some(("generate", args)) => generate(args),
         Some(("convert", args)) => convert(args),
         Some(("simulate", args)) => lab_simulate::run(args),
         Some(("fill", args)) => lab_fill::run(args),
-        _ => Err(Failure::Usage("say what to do: compare, papers, simulate, generate, convert or fill".into())),
+        _ => Err(Failure::Usage(
+            "say what to do: compare, papers, devices, simulate, generate, convert or fill".into(),
+        )),
     }
 }
 
@@ -196,7 +190,15 @@ pub fn input(args: &ArgMatches) -> Result<Input, Failure> {
 
 /// What was malformed, said on standard error.
 pub fn say_faults(reading: &Reading) {
-    let Some((faults, unit)) = reading.faults().filter(|(faults, _)| faults.count > 0) else { return };
+    if let Some((faults, unit)) = reading.faults() {
+        say_malformed(faults, unit);
+    }
+}
+
+fn say_malformed(faults: &Faults, unit: &str) {
+    if faults.count == 0 {
+        return;
+    }
     proxy::say(format_args!("{} malformed {unit}s were left out:", faults.count));
     for (number, why) in &faults.first {
         proxy::say(format_args!("  {unit} {number}: {why}"));
@@ -266,11 +268,12 @@ fn compare(args: &ArgMatches) -> Result<(), Failure> {
     }
     let scale =
         Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() };
-    let medium = text(args, "medium").unwrap_or_default();
+    let medium = Chosen::of(args, scale, recipes.len())?;
     let warm_up = number(args, "warm-up")?.unwrap_or(0);
-    let rows = in_parallel(&recipes, |nth, recipe| {
+    let at_once = if medium.is_alone() { 1 } else { crate::machine::cores() };
+    let rows = in_parallel(at_once, &recipes, |nth, recipe| {
         // All read the same trace: what is malformed is said once.
-        let row = run_one(&Plan { input: &input, recipe, scale: &scale, warm_up }, medium, nth == 0)?;
+        let row = run_one(&Plan { input: &input, recipe, scale: &scale, warm_up }, &medium, nth == 0)?;
         if std::io::stderr().is_terminal() {
             proxy::say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
         }
@@ -288,8 +291,9 @@ fn compare(args: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As many at once as there are cores; the results in the order of the jobs.
+/// So many at once; the results in the order of the jobs.
 fn in_parallel<J: Sync, T: Send>(
+    at_once: usize,
     jobs: &[J],
     run: impl Fn(usize, &J) -> Result<T, String> + Sync,
 ) -> Result<Vec<T>, Failure> {
@@ -302,7 +306,7 @@ fn in_parallel<J: Sync, T: Send>(
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((nth, result));
         }
     };
-    std::thread::scope(|scope| (0..crate::machine::cores()).for_each(|_| drop(scope.spawn(work))));
+    std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(nth, _)| *nth);
     done.into_iter().map(|(_, result)| result.map_err(Failure::Failed)).collect()
@@ -316,11 +320,11 @@ fn papers(args: &ArgMatches) -> Result<(), Failure> {
         .iter()
         .flat_map(|experiment| experiment.recipes.iter().map(move |recipe| (experiment, *recipe)))
         .collect();
-    let rows = in_parallel(&jobs, |_, (experiment, name)| {
+    let rows = in_parallel(crate::machine::cores(), &jobs, |_, (experiment, name)| {
         let recipe = &named(&[(*name).to_owned()])?[0];
         let (input, scale) = (experiment.input(seed)?, experiment.scale());
         let plan = Plan { input: &input, recipe, scale: &scale, warm_up: experiment.warm_up };
-        let row = run_one(&plan, experiment.medium, false)?;
+        let row = run_one(&plan, &Chosen::modelled(experiment.medium, scale)?, false)?;
         proxy::say(format_args!("{}: {name}: {:.1} gets/s", experiment.name, row.gets_per_second));
         Ok((experiment.name, row))
     })?;
@@ -364,10 +368,8 @@ fn papers_json(experiments: &[Experiment], found: &Found) -> serde_json::Value {
     serde_json::Value::Array(experiments.iter().map(one).collect())
 }
 
-fn run_one(plan: &Plan, medium: &str, says_faults: bool) -> Result<Row, String> {
-    let known = MEDIA.iter().find(|(name, _, _)| *name == medium);
-    let (name, geometry, host) = *known.ok_or_else(|| format!("there is no medium `{medium}`"))?;
-    let (row, reading) = replay(plan, &mut Ufs::new(geometry, host), name)?;
+fn run_one(plan: &Plan, medium: &Chosen, says_faults: bool) -> Result<Row, String> {
+    let (row, reading) = replay(plan, &mut *medium.make()?, &medium.name)?;
     if says_faults {
         say_faults(&reading);
     }
@@ -377,9 +379,21 @@ fn run_one(plan: &Plan, medium: &str, says_faults: bool) -> Result<Row, String> 
 fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
     println!("{}", input.describe());
     println!(
-        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
-        "recipe", "gets/s", "seconds", "published", "hits", "bytes", "reads", "writes", "MB read", "written"
+        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8} {:>6}",
+        "recipe",
+        "gets/s",
+        "seconds",
+        "published",
+        "hits",
+        "bytes",
+        "reads",
+        "writes",
+        "MB read",
+        "written",
+        "flash"
     );
+    let known = |figure: Option<u64>| figure.map_or("-".to_owned(), |figure| figure.to_string());
+    let megabytes = |bytes: Option<u64>| known(bytes.map(|bytes| bytes / 1_000_000));
     for row in rows {
         let published =
             recipes.iter().find(|recipe| recipe.name == row.recipe).and_then(|recipe| recipe.table_2);
@@ -388,17 +402,21 @@ fn print_rows(input: &Input, recipes: &[Recipe], rows: &[Row]) {
             false => format!("{least}-{most}"),
         });
         println!(
-            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
+            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8} {:>6}",
             row.recipe,
             row.gets_per_second,
             row.seconds,
             published,
             100.0 * row.hit_ratio,
             100.0 * row.byte_hit_ratio,
-            row.device_reads,
-            row.device_writes,
-            row.device_bytes_read / 1_000_000,
-            row.device_bytes_written / 1_000_000
+            known(row.device_reads),
+            known(row.device_writes),
+            megabytes(row.device_bytes_read),
+            megabytes(row.device_bytes_written),
+            row.write_amplification.map_or("-".to_owned(), |found| format!("{found:.2}"))
         );
+    }
+    if let Some(who) = rows.iter().find_map(|row| row.counted_by.as_deref()).filter(|who| *who != "model") {
+        println!("what the device did, by the kernel's {who}: with all that others asked of it meanwhile");
     }
 }

@@ -3,6 +3,7 @@
 //! What misses the cache in memory (`pipeline`) goes to a storage policy (`recipe`, `storage`), which lays objects out
 //! (`layout`) on a medium (`medium`) and lets them go (`replacement`); `replay` measures it. `simulate` counts hits alone.
 
+pub mod block;
 pub mod content;
 pub mod fill;
 pub mod input;

@@ -82,7 +82,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn transfers(row: &Row) -> f64 {
-    (row.device_reads + row.device_writes) as f64
+    (row.device_reads.unwrap_or(0) + row.device_writes.unwrap_or(0)) as f64
 }
 
 fn seconds(row: &Row) -> f64 {

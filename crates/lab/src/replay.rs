@@ -20,10 +20,15 @@ pub struct Row {
     /// Of both caches together.
     pub hit_ratio: f64,
     pub byte_hit_ratio: f64,
-    pub device_reads: u64,
-    pub device_writes: u64,
-    pub device_bytes_read: u64,
-    pub device_bytes_written: u64,
+    /// Nothing where nobody could count them.
+    pub device_reads: Option<u64>,
+    pub device_writes: Option<u64>,
+    pub device_bytes_read: Option<u64>,
+    pub device_bytes_written: Option<u64>,
+    /// Who counted them: a model, block events, or diskstats.
+    pub counted_by: Option<String>,
+    /// Bytes that flash took for each that the device was given to write; of modelled flash only.
+    pub write_amplification: Option<f64>,
     pub operations: Operations,
     pub outcomes: Outcomes,
     /// What else a paper tells of the recipe.
@@ -43,11 +48,12 @@ pub struct Plan<'a> {
 struct Start {
     seconds: f64,
     traffic: Traffic,
+    programmed: Option<u64>,
 }
 
 impl Start {
     fn of(medium: &dyn Medium) -> Start {
-        Start { seconds: medium.seconds(), traffic: medium.traffic() }
+        Start { seconds: medium.seconds(), traffic: medium.traffic(), programmed: medium.programmed() }
     }
 }
 
@@ -79,13 +85,18 @@ pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result
             .map_err(|why| format!("{}: request {}: {why}", recipe.name, reading.read))?;
     }
     storage.finish(&mut counted)?;
+    counted.settle()?;
     let operations = std::mem::take(&mut counted.operations);
     let mut notes = storage.notes();
     if let Some((pieces, bytes)) = storage.free_pieces() {
         notes.insert("free_piece_bytes", bytes as f64 / pieces.max(1) as f64);
     }
-    let seconds = medium.seconds() - start.seconds;
-    let (outcomes, traffic, before) = (pipeline.outcomes, medium.traffic(), start.traffic);
+    let Start { seconds, traffic: before, programmed } = start;
+    let seconds = medium.seconds() - seconds;
+    let (outcomes, traffic, counted_by) = (pipeline.outcomes, medium.traffic(), medium.counted_by());
+    let known = |after: u64, before: u64| counted_by.map(|_| after.saturating_sub(before));
+    let device_bytes_written = known(traffic.bytes_written, before.bytes_written);
+    let taken = medium.programmed().zip(programmed).map(|(after, before)| after - before);
     let row = Row {
         recipe: recipe.name,
         medium: medium_name.to_owned(),
@@ -94,10 +105,15 @@ pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result
         gets_per_second: if seconds > 0.0 { outcomes.gets as f64 / seconds } else { 0.0 },
         hit_ratio: outcomes.hit_ratio(),
         byte_hit_ratio: outcomes.byte_hit_ratio(),
-        device_reads: traffic.reads - before.reads,
-        device_writes: traffic.writes - before.writes,
-        device_bytes_read: traffic.bytes_read - before.bytes_read,
-        device_bytes_written: traffic.bytes_written - before.bytes_written,
+        device_reads: known(traffic.reads, before.reads),
+        device_writes: known(traffic.writes, before.writes),
+        device_bytes_read: known(traffic.bytes_read, before.bytes_read),
+        device_bytes_written,
+        counted_by: counted_by.map(str::to_owned),
+        write_amplification: taken
+            .zip(device_bytes_written)
+            .filter(|(_, written)| *written > 0)
+            .map(|(taken, written)| taken as f64 / written as f64),
         operations,
         outcomes,
         notes,

@@ -13,4 +13,4 @@ pub mod synthetic;
 pub use access::{Access, Method, hash};
 pub use convert::Requests;
 pub use format::{ALL, Format};
-pub use source::{Faults, Source};
+pub use source::{Faults, Source, line};

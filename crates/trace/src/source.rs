@@ -121,22 +121,27 @@ impl Source {
                 self.record.truncate(length);
                 Ok(length > 0)
             }
-            Framing::Lines => {
-                let most = LINE_MAX as u64 + 2;
-                (&mut self.input).take(most).read_until(b'\n', &mut self.record)?;
-                let ended = self.record.pop_if(|last| *last == b'\n').is_some();
-                if !ended && self.record.len() as u64 == most {
-                    self.input.skip_until(b'\n')?;
-                }
-                self.record.pop_if(|last| *last == b'\r');
-                Ok(ended || !self.record.is_empty())
-            }
+            Framing::Lines => line(&mut self.input, LINE_MAX, &mut self.record),
         }
     }
 }
 
+/// Reads one line without its end; false at the end of all. Of a line of more than `most` bytes, only so much that it shows.
+pub fn line(mut input: &mut dyn BufRead, most: usize, into: &mut Vec<u8>) -> io::Result<bool> {
+    into.clear();
+    let most = most as u64 + 2;
+    (&mut input).take(most).read_until(b'\n', into)?;
+    let ended = into.pop_if(|last| *last == b'\n').is_some();
+    if !ended && into.len() as u64 == most {
+        input.skip_until(b'\n')?;
+    }
+    into.pop_if(|last| *last == b'\r');
+    Ok(ended || !into.is_empty())
+}
+
 impl Faults {
-    fn note(&mut self, number: u64, why: String) {
+    /// Counts one, and keeps it if it is among the first.
+    pub fn note(&mut self, number: u64, why: String) {
         self.count += 1;
         if self.first.len() < SHOWN {
             self.first.push((number, why));

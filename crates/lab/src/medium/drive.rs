@@ -1,9 +1,8 @@
 //! A disk drive in a model: where its head is, what it costs to go elsewhere, and when the wanted sector comes by.
 
+use super::device::{Device, Millis, Transfer, Way};
+use super::queue::{Order, Rules};
 use super::sectors::SECTOR;
-
-/// Milliseconds.
-pub type Millis = f64;
 
 /// What a drive is like, as far as its maker published it.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +24,10 @@ pub struct Geometry {
     pub bus: f64,
     /// Bytes that it reads on into its buffer after a read.
     pub read_ahead: u64,
+    /// Sectors that the platter has as one: who writes a part of them waits a turn more, for the rest is read first.
+    pub physical: u64,
+    /// Whether it has taken over the next write before it is done with the last, so that one goes on where the other ended.
+    pub streams: bool,
 }
 
 /// Milliseconds for one cylinder, for a third of all (which is the published average), for all.
@@ -33,30 +36,6 @@ pub struct Seek {
     pub single: Millis,
     pub average: Millis,
     pub full: Millis,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    Read,
-    Write,
-}
-
-/// Contiguous sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    pub way: Way,
-    pub sector: u64,
-    pub count: u64,
-}
-
-impl Transfer {
-    pub fn bytes(&self) -> u64 {
-        self.count * SECTOR as u64
-    }
-
-    pub fn end(&self) -> u64 {
-        self.sector + self.count
-    }
 }
 
 pub struct Drive {
@@ -68,6 +47,8 @@ pub struct Drive {
     head: u64,
     /// What the last read left the drive reading on: from this sector, since this time.
     ahead: Option<(u64, Millis)>,
+    /// Where the last write ended, if that was last.
+    written: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,41 +112,13 @@ impl Drive {
             cylinder: 0,
             head: 0,
             ahead: None,
+            written: None,
         }
-    }
-
-    /// Sectors.
-    pub fn capacity(&self) -> u64 {
-        self.zones.last().map_or(0, |zone| {
-            let cylinders = self.geometry.cylinders - zone.first_cylinder;
-            zone.first_sector + cylinders * self.geometry.heads * zone.per_track
-        })
-    }
-
-    /// Does one transfer that begins at `now`; when it is done.
-    pub fn serve(&mut self, now: Millis, transfer: Transfer) -> Millis {
-        let begin = now + self.geometry.command;
-        if let Some(done) = self.buffered(begin, transfer) {
-            return done;
-        }
-        let place = self.place(transfer.sector);
-        let distance = place.cylinder.abs_diff(self.cylinder);
-        let curve = if transfer.way == Way::Read { &self.read_curve } else { &self.write_curve };
-        let switch = if place.head == self.head { 0.0 } else { self.geometry.head_switch };
-        let there = begin + curve.time(distance).max(switch);
-        let done = self.pass(there, transfer);
-        self.ahead = (transfer.way == Way::Read).then_some((transfer.end(), done));
-        done
     }
 
     /// A read of what the drive has read on from the last one.
     fn buffered(&mut self, now: Millis, transfer: Transfer) -> Option<Millis> {
-        let (from, since) = self.ahead?;
-        let window = self.geometry.read_ahead / SECTOR as u64;
-        let fits = transfer.sector >= from && transfer.end() <= from + window;
-        if transfer.way != Way::Read || !fits {
-            return None;
-        }
+        let (from, since) = self.ahead.filter(|_| self.is_ahead(transfer))?;
         let rate = self.place(from).per_track as f64 / self.revolution();
         let passed = since + (transfer.end() - from) as f64 / rate;
         let sent = now + transfer.bytes() as f64 / self.geometry.bus;
@@ -179,12 +132,8 @@ impl Drive {
     /// revolution.
     fn pass(&mut self, from: Millis, transfer: Transfer) -> Millis {
         let revolution = self.revolution();
-        let (mut at, mut sector, mut left) = (from, transfer.sector, transfer.count);
-        let first = self.place(sector);
-        let turned = at / revolution - first.angle;
-        let wait = (1.0 - (turned - turned.floor())) % 1.0;
-        // What comes just now, but for rounding, has not gone by.
-        at += if wait > 1.0 - 1e-6 { 0.0 } else { wait * revolution };
+        let (mut sector, mut left) = (transfer.sector, transfer.count);
+        let mut at = from + self.turn(from, self.place(sector));
         loop {
             let place = self.place(sector);
             (self.cylinder, self.head) = (place.cylinder, place.head);
@@ -196,6 +145,30 @@ impl Drive {
             }
             at += self.skew();
         }
+    }
+
+    /// Until a place comes by.
+    fn turn(&self, from: Millis, place: Place) -> Millis {
+        let revolution = self.revolution();
+        let turned = from / revolution - place.angle;
+        let wait = (1.0 - (turned - turned.floor())) % 1.0;
+        // What comes just now, but for rounding, has not gone by.
+        if wait > 1.0 - 1e-6 { 0.0 } else { wait * revolution }
+    }
+
+    /// Until the head is over the track of a place.
+    fn seek(&self, way: Way, place: Place) -> Millis {
+        let distance = place.cylinder.abs_diff(self.cylinder);
+        let curve = if way == Way::Read { &self.read_curve } else { &self.write_curve };
+        let switch = if place.head == self.head { 0.0 } else { self.geometry.head_switch };
+        curve.time(distance).max(switch)
+    }
+
+    /// Whether all of a transfer is a read of what the drive reads on.
+    fn is_ahead(&self, transfer: Transfer) -> bool {
+        let window = self.geometry.read_ahead / SECTOR as u64;
+        transfer.way == Way::Read
+            && self.ahead.is_some_and(|(from, _)| transfer.sector >= from && transfer.end() <= from + window)
     }
 
     fn revolution(&self) -> Millis {
@@ -225,6 +198,44 @@ impl Drive {
     }
 }
 
+impl Device for Drive {
+    fn capacity(&self) -> u64 {
+        self.zones.last().map_or(0, |zone| {
+            let cylinders = self.geometry.cylinders - zone.first_cylinder;
+            zone.first_sector + cylinders * self.geometry.heads * zone.per_track
+        })
+    }
+
+    fn serve(&mut self, now: Millis, transfer: Transfer) -> Millis {
+        let begin = now + self.geometry.command;
+        if let Some(done) = self.buffered(begin, transfer) {
+            return done;
+        }
+        let follows = self.geometry.streams && self.written == Some(transfer.sector);
+        let begin = if transfer.way == Way::Write && follows { now } else { begin };
+        let there = begin + self.seek(transfer.way, self.place(transfer.sector));
+        let mut done = self.pass(there, transfer);
+        let physical = self.geometry.physical;
+        let whole = transfer.sector.is_multiple_of(physical) && transfer.end().is_multiple_of(physical);
+        if transfer.way == Way::Write && !whole {
+            done += self.revolution();
+        }
+        let is_read = transfer.way == Way::Read;
+        self.ahead = is_read.then_some((transfer.end(), done));
+        self.written = (!is_read).then_some(transfer.end());
+        done
+    }
+
+    fn reach(&self, now: Millis, transfer: Transfer) -> Millis {
+        if self.is_ahead(transfer) {
+            return 0.0;
+        }
+        let place = self.place(transfer.sector);
+        let seek = self.geometry.command + self.seek(transfer.way, place);
+        seek + self.turn(now + seek, place)
+    }
+}
+
 /// Seagate's Barracuda 4 of 1995, the disk of WebCoSM and USITS99: capacity, speed, heads, cylinders, seeks and buffer as
 /// its manual has them; the two times that it does not tell, of a command and of a head switch, are customary for its day.
 pub const ST15150W: Geometry = Geometry {
@@ -240,6 +251,42 @@ pub const ST15150W: Geometry = Geometry {
     command: 0.7,
     bus: 20_000.0,
     read_ahead: 128 << 10,
+    physical: 1,
+    streams: false,
+};
+
+/// Disksort of Solaris, with transfers of maxphys on a SPARC of 64 bits.
+pub const DISKSORT: Rules =
+    Rules { most: 128 << 10, at_once: 1, order: Order::Sweep, write_cache: 0, command: 0.7, link: 20_000.0 };
+
+/// A nearline disk of 2020 as Seagate's Exos X18: speed, capacity, heads, cache, 512e and 270 MB/s at the outermost track are
+/// its data sheet's. It tells no seek times: those are of WD's Ultrastar DC HC310. Tracks and cylinders follow from
+/// capacity and speed, the innermost track holding half of the outermost; command and head switch are set.
+pub const HDD_18T: Geometry = Geometry {
+    name: "hdd-18t",
+    revolutions_per_minute: 7200.0,
+    cylinders: 559_000,
+    heads: 18,
+    sectors: (4660, 2330),
+    zones: 40,
+    read_seek: Seek { single: 0.23, average: 7.4, full: 16.0 },
+    write_seek: Seek { single: 0.32, average: 8.2, full: 17.0 },
+    head_switch: 0.5,
+    command: 0.1,
+    bus: 550_000.0,
+    read_ahead: 2 << 20,
+    physical: 8,
+    streams: true,
+};
+
+/// Linux' largest transfer, and a drive that chooses among 32 and has 256 MB for writes.
+pub const NCQ: Rules = Rules {
+    most: 1 << 20,
+    at_once: 1,
+    order: Order::Soonest(32),
+    write_cache: 256 << 20,
+    command: 0.1,
+    link: 550_000.0,
 };
 
 /// Room enough for Maltzahn's infinite caches (Chapter 4), which lay on three disks.

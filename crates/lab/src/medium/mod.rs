@@ -1,11 +1,15 @@
 //! What recipes store on: files in directories, by the calls that a program makes.
 //!
-//! A medium is a real directory (`real`) or a modelled filesystem (`ufs`) on a modelled drive (`drive`). Either way the
-//! bytes are written and come back; what differs is where the time comes from.
+//! A medium is a real directory (`real`) or a modelled filesystem (`ufs`) on a modelled device (`device`: `drive`, `flash`).
+//! Either way the bytes are written and come back; what differs is where the time comes from. `table` lists them.
 
+pub mod device;
 pub mod drive;
+pub mod flash;
 pub mod queue;
-mod sectors;
+pub mod real;
+pub(crate) mod sectors;
+pub mod table;
 pub mod ufs;
 
 pub use queue::Traffic;
@@ -65,6 +69,22 @@ pub trait Medium: Send {
 
     /// What the device did since.
     fn traffic(&self) -> Traffic;
+
+    /// At the end: what a filesystem of today still holds back is written, so that it is measured, too. Those of the papers
+    /// let it be.
+    fn settle(&mut self) -> Result<(), Failed> {
+        Ok(())
+    }
+
+    /// Who counted `traffic`; nothing where nobody could.
+    fn counted_by(&self) -> Option<&'static str> {
+        Some("model")
+    }
+
+    /// Bytes that flash took, with those that the drive moved by itself; nothing where that is not known.
+    fn programmed(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Counts the calls by kind on their way to a medium.
@@ -144,5 +164,17 @@ impl Medium for Counted<'_> {
 
     fn traffic(&self) -> Traffic {
         self.medium.traffic()
+    }
+
+    fn settle(&mut self) -> Result<(), Failed> {
+        self.medium.settle()
+    }
+
+    fn counted_by(&self) -> Option<&'static str> {
+        self.medium.counted_by()
+    }
+
+    fn programmed(&self) -> Option<u64> {
+        self.medium.programmed()
     }
 }

@@ -1,29 +1,39 @@
 //! What lies on a modelled disk, sector by sector.
 //!
 //! A sector that holds an object's bytes, and zeros behind them, is remembered by its first word; any other as it is. So a
-//! disk of gigabytes takes ten bytes of memory for each sector that was written.
+//! disk takes ten bytes of memory for each sector of the stretches that were written.
 
 use crate::content::{STEP, WORD, run};
+use crate::lru::Quick;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 pub const SECTOR: usize = 512;
 
+#[derive(Default)]
 pub struct Sectors {
-    first: Vec<u64>,
-    /// Bytes of the words from `first`; zeros follow. `LITERAL`: see there.
-    length: Vec<u16>,
+    /// By number; what was never written is not there.
+    stretches: HashMap<u64, Box<Stretch>, BuildHasherDefault<Quick>>,
     literal: HashMap<u64, Box<[u8; SECTOR]>>,
 }
 
+struct Stretch {
+    first: [u64; STRETCH],
+    /// Bytes of the words from `first`; zeros follow. `LITERAL`: see there.
+    length: [u16; STRETCH],
+}
+
+impl Stretch {
+    fn zeros() -> Box<Stretch> {
+        Box::new(Stretch { first: [0; STRETCH], length: [0; STRETCH] })
+    }
+}
+
+/// Sectors of a stretch.
+const STRETCH: usize = 1024;
 const LITERAL: u16 = u16::MAX;
 
 impl Sectors {
-    /// All zeros.
-    pub fn new(count: u64) -> Sectors {
-        let count = count as usize;
-        Sectors { first: vec![0; count], length: vec![0; count], literal: HashMap::new() }
-    }
-
     /// Writes at a byte, which need not begin a sector: what is beside it stays.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         for (sector, from, piece) in pieces(at, bytes.len()) {
@@ -49,28 +59,33 @@ impl Sectors {
     }
 
     fn put(&mut self, sector: u64, bytes: &[u8; SECTOR]) {
-        let at = sector as usize;
         let first = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         let length = run(bytes, first);
-        if self.length[at] == LITERAL {
+        // Words from zero on are words, too.
+        let is_run = bytes[length..].iter().all(|byte| *byte == 0) && (first != 0 || length <= WORD);
+        let length = match is_run {
+            true if first == 0 => 0,
+            true => length as u16,
+            false => LITERAL,
+        };
+        let at = sector as usize % STRETCH;
+        let stretch = self.stretches.entry(sector / STRETCH as u64).or_insert_with(Stretch::zeros);
+        let before = std::mem::replace(&mut stretch.length[at], length);
+        stretch.first[at] = first;
+        if length == LITERAL {
+            self.literal.insert(sector, Box::new(*bytes));
+        } else if before == LITERAL {
             self.literal.remove(&sector);
-        }
-        if bytes[length..].iter().all(|byte| *byte == 0) {
-            (self.first[at], self.length[at]) = (first, if first == 0 { 0 } else { length as u16 });
-        } else {
-            self.literal.insert(sector, Box::new(*bytes));
-            self.length[at] = LITERAL;
-        }
-        if first == 0 && length > WORD && self.length[at] == 0 {
-            // Words from zero on are words, too.
-            self.literal.insert(sector, Box::new(*bytes));
-            self.length[at] = LITERAL;
         }
     }
 
     fn get(&self, sector: u64, into: &mut [u8; SECTOR]) {
-        let at = sector as usize;
-        match self.length[at] {
+        let at = sector as usize % STRETCH;
+        let Some(stretch) = self.stretches.get(&(sector / STRETCH as u64)) else {
+            into.fill(0);
+            return;
+        };
+        match stretch.length[at] {
             LITERAL => {
                 if let Some(bytes) = self.literal.get(&sector) {
                     into.copy_from_slice(&bytes[..]);
@@ -78,7 +93,7 @@ impl Sectors {
             }
             length => {
                 let (words, zeros) = into.split_at_mut(length as usize);
-                let mut word = self.first[at];
+                let mut word = stretch.first[at];
                 for chunk in words.chunks_mut(WORD) {
                     chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
                     word = word.wrapping_add(STEP);
@@ -113,7 +128,7 @@ mod tests {
 
     #[test]
     fn objects_take_no_more_than_their_first_words() {
-        let mut sectors = Sectors::new(100);
+        let mut sectors = Sectors::default();
         let object = Object { id: 9, version: 2, size: 3000, ..Object::default() };
         let mut bytes = vec![0; 3000];
         object.fill(0, &mut bytes);
@@ -130,7 +145,7 @@ mod tests {
         fn sectors_are_bytes(
             writes in proptest::collection::vec((0u64..4000, 1usize..900, any::<u8>(), 0u64..4), 1..40),
         ) {
-            let mut sectors = Sectors::new(10);
+            let mut sectors = Sectors::default();
             let mut bytes = vec![0u8; 10 * SECTOR];
             for (at, length, value, id) in writes {
                 let mut piece = vec![value / 64; length];

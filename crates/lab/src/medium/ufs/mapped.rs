@@ -1,6 +1,6 @@
 //! Files that are mapped into memory: pages come when they are touched.
 
-use super::{BLOCK, FRAGMENT, Ufs, Way};
+use super::{Manner, Ufs, Way};
 use crate::medium::{Failed, File};
 use std::ops::Range;
 
@@ -19,9 +19,10 @@ impl Ufs {
             return Err(format!("byte {end} lies behind the end of a mapped file"));
         }
         self.spend(length as f64 / self.host.copy);
+        let Manner { block, fragment, .. } = self.manner;
         let (mut pieces, mut here) = (Vec::with_capacity(2), at);
         while here < end {
-            let (page, upto) = (here / BLOCK, ((here / BLOCK + 1) * BLOCK).min(end));
+            let (page, upto) = (here / block, ((here / block + 1) * block).min(end));
             let number = page as u32;
             if self.pages.get(&(file, number)).is_none() {
                 let (address, fragments) = self.look_up(file, page as usize)?;
@@ -30,9 +31,10 @@ impl Ufs {
             }
             self.keep_page(file, number, changes)?;
             let address = self.inode(file)?.blocks[page as usize];
-            pieces.push((address * FRAGMENT + here % BLOCK, (here - at) as usize..(upto - at) as usize));
+            pieces.push((address * fragment + here % block, (here - at) as usize..(upto - at) as usize));
             here = upto;
         }
+        self.bound_dirty();
         Ok(pieces)
     }
 }

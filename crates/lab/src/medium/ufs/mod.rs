@@ -1,23 +1,28 @@
-//! The filesystem of the papers in a model: UFS of Solaris 2.6, as its source and McKusick's paper describe it.
+//! A filesystem in a model: UFS of Solaris 2.6, which the papers used, as its source and McKusick's paper describe it, or what
+//! another does differently (`manner`).
 //!
-//! Modelled: cylinder groups and fragments; names that are searched one after the other; synchronous writes of inode and
-//! directory when a file is made or removed; a small cache of such blocks (two hundredths of memory); a page cache with
-//! write-back, at once for whole blocks in clusters of 128 KB (maxphys of a SPARC with 64 bits), after at most 30 seconds for the rest; the read of a page of
-//! which only a part is written; a bound on what one file may have waiting. Not modelled: the caches of names and inodes,
-//! since what is asked of the disk here was last named long ago.
+//! Modelled: groups of blocks and fragments; names that are searched one after the other or by hash; inodes and directories
+//! written synchronously, or to a journal; a small cache of such blocks; a page cache with write-back, at once for whole
+//! blocks in clusters, or when pages are old or many; the read of a page of which only a part is written; a bound on what
+//! may wait to be written. Not modelled: the caches of names and inodes, since what is asked of the disk here was last
+//! named long ago; barriers, and that a journal must not overtake the data it speaks of.
 //!
-//! Time is what the drive and `Host` take.
+//! Time is what the device and `Host` take.
 
+pub mod manner;
 mod mapped;
 mod space;
 
-use super::drive::{Drive, Geometry, Millis, Transfer, Way};
-use super::queue::{Queue, Traffic};
+use super::device::{Device, Millis, Transfer, Way};
+use super::drive::{DISKSORT, Drive, Geometry};
+use super::queue::{Queue, Rules, Traffic};
 use super::sectors::{SECTOR, Sectors};
 use super::{Dir, Failed, File, Medium};
 use crate::lru::Lru;
-use space::{BLOCK, FRAGMENT, FRAGMENTS, Seat, Space};
-use std::collections::HashMap;
+use manner::{FLUSH_EVERY, FLUSH_PARTS, Manner, Metadata, Names, Writing};
+use space::{Seat, Space};
+use std::collections::{BTreeSet, HashMap};
+use trace::chance::mix;
 
 /// What the computer around the disk costs.
 #[derive(Clone, Copy, Debug)]
@@ -51,23 +56,18 @@ pub const ALPHASTATION_250: Host = Host { pages: 384 << 20, metadata: 512 * 1024
 /// The AlphaStation 3000 of his Chapter 5: 64 MB, of which 24 are for pages of the mapped file.
 pub const ALPHASTATION_3000: Host = Host { pages: 24 << 20, metadata: 64 * 1024 * 1024 / 33, ..ULTRA_1 };
 
-/// Bytes that go to the drive together, and that one file may have waiting before and after its writer is let go on.
-const CLUSTER: u64 = 128 << 10;
-const HIGH_WATER: u64 = 384 << 10;
-const LOW_WATER: u64 = 256 << 10;
-/// The daemon looks this often, each time at this part of the pages.
-const FLUSH_EVERY: Millis = 5_000.0;
-const FLUSH_PARTS: u64 = 6;
+/// A computer of today: 4 µs a call (10 for a file that is opened, read and closed), and 128 MB of memory for files beside
+/// as much for other blocks. Set.
+pub const TODAY: Host =
+    Host { call: 0.004, name: 0.0, fault: 0.001, copy: 8_000_000.0, pages: 128 << 20, metadata: 128 << 20 };
+
 /// Files up to so many blocks have fragments, and need no block of addresses.
 const DIRECT: usize = 12;
-const ADDRESSES: usize = BLOCK as usize / 4;
-/// A large file goes on in another group after so many blocks.
-const BLOCKS_A_GROUP: usize = ADDRESSES;
-/// Bytes of a name in a directory.
-const NAME: u64 = 20;
-const NAMES: u64 = BLOCK / NAME;
+/// Bytes that are read together.
+const TOGETHER: u64 = 128 << 10;
 
 pub struct Ufs {
+    manner: Manner,
     host: Host,
     queue: Queue,
     sectors: Sectors,
@@ -80,6 +80,12 @@ pub struct Ufs {
     pages: Lru<(u32, u32), bool>,
     /// Blocks without data, by address; whether they are to be written.
     metadata: Lru<u64, bool>,
+    /// Pages that are to be written.
+    dirty: u64,
+    /// Blocks of the journal, the next one to be written, and what was changed since it was written last.
+    journal: Vec<u64>,
+    next_entry: usize,
+    logged: BTreeSet<u64>,
     next_flush: Millis,
     flush_part: u64,
 }
@@ -107,28 +113,48 @@ struct Directory {
 }
 
 impl Ufs {
+    /// The papers' filesystem on a drive of their day.
     pub fn new(geometry: Geometry, host: Host) -> Ufs {
-        let group = 16 * geometry.heads * (geometry.sectors.0 + geometry.sectors.1) / 2 * SECTOR as u64;
+        let cylinder = geometry.heads * (geometry.sectors.0 + geometry.sectors.1) / 2 * SECTOR as u64;
+        let group = 16 * cylinder / manner::UFS.block * manner::UFS.block;
         let drive = Drive::new(geometry);
-        let capacity = drive.capacity();
-        let bytes = capacity * SECTOR as u64;
+        let bytes = drive.capacity() * SECTOR as u64;
+        Ufs::with(Manner { group, ..manner::UFS }, Box::new(drive), DISKSORT, host, bytes)
+    }
+
+    /// On the first so many bytes of a device.
+    pub fn with(manner: Manner, device: Box<dyn Device>, rules: Rules, host: Host, bytes: u64) -> Ufs {
+        let bytes = bytes.min(device.capacity() * SECTOR as u64);
+        let manner = Manner { group: manner.group.min(bytes / 4).next_multiple_of(manner.block), ..manner };
         let mut ufs = Ufs {
+            manner,
             host,
-            queue: Queue::new(drive, CLUSTER),
-            sectors: Sectors::new(capacity),
-            space: Space::new(bytes, group / BLOCK * BLOCK),
+            queue: Queue::new(device, rules),
+            sectors: Sectors::default(),
+            space: Space::new(bytes, manner),
             clock: 0.0,
             files: Vec::new(),
             free_files: Vec::new(),
             directories: Vec::new(),
             pages: Lru::default(),
             metadata: Lru::default(),
+            dirty: 0,
+            journal: Vec::new(),
+            next_entry: 0,
+            logged: BTreeSet::new(),
             next_flush: FLUSH_EVERY,
             flush_part: 0,
         };
-        let seat = ufs.space.seat_directory().unwrap_or(Seat { group: 0, nth: 0 });
+        let seat = ufs.space.seat_directory(None).unwrap_or(Seat { group: 0, nth: 0 });
         let file = ufs.seat(seat);
         ufs.directories.push(Directory { file, ..Directory::default() });
+        if let Metadata::Logged(journal) = manner.metadata {
+            // In the middle of the disk, as mke2fs has it.
+            let middle = ufs.space.group_of(bytes / 2 / manner.fragment);
+            for _ in 0..journal.min(bytes / 64) / manner.block {
+                ufs.journal.extend(ufs.space.take_block(ufs.journal.last().copied(), middle));
+            }
+        }
         ufs
     }
 
@@ -199,7 +225,7 @@ impl Ufs {
 
     fn load(&mut self, address: u64) {
         if self.metadata.get(&address).is_none() {
-            self.wait(Way::Read, address, FRAGMENTS);
+            self.wait(Way::Read, address, self.manner.fragments());
             self.keep(address, false);
         }
     }
@@ -207,36 +233,52 @@ impl Ufs {
     fn keep(&mut self, address: u64, dirty: bool) {
         let was = self.metadata.peek(&address).copied().unwrap_or(false);
         self.metadata.insert(address, dirty || was);
-        while self.metadata.len() as u64 * BLOCK > self.host.metadata {
+        while self.metadata.len() as u64 * self.manner.block > self.host.metadata {
             if let Some((address, true)) = self.metadata.pop_oldest() {
-                self.write_later(address, FRAGMENTS);
+                self.write_later(address, self.manner.fragments());
             }
         }
     }
 
-    /// Changes a block; it is written some time.
+    /// Changes a block; it is written some time, and before to the journal, if there is one.
     fn change(&mut self, address: u64) {
         self.load(address);
         self.keep(address, true);
+        if !self.journal.is_empty() {
+            self.logged.insert(address);
+        }
     }
 
-    /// Changes a block; it is written now.
+    /// Changes a block; it is written now, where there is no journal.
     fn change_now(&mut self, address: u64) {
+        if !self.journal.is_empty() {
+            return self.change(address);
+        }
         self.load(address);
-        self.wait(Way::Write, address, FRAGMENTS);
+        self.wait(Way::Write, address, self.manner.fragments());
         if let Some(dirty) = self.metadata.peek_mut(&address) {
             *dirty = false;
         }
     }
 
+    /// Writes a new inode. A block of which it is the first need not be read where there is a journal.
+    fn begin_inode(&mut self, seat: Seat) {
+        let address = self.space.inode_block(seat);
+        let is_first = u64::from(seat.nth).is_multiple_of(self.manner.inodes_a_block());
+        if is_first && !self.journal.is_empty() {
+            self.keep(address, true);
+        }
+        self.change_now(address);
+    }
+
     fn wait(&mut self, way: Way, address: u64, fragments: u64) {
-        let per = FRAGMENT / SECTOR as u64;
+        let per = self.manner.fragment / SECTOR as u64;
         let transfer = Transfer { way, sector: address * per, count: fragments * per };
         self.clock = self.queue.wait_for(self.clock, transfer);
     }
 
     fn write_later(&mut self, address: u64, fragments: u64) {
-        let per = FRAGMENT / SECTOR as u64;
+        let per = self.manner.fragment / SECTOR as u64;
         self.queue.write_later(self.clock, address * per, fragments * per);
     }
 
@@ -245,6 +287,13 @@ impl Ufs {
     /// Passes by the names of a directory up to one, or all.
     fn search(&mut self, dir: Dir, name: Option<u64>) -> Result<(), Failed> {
         let directory = self.directory(dir)?;
+        if self.manner.names == Names::Hashed {
+            // The block that a new name goes to is looked at when it is entered.
+            let block = name.and_then(|name| directory.entries.get(&name)).map(|(_, block)| *block as usize);
+            let address = block.map(|block| self.inode(directory.file).map(|inode| inode.blocks[block]));
+            address.transpose()?.into_iter().for_each(|address| self.load(address));
+            return Ok(());
+        }
         let last = match name {
             Some(name) => directory.entries.get(&name).map(|(_, block)| *block as usize),
             None => None,
@@ -260,11 +309,18 @@ impl Ufs {
         Ok(())
     }
 
-    /// Puts a name into the first block of a directory that has room, and writes that.
+    /// Puts a name into the block of a directory that its hash names, or into the first that has room, and writes that.
     fn enter(&mut self, dir: Dir, name: u64, entry: u32) -> Result<(), Failed> {
         let directory = self.directory(dir)?;
         let file = directory.file;
-        let block = match directory.blocks.iter().position(|names| *names < NAMES) {
+        let (names, count) = (self.manner.names(), directory.blocks.len() as u64);
+        let has_room = |block: &usize| directory.blocks.get(*block).is_some_and(|held| *held < names);
+        let named = match self.manner.names {
+            Names::Hashed if count > 0 => Some((mix(name) % count) as usize).filter(has_room),
+            _ => None,
+        };
+        let room = named.or_else(|| directory.blocks.iter().position(|held| *held < names));
+        let block = match room {
             Some(block) => block,
             None => {
                 let inode = self.inode(file)?;
@@ -316,13 +372,14 @@ impl Ufs {
         self.change(self.space.map_of(inode.seat.group));
         let last = inode.blocks.len().saturating_sub(1);
         for (nth, address) in inode.blocks.into_iter().enumerate() {
-            self.pages.remove(&(file, nth as u32));
+            let dirty = self.pages.remove(&(file, nth as u32)) == Some(true);
+            self.dirty -= u64::from(dirty);
             self.change(self.space.map_of(self.space.group_of(address)));
-            self.space.give(address, if nth == last { inode.tail } else { FRAGMENTS });
+            self.space.give(address, if nth == last { inode.tail } else { self.manner.fragments() });
         }
         for address in inode.indirect {
             self.metadata.remove(&address);
-            self.space.give(address, FRAGMENTS);
+            self.space.give(address, self.manner.fragments());
         }
         Ok(())
     }
@@ -332,51 +389,60 @@ impl Ufs {
     /// Gives a file blocks up to `size`, and fragments at its end while it is small.
     fn grow(&mut self, file: u32, size: u64) -> Result<(), Failed> {
         let full = |what: Option<u64>| what.ok_or_else(|| "the disk is full".to_owned());
+        let Manner { block: size_of_block, fragment, .. } = self.manner;
+        let (fragments, addresses) = (self.manner.fragments(), self.manner.addresses());
         let inode = self.inode(file)?;
         if size <= inode.size {
             return Ok(());
         }
         let (seat, held, old_tail, mut group) = (inode.seat, inode.blocks.len(), inode.tail, inode.group);
-        let blocks = size.div_ceil(BLOCK) as usize;
+        let blocks = size.div_ceil(size_of_block) as usize;
         let fragmented = blocks <= DIRECT;
-        let tail =
-            if fragmented { (size - (blocks as u64 - 1) * BLOCK).div_ceil(FRAGMENT) } else { FRAGMENTS };
+        let tail = if fragmented {
+            (size - (blocks as u64 - 1) * size_of_block).div_ceil(fragment)
+        } else {
+            fragments
+        };
         // The last block so far becomes a whole one, or gets more fragments.
-        if held > 0 && old_tail < FRAGMENTS && (blocks > held || tail > old_tail) {
+        if held > 0 && old_tail < fragments && (blocks > held || tail > old_tail) {
             let old = self.inode(file)?.blocks[held - 1];
             self.space.give(old, old_tail);
-            let wanted = if blocks > held { FRAGMENTS } else { tail };
+            let wanted = if blocks > held { fragments } else { tail };
             let new = match wanted {
-                FRAGMENTS => full(self.space.take_block(None, group))?,
+                wanted if wanted == fragments => full(self.space.take_block(None, group))?,
                 wanted => full(self.space.take_fragments(wanted, group))?,
             };
-            let mut bytes = vec![0; (wanted * FRAGMENT) as usize];
-            self.sectors.read(old * FRAGMENT, &mut bytes[..(old_tail * FRAGMENT) as usize]);
-            self.sectors.write(new * FRAGMENT, &bytes);
+            let mut bytes = vec![0; (wanted * fragment) as usize];
+            self.sectors.read(old * fragment, &mut bytes[..(old_tail * fragment) as usize]);
+            self.sectors.write(new * fragment, &bytes);
             self.change(self.space.map_of(self.space.group_of(new)));
             self.inode_mut(file)?.blocks[held - 1] = new;
         }
         for nth in held..blocks {
-            if nth > 0 && nth % BLOCKS_A_GROUP == 0 {
+            if nth > 0 && nth % self.manner.blocks_a_group == 0 {
                 group += 1;
             }
-            let after = self.inode(file)?.blocks.last().copied().filter(|_| nth % BLOCKS_A_GROUP != 0);
-            let address = if nth + 1 == blocks && tail < FRAGMENTS {
+            let after =
+                self.inode(file)?.blocks.last().copied().filter(|_| nth % self.manner.blocks_a_group != 0);
+            let address = if nth + 1 == blocks && tail < fragments {
                 full(self.space.take_fragments(tail, group))?
             } else {
                 full(self.space.take_block(after, group))?
             };
             self.change(self.space.map_of(self.space.group_of(address)));
-            let zeros = vec![0; if nth + 1 == blocks { tail * FRAGMENT } else { BLOCK } as usize];
-            self.sectors.write(address * FRAGMENT, &zeros);
+            let zeros = vec![0; if nth + 1 == blocks { tail * fragment } else { size_of_block } as usize];
+            self.sectors.write(address * fragment, &zeros);
             self.inode_mut(file)?.blocks.push(address);
-            if nth >= DIRECT && (nth - DIRECT).is_multiple_of(ADDRESSES) {
+            if self.manner.extents {
+                continue;
+            }
+            if nth >= DIRECT && (nth - DIRECT).is_multiple_of(addresses) {
                 let indirect = full(self.space.take_block(None, group))?;
                 self.keep(indirect, true);
                 self.inode_mut(file)?.indirect.push(indirect);
             }
             if let Some(nth) = nth.checked_sub(DIRECT) {
-                let indirect = self.inode(file)?.indirect[nth / ADDRESSES];
+                let indirect = self.inode(file)?.indirect[nth / addresses];
                 self.change(indirect);
             }
         }
@@ -389,20 +455,22 @@ impl Ufs {
 
     /// Finds where a block's address lies.
     fn look_up(&mut self, file: u32, block: usize) -> Result<(u64, u64), Failed> {
-        if let Some(nth) = block.checked_sub(DIRECT) {
-            let indirect = self.inode(file)?.indirect[nth / ADDRESSES];
+        if let Some(nth) = block.checked_sub(DIRECT).filter(|_| !self.manner.extents) {
+            let indirect = self.inode(file)?.indirect[nth / self.manner.addresses()];
             self.load(indirect);
         }
         let inode = self.inode(file)?;
-        let fragments = if block + 1 == inode.blocks.len() { inode.tail } else { FRAGMENTS };
+        let fragments = if block + 1 == inode.blocks.len() { inode.tail } else { self.manner.fragments() };
         Ok((inode.blocks[block], fragments))
     }
 
     fn keep_page(&mut self, file: u32, page: u32, dirty: bool) -> Result<(), Failed> {
         let was = self.pages.peek(&(file, page)).copied().unwrap_or(false);
         self.pages.insert((file, page), dirty || was);
-        while self.pages.len() as u64 * BLOCK > self.host.pages {
+        self.dirty += u64::from(dirty && !was);
+        while self.pages.len() as u64 * self.manner.block > self.host.pages {
             if let Some(((file, page), true)) = self.pages.pop_oldest() {
+                self.dirty -= 1;
                 self.send(file, page, 1)?;
             }
         }
@@ -413,18 +481,20 @@ impl Ufs {
     fn send(&mut self, file: u32, first: u32, count: u32) -> Result<(), Failed> {
         for page in first..first + count {
             if let Some(dirty) = self.pages.peek_mut(&(file, page)) {
-                *dirty = false;
+                self.dirty -= u64::from(std::mem::take(dirty));
             }
             let inode = self.inode(file)?;
-            let fragments = if page as usize + 1 == inode.blocks.len() { inode.tail } else { FRAGMENTS };
+            let fragments =
+                if page as usize + 1 == inode.blocks.len() { inode.tail } else { self.manner.fragments() };
             let address = inode.blocks[page as usize];
             self.write_later(address, fragments);
         }
         Ok(())
     }
 
-    /// A whole block was written: it goes with its neighbours, when they are enough or are no more.
+    /// A block was written to its end: it goes with its neighbours, when they are enough or are no more; or later.
     fn delay(&mut self, file: u32, page: u32) -> Result<(), Failed> {
+        let Writing::Clusters { cluster, high, low } = self.manner.writing else { return Ok(()) };
         let (first, count) = self.inode(file)?.delayed;
         let (first, count) = match page.checked_sub(first) {
             Some(nth) if nth < count => (first, count),
@@ -434,41 +504,74 @@ impl Ufs {
                 (page, 1)
             }
         };
-        let full = u64::from(count) * BLOCK >= CLUSTER;
+        let full = u64::from(count) * self.manner.block >= cluster;
         if full {
             self.send(file, first, count)?;
         }
         self.inode_mut(file)?.delayed = if full { (page + 1, 0) } else { (first, count) };
         let waiting = self.queue.pending() * SECTOR as u64;
-        if self.inode(file)?.size > HIGH_WATER && waiting > HIGH_WATER {
-            self.clock = self.queue.drain_to(self.clock, LOW_WATER / SECTOR as u64);
+        if self.inode(file)?.size > high && waiting > high {
+            self.clock = self.queue.drain_to(self.clock, low / SECTOR as u64);
         }
         Ok(())
     }
 
-    /// What the daemon does: a part of the pages, and of the other blocks, that are to be written.
+    /// Pages that are too many are written, and whoever writes waits when that is not quick enough.
+    fn bound_dirty(&mut self) {
+        let Writing::Aged { background, most } = self.manner.writing else { return };
+        let share = |share: f64| (self.host.pages as f64 * share) as u64;
+        let (background, most) = (share(background), share(most));
+        if self.dirty * self.manner.block > background {
+            self.flush_pages(None);
+        }
+        if self.queue.pending() * SECTOR as u64 > most {
+            self.clock = self.queue.drain_to(self.clock, background / SECTOR as u64);
+        }
+    }
+
+    /// Writes what was changed to the journal, between a block that says what follows and one that ends it.
+    fn commit(&mut self) {
+        let count = std::mem::take(&mut self.logged).len();
+        for _ in 0..if count > 0 { count + 2 } else { 0 } {
+            let address = self.journal[self.next_entry];
+            self.next_entry = (self.next_entry + 1) % self.journal.len();
+            self.write_later(address, self.manner.fragments());
+        }
+    }
+
+    /// What the daemon does: writes a part of the pages, and of the other blocks, that are to be written.
     fn flush(&mut self) {
         self.flush_part = (self.flush_part + 1) % FLUSH_PARTS;
-        let part = self.flush_part;
+        self.commit();
+        self.flush_pages(Some(self.flush_part));
+        self.flush_metadata(Some(self.flush_part));
+    }
+
+    fn flush_pages(&mut self, part: Option<u64>) {
+        let stretch = self.manner.stretch;
+        let part_of = |file: u32, page: u32| (u64::from(file) + u64::from(page) / stretch) % FLUSH_PARTS;
         let dirty: Vec<(u32, u32)> = self
             .pages
             .keys()
-            .filter(|(file, page)| (u64::from(*file) + u64::from(*page) / 7) % FLUSH_PARTS == part)
+            .filter(|(file, page)| part.is_none_or(|part| part_of(*file, *page) == part))
             .filter(|key| self.pages.peek(key) == Some(&true))
             .collect();
         for (file, page) in dirty {
             // A file that is gone has no pages.
             let _ = self.send(file, page, 1);
         }
+    }
+
+    fn flush_metadata(&mut self, part: Option<u64>) {
+        let fragments = self.manner.fragments();
         let dirty: Vec<u64> = self
             .metadata
             .keys()
-            .filter(|address| {
-                address / FRAGMENTS % FLUSH_PARTS == part && self.metadata.peek(address) == Some(&true)
-            })
+            .filter(|address| part.is_none_or(|part| address / fragments % FLUSH_PARTS == part))
+            .filter(|address| self.metadata.peek(address) == Some(&true))
             .collect();
         for address in dirty {
-            self.write_later(address, FRAGMENTS);
+            self.write_later(address, fragments);
             if let Some(dirty) = self.metadata.peek_mut(&address) {
                 *dirty = false;
             }
@@ -480,9 +583,11 @@ impl Medium for Ufs {
     fn mkdir(&mut self, parent: Dir, name: u64) -> Result<Dir, Failed> {
         self.spend(self.host.call);
         self.search(parent, None)?;
-        let seat = self.space.seat_directory().ok_or("no inode is free")?;
+        let group = self.inode(self.directory(parent)?.file)?.seat.group;
+        let group = Some(group).filter(|_| parent != super::ROOT);
+        let seat = self.space.seat_directory(group).ok_or("no inode is free")?;
         let file = self.seat(seat);
-        self.change_now(self.space.inode_block(seat));
+        self.begin_inode(seat);
         let dir = Dir(self.directories.len() as u32);
         self.directories.push(Directory { file, ..Directory::default() });
         // The new one's own names, then its name in its parent.
@@ -498,7 +603,7 @@ impl Medium for Ufs {
         let seat = self.space.seat_file(group).ok_or("no inode is free")?;
         let file = self.seat(seat);
         self.change(self.space.map_of(seat.group));
-        self.change_now(self.space.inode_block(seat));
+        self.begin_inode(seat);
         self.enter(dir, name, file)?;
         Ok(File(file))
     }
@@ -550,13 +655,14 @@ impl Medium for Ufs {
     fn write(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed> {
         self.spend(self.host.call + bytes.len() as f64 / self.host.copy);
         let File(file) = file;
+        let Manner { block, fragment, .. } = self.manner;
         let (before, end) = (self.inode(file)?.size, at + bytes.len() as u64);
         self.grow(file, end)?;
         let size = before.max(end);
         let mut here = at;
         while here < end {
-            let page = here / BLOCK;
-            let (begins, ends) = (page * BLOCK, ((page + 1) * BLOCK).min(size));
+            let page = here / block;
+            let (begins, ends) = (page * block, ((page + 1) * block).min(size));
             let upto = ends.min(end);
             let (address, fragments) = self.look_up(file, page as usize)?;
             // What of the page is there already and stays must be read first.
@@ -566,35 +672,37 @@ impl Medium for Ufs {
                 self.wait(Way::Read, address, fragments);
             }
             let piece = &bytes[(here - at) as usize..(upto - at) as usize];
-            self.sectors.write(address * FRAGMENT + here - begins, piece);
+            self.sectors.write(address * fragment + here - begins, piece);
             self.keep_page(file, page as u32, true)?;
-            if upto == begins + BLOCK {
+            if upto == begins + block {
                 self.delay(file, page as u32)?;
             }
             here = upto;
         }
+        self.bound_dirty();
         Ok(())
     }
 
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
         self.spend(self.host.call + into.len() as f64 / self.host.copy);
         let File(file) = file;
+        let Manner { block, fragment, .. } = self.manner;
         let (size, end) = (self.inode(file)?.size, at + into.len() as u64);
         into.fill(0);
         let mut here = at;
         // Contiguous blocks that are not in memory come together.
         let mut run: Option<(u64, u64)> = None;
         while here < end.min(size) {
-            let page = here / BLOCK;
-            let upto = ((page + 1) * BLOCK).min(end).min(size);
+            let page = here / block;
+            let upto = ((page + 1) * block).min(end).min(size);
             let (address, fragments) = self.look_up(file, page as usize)?;
             let piece = &mut into[(here - at) as usize..(upto - at) as usize];
-            self.sectors.read(address * FRAGMENT + here % BLOCK, piece);
+            self.sectors.read(address * fragment + here % block, piece);
             if self.pages.get(&(file, page as u32)).is_none() {
                 self.keep_page(file, page as u32, false)?;
                 run = match run {
                     Some((first, count))
-                        if first + count == address && (count + fragments) * FRAGMENT <= CLUSTER =>
+                        if first + count == address && (count + fragments) * fragment <= TOGETHER =>
                     {
                         Some((first, count + fragments))
                     }
@@ -636,11 +744,18 @@ impl Medium for Ufs {
 
     fn sync(&mut self) -> Result<(), Failed> {
         self.spend(self.host.call);
-        for _ in 0..FLUSH_PARTS {
-            self.flush();
-        }
+        self.commit();
+        self.flush_pages(None);
+        self.flush_metadata(None);
         self.clock = self.queue.drain(self.clock);
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Failed> {
+        match self.manner.writing {
+            Writing::Clusters { .. } => Ok(()),
+            Writing::Aged { .. } => self.sync(),
+        }
     }
 
     fn seconds(&self) -> f64 {
@@ -649,6 +764,10 @@ impl Medium for Ufs {
 
     fn traffic(&self) -> Traffic {
         self.queue.traffic()
+    }
+
+    fn programmed(&self) -> Option<u64> {
+        self.queue.device().programmed()
     }
 }
 

@@ -1,0 +1,111 @@
+//! `--medium` and what belongs to it.
+
+use super::text;
+use crate::Failure;
+use crate::values::size;
+use clap::{Arg, ArgMatches};
+use lab::medium::table::{self, Given, Kind, LEAST_MEMORY, Memory, Takes};
+use lab::medium::{Medium, real};
+use lab::recipe::Scale;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub fn arguments() -> [Arg; 3] {
+    let known: Vec<String> =
+        table::ALL.iter().map(|kind| format!("{}: {}", kind.usage(), kind.about)).collect();
+    let medium = Arg::new("medium")
+        .long("medium")
+        .value_name("NAME")
+        .default_value("st15150w")
+        .help(format!("What recipes store on. {}", known.join(". ")));
+    let limit = Arg::new("limit").long("limit").value_name("SIZE").help(
+        "Memory for files, so that it cannot hide the disk; `none` is no limit. Without it an eighth of --disk, but 64 MiB at \
+         least, or the papers' 256 MiB. A real directory takes a control group for it, as root",
+    );
+    let capture = Arg::new("capture").long("capture").value_name("FILE").help(
+        "Write what a real directory's device is asked for as a block trace, for `cosm lab devices`; as root, with one recipe",
+    );
+    [medium, limit, capture]
+}
+
+/// A medium that was asked for.
+pub struct Chosen {
+    /// As it was asked for.
+    pub name: String,
+    kind: &'static Kind,
+    given: Given<'static>,
+}
+
+impl Chosen {
+    pub fn of(args: &ArgMatches, scale: Scale, recipes: usize) -> Result<Chosen, Failure> {
+        let name = text(args, "medium").unwrap_or_default();
+        let (kind, argument) =
+            table::named(name).map_err(|why| Failure::Usage(format!("--medium: {why}")))?;
+        let capture = text(args, "capture").map(PathBuf::from);
+        if capture.is_some() && (kind.takes != Takes::Directory || recipes > 1) {
+            return Err(Failure::Usage(
+                "--capture: of a real directory (--medium dir:…) and one recipe".into(),
+            ));
+        }
+        let bytes = |argument| size(argument).map_err(|why| Failure::Usage(format!("--medium: {why}")));
+        let given = Given {
+            scale,
+            size: argument.filter(|_| kind.takes == Takes::Size).map(bytes).transpose()?,
+            directory: PathBuf::from(argument.unwrap_or_default()),
+            memory: memory(text(args, "limit"))?,
+            capture,
+            say: &|line| proxy::say(line),
+        };
+        if kind.takes == Takes::Directory {
+            stop_at_signals()?;
+        }
+        Ok(Chosen { name: name.to_owned(), kind, given })
+    }
+
+    /// One of those in a model, as an experiment names it.
+    pub fn modelled(name: &str, scale: Scale) -> Result<Chosen, String> {
+        let (kind, _) = table::named(name)?;
+        let memory = Memory::Suitable;
+        let given =
+            Given { scale, size: None, directory: PathBuf::new(), memory, capture: None, say: &|_| {} };
+        Ok(Chosen { name: name.to_owned(), kind, given })
+    }
+
+    /// Whether recipes would disturb each other on it.
+    pub fn is_alone(&self) -> bool {
+        self.kind.alone
+    }
+
+    pub fn make(&self) -> Result<Box<dyn Medium>, String> {
+        (self.kind.make)(&self.given)
+    }
+}
+
+fn memory(limit: Option<&str>) -> Result<Memory, Failure> {
+    match limit {
+        None => Ok(Memory::Suitable),
+        Some("none") => Ok(Memory::Unbounded),
+        Some(limit) => match size(limit) {
+            Ok(bytes) if bytes >= LEAST_MEMORY => Ok(Memory::Bytes(bytes)),
+            Ok(_) => Err(Failure::Usage("--limit: at least 64MiB".into())),
+            Err(why) => Err(Failure::Usage(format!("--limit: {why}, or none"))),
+        },
+    }
+}
+
+/// From now on a signal ends the run after the call that is under way, so that what was made is removed.
+fn stop_at_signals() -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("signals: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let (mut interrupt, mut terminate) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
+    };
+    let wait = async move {
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        real::stop();
+    };
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(move || runtime.block_on(wait)).map_err(failed)?;
+    Ok(())
+}

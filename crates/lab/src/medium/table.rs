@@ -1,0 +1,276 @@
+//! The media there are: a row each.
+
+use super::device;
+use super::drive::{Geometry, ST15150W, THREE_IN_ONE};
+use super::real::{Real, Wanted};
+use super::ufs::manner::EXT4;
+use super::ufs::{ALPHASTATION_250, ALPHASTATION_3000, Host, TODAY, ULTRA_1, Ufs};
+use super::{Failed, Medium};
+use crate::recipe::Scale;
+use std::path::PathBuf;
+
+/// A medium that recipes can be given.
+pub struct Kind {
+    pub name: &'static str,
+    /// What may follow the name and a colon.
+    pub takes: Takes,
+    pub about: &'static str,
+    /// Whether recipes would disturb each other on it.
+    pub alone: bool,
+    pub make: fn(&Given) -> Result<Box<dyn Medium>, Failed>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    /// Bytes of its filesystem, instead of what suits it.
+    Size,
+    /// A directory that is there.
+    Directory,
+}
+
+/// What a medium is made from.
+pub struct Given<'a> {
+    pub scale: Scale,
+    pub size: Option<u64>,
+    pub directory: PathBuf,
+    pub memory: Memory,
+    /// Gets a block trace.
+    pub capture: Option<PathBuf>,
+    /// Gets what is not as wanted and yet no error.
+    pub say: &'a (dyn Fn(&str) + Sync),
+}
+
+/// How much memory a filesystem has for files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// What suits: an eighth of the cache on disk, but 64 MiB at least; the papers' 256 MB on their disk.
+    Suitable,
+    /// Bytes, or an error.
+    Bytes(u64),
+    Unbounded,
+}
+
+/// The least that a bound may be.
+pub const LEAST_MEMORY: u64 = 64 << 20;
+
+pub const ALL: &[Kind] = &[
+    Kind {
+        name: "st15150w",
+        takes: Takes::Nothing,
+        about: "Seagate's ST15150W of 1995 and Solaris' UFS, in a model",
+        alone: false,
+        make: |given| papers(ST15150W, ULTRA_1, given),
+    },
+    Kind {
+        name: "alphastation-250",
+        takes: Takes::Nothing,
+        about: "the computer of Maltzahn's Chapter 4, with one disk as large as its three, in a model",
+        alone: false,
+        make: |given| papers(THREE_IN_ONE, ALPHASTATION_250, given),
+    },
+    Kind {
+        name: "alphastation-3000",
+        takes: Takes::Nothing,
+        about: "that of his Chapter 5, with 24 MB for pages, in a model",
+        alone: false,
+        make: |given| papers(ST15150W, ALPHASTATION_3000, given),
+    },
+    Kind {
+        name: "hdd-18t",
+        takes: Takes::Size,
+        about: "a disk of 18 TB of 2020 and ext4, in a model; or the first SIZE of it",
+        alone: false,
+        make: |given| today("hdd-18t", given),
+    },
+    Kind {
+        name: "sata-ssd",
+        takes: Takes::Size,
+        about: "a flash drive on SATA and ext4, in a model: a slice of it, of SIZE",
+        alone: false,
+        make: |given| today("sata-ssd", given),
+    },
+    Kind {
+        name: "nvme",
+        takes: Takes::Size,
+        about: "a flash drive on PCIe and ext4, in a model: a slice of it, of SIZE",
+        alone: false,
+        make: |given| today("nvme", given),
+    },
+    Kind {
+        name: "dir",
+        takes: Takes::Directory,
+        about: "a directory of this machine, in which a folder is made and removed; recipes one after the other",
+        alone: true,
+        make: |given| {
+            let memory = match given.memory {
+                Memory::Unbounded => None,
+                memory => Some(bytes(memory, &given.scale)),
+            };
+            let wanted = Wanted {
+                within: &given.directory,
+                space: needed(&given.scale),
+                memory,
+                must: given.memory != Memory::Suitable,
+                capture: given.capture.as_deref(),
+            };
+            Ok(Box::new(Real::new(&wanted, given.say)?))
+        },
+    },
+];
+
+/// The medium of a text `NAME` or `NAME:ARGUMENT`, and its argument; an error lists all.
+pub fn named(text: &str) -> Result<(&'static Kind, Option<&str>), String> {
+    let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+    let kind = ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
+        let known: Vec<String> = ALL.iter().map(Kind::usage).collect();
+        format!("there is no medium `{name}`; there are {}", known.join(", "))
+    })?;
+    match (kind.takes, argument.filter(|argument| !argument.is_empty())) {
+        (Takes::Nothing, Some(_)) => Err(format!("{name} takes nothing behind its name")),
+        (Takes::Directory, None) => Err(format!("name the directory: {}", kind.usage())),
+        (_, argument) => Ok((kind, argument)),
+    }
+}
+
+impl Kind {
+    /// How it is written.
+    pub fn usage(&self) -> String {
+        let argument = match self.takes {
+            Takes::Nothing => "",
+            Takes::Size => "[:SIZE]",
+            Takes::Directory => ":DIRECTORY",
+        };
+        format!("{}{argument}", self.name)
+    }
+}
+
+/// A computer of the papers, with its own memory for pages or another.
+fn papers(drive: Geometry, host: Host, given: &Given) -> Result<Box<dyn Medium>, Failed> {
+    let pages = match given.memory {
+        Memory::Suitable => host.pages,
+        memory => bytes(memory, &given.scale),
+    };
+    Ok(Box::new(Ufs::new(drive, Host { pages, ..host })))
+}
+
+/// A device of today under ext4, with half of the memory for pages and half for other blocks.
+fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
+    let kind = device::named(name)?;
+    let suits = if kind.sliced { needed(&given.scale) } else { u64::MAX };
+    let size = given.size.unwrap_or(suits);
+    if size < given.scale.space() {
+        return Err(format!("{name}:{size} is smaller than the file of the cache, {}", given.scale.space()));
+    }
+    let memory = bytes(given.memory, &given.scale);
+    let host = Host { pages: memory / 2, metadata: memory / 2, ..TODAY };
+    Ok(Box::new(Ufs::with(EXT4, (kind.make)(size), kind.rules, host, size)))
+}
+
+/// A quarter more than the cache's file, for what files in blocks take more.
+fn needed(scale: &Scale) -> u64 {
+    scale.space() / 4 * 5 + (64 << 20)
+}
+
+fn bytes(memory: Memory, scale: &Scale) -> u64 {
+    match memory {
+        Memory::Suitable => (scale.disk / 8).max(LEAST_MEMORY),
+        Memory::Bytes(bytes) => bytes.max(LEAST_MEMORY),
+        Memory::Unbounded => 1 << 40,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Object;
+    use crate::medium::ROOT;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// One of each, on small disks; the real one in a folder of its own.
+    fn all(directory: &std::path::Path) -> Vec<(&'static str, Box<dyn Medium>)> {
+        let given = Given {
+            scale: Scale { disk: 20 << 20, ..Scale::default() },
+            size: None,
+            directory: directory.to_path_buf(),
+            memory: Memory::Unbounded,
+            capture: None,
+            say: &|_| {},
+        };
+        ALL.iter().map(|kind| (kind.name, (kind.make)(&given).unwrap())).collect()
+    }
+
+    #[test]
+    fn media_are_written_as_the_table_says() {
+        assert!(
+            named("hdd-18t:64GiB")
+                .is_ok_and(|(kind, argument)| kind.name == "hdd-18t" && argument == Some("64GiB"))
+        );
+        assert!(named("dir:/a:b").is_ok_and(|(_, argument)| argument == Some("/a:b")));
+        for (text, why) in [
+            ("x", "there are st15150w, hdd-18t[:SIZE]"),
+            ("dir:", "dir:DIRECTORY"),
+            ("st15150w:1", "takes nothing"),
+        ] {
+            assert!(named(text).err().unwrap().contains(why), "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+
+        /// Every medium, real or not, gives the same bytes and refuses the same calls.
+        #[test]
+        fn media_are_alike(
+            turns in proptest::collection::vec((0u8..6, 0u64..5, 0u64..40_000, 1usize..30_000), 1..60),
+        ) {
+            let place = tempfile::tempdir().unwrap();
+            let mut media = all(place.path());
+            let dirs: Vec<_> = media.iter_mut().map(|(_, medium)| medium.mkdir(ROOT, 99).unwrap()).collect();
+            let mut model: HashMap<u64, Vec<u8>> = HashMap::new();
+            for (turn, name, at, length) in turns {
+                let known = model.contains_key(&name);
+                let at = at.min(model.get(&name).map_or(0, |bytes| bytes.len() as u64));
+                let mut bytes = vec![0; length];
+                Object { id: name, version: u32::from(turn), ..Object::default() }.fill(0, &mut bytes);
+                for ((kind, medium), dir) in media.iter_mut().zip(&dirs) {
+                    match turn {
+                        0 => prop_assert_eq!(medium.unlink(*dir, name).is_ok(), known, "{}", kind),
+                        1 => medium.sync().unwrap(),
+                        2 => {
+                            let found = medium.open(*dir, name);
+                            prop_assert_eq!(found.is_ok(), known, "{}", kind);
+                            if let Ok(file) = found {
+                                let mut back = vec![1; length];
+                                medium.read(file, at, &mut back).unwrap();
+                                medium.close(file).unwrap();
+                                let mut right = model[&name][at as usize..].to_vec();
+                                right.resize(length, 0);
+                                prop_assert!(back == right, "{} read other bytes", kind);
+                            }
+                        }
+                        _ => {
+                            let file = if known { medium.open(*dir, name) } else { medium.create(*dir, name) };
+                            let file = file.unwrap();
+                            medium.write(file, at, &bytes).unwrap();
+                            medium.close(file).unwrap();
+                        }
+                    }
+                }
+                match turn {
+                    0 => drop(model.remove(&name)),
+                    1 | 2 => {}
+                    _ => {
+                        let held = model.entry(name).or_default();
+                        held.resize(held.len().max(at as usize + length), 0);
+                        held[at as usize..at as usize + length].copy_from_slice(&bytes);
+                    }
+                }
+            }
+            for (kind, medium) in &media {
+                prop_assert!(medium.seconds() > 0.0, "{}", kind);
+            }
+        }
+    }
+}
