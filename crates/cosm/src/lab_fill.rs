@@ -2,9 +2,9 @@
 //! them.
 
 use crate::lab::{json, number, seed, text};
-use crate::settings::{Config, Setting, TABLE};
+use crate::settings::{Config, TABLE};
 use crate::values::{say_size, size_within};
-use crate::{Failure, look, machine};
+use crate::{Failure, argument, look, machine};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::fill::{HOST, Wanted, fill};
 use rustix::process::{Signal, getpid, kill_process};
@@ -36,7 +36,7 @@ pub fn command() -> Command {
              are what VmRSS grew by, buffers included; those of further objects what it grew by after the first half.",
         )
         .args([objects, mean, seed(), crash, json()])
-        .args(TABLE.iter().filter(|setting| setting.is_of_the_store()).map(Setting::argument))
+        .args(TABLE.iter().filter(|setting| setting.is_of_the_store()).map(argument))
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {

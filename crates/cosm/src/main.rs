@@ -102,7 +102,17 @@ fn serve_command() -> Command {
              also after kill -9.",
         )
         .arg(config);
-    command.args(TABLE.iter().map(Setting::argument))
+    command.args(TABLE.iter().map(argument))
+}
+
+/// A setting as an option.
+fn argument(setting: &Setting) -> Arg {
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!(" [default: {default}]"),
+    };
+    let help = format!("{}{default}", setting.help);
+    Arg::new(setting.name).long(setting.name).value_name(setting.value).help(help).help_heading(setting.group)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use crate::values::{count, duration, list, say_size, size_within};
 use crate::{machine, values};
-use clap::Arg;
 use proxy::Settings as Proxy;
 use std::path::PathBuf;
 use store::{IoChoice, Options as Store};
@@ -413,16 +412,6 @@ pub const TABLE: &[Setting] = &[
 ];
 
 impl Setting {
-    /// The option of the command line.
-    pub fn argument(&self) -> Arg {
-        let default = match self.default {
-            "" => String::new(),
-            default => format!(" [default: {default}]"),
-        };
-        let help = format!("{}{default}", self.help);
-        Arg::new(self.name).long(self.name).value_name(self.value).help(help).help_heading(self.group)
-    }
-
     /// What the store itself is opened with.
     pub fn is_of_the_store(&self) -> bool {
         self.group == CACHE && !self.name.starts_with("memory")
