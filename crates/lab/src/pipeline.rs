@@ -4,12 +4,12 @@ use crate::content::Object;
 use crate::lru::Lru;
 use crate::medium::{Failed, Medium};
 use crate::storage::{Outcome, Storage};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use trace::Access;
 use trace::statistics::is_unchanged;
 
 /// What became of the requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub gets: u64,
     pub bytes: u64,

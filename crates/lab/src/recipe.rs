@@ -6,9 +6,10 @@ use crate::layout::files::{Directories, Files, Pieces};
 use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
 use crate::storage::{Storage, Told};
+use serde::{Deserialize, Serialize};
 
 /// What a recipe is given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// Bytes of the cache in memory and of the one on disk.
     pub memory: u64,

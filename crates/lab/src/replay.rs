@@ -4,13 +4,14 @@ use crate::input::Reading;
 use crate::medium::{Counted, Failed, Medium, Operations};
 use crate::pipeline::{Outcomes, Pipeline};
 use crate::recipe::{Recipe, Scale};
-use serde::Serialize;
+use crate::watch::Watch;
+use serde::{Deserialize, Serialize};
 use trace::{Access, Requests};
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    pub recipe: &'static str,
+    pub recipe: String,
     pub medium: String,
     pub gets: u64,
     /// Of the medium's own clock.
@@ -27,32 +28,36 @@ pub struct Row {
     pub outcomes: Outcomes,
 }
 
-/// Replays all requests.
+/// Replays all requests, while `watch` looks on.
 pub fn replay(
     requests: &mut Reading,
     recipe: &Recipe,
     scale: &Scale,
     medium: &mut dyn Medium,
     medium_name: &str,
+    watch: &mut Watch,
 ) -> Result<Row, Failed> {
     let mut storage = (recipe.storage)(scale);
     storage.prepare(medium)?;
     medium.sync()?;
     let (began, before) = (medium.seconds(), medium.traffic());
     let mut counted = Counted::new(medium);
+    watch.begin(&mut counted);
     let mut pipeline = Pipeline::new(scale.memory);
     let mut access = Access::default();
     while requests.next(&mut access)? {
         pipeline
             .get(&mut *storage, &mut counted, &access)
             .map_err(|why| format!("{}: request {}: {why}", recipe.name, pipeline.outcomes.gets))?;
+        watch.look(pipeline.outcomes.gets, &*storage);
     }
+    watch.end(&mut counted, &*storage);
     storage.finish(&mut counted)?;
     let operations = std::mem::take(&mut counted.operations);
     let seconds = medium.seconds() - began;
     let (outcomes, traffic) = (pipeline.outcomes, medium.traffic());
     Ok(Row {
-        recipe: recipe.name,
+        recipe: recipe.name.to_owned(),
         medium: medium_name.to_owned(),
         gets: outcomes.gets,
         seconds,

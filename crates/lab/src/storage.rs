@@ -4,7 +4,7 @@
 //! others replace by themselves.
 
 use crate::content::Object;
-use crate::layout::{Layout, Stored};
+use crate::layout::{FreeSpace, Layout, Stored};
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Level;
 use std::collections::HashSet;
@@ -32,6 +32,11 @@ pub trait Storage {
 
     /// Free pieces of its space, if it manages any: how many, and bytes in all.
     fn free_pieces(&self) -> Option<(u64, u64)>;
+
+    /// Where they lie, if it says so.
+    fn free_space(&self) -> Option<FreeSpace> {
+        None
+    }
 }
 
 /// A layout that is told what to do by an LRU cache.
@@ -88,5 +93,9 @@ impl Storage for Told {
 
     fn free_pieces(&self) -> Option<(u64, u64)> {
         self.layout.free_pieces()
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.layout.free_space()
     }
 }

@@ -31,6 +31,18 @@ pub trait Layout {
     fn free_pieces(&self) -> Option<(u64, u64)> {
         None
     }
+
+    /// Where they lie, if it says so.
+    fn free_space(&self) -> Option<FreeSpace> {
+        None
+    }
+}
+
+/// The free pieces of a space, bytes: where each begins and how long it is, in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeSpace {
+    pub bytes: u64,
+    pub pieces: Vec<(u64, u64)>,
 }
 
 /// Whether an object found room.

@@ -11,7 +11,7 @@
 mod space;
 
 use super::drive::{Drive, Geometry, Millis, Transfer, Way};
-use super::queue::{Queue, Traffic};
+use super::queue::{Queue, Track, Traffic};
 use super::sectors::{SECTOR, Sectors};
 use super::{Dir, Failed, File, Medium};
 use crate::lru::Lru;
@@ -115,16 +115,6 @@ impl Ufs {
         let file = ufs.seat(seat);
         ufs.directories.push(Directory { file, ..Directory::default() });
         ufs
-    }
-
-    /// Notes where the head is from now on, for pictures.
-    pub fn follow_head(&mut self) {
-        self.queue.track = Some(Vec::new());
-    }
-
-    /// What was noted: milliseconds and sectors.
-    pub fn head_track(&self) -> &[(Millis, u64)] {
-        self.queue.track.as_deref().unwrap_or_default()
     }
 
     fn spend(&mut self, time: Millis) {
@@ -578,6 +568,14 @@ impl Medium for Ufs {
 
     fn traffic(&self) -> Traffic {
         self.queue.traffic()
+    }
+
+    fn follow_head(&mut self) {
+        self.queue.follow_head();
+    }
+
+    fn head_track(&self) -> Option<&Track> {
+        self.queue.track()
     }
 }
 
