@@ -99,7 +99,7 @@ fn figures_go_on_where_they_stopped() {
 fn one_recipe_is_seen_in_detail() {
     let folder = tempfile::tempdir().unwrap();
     let (text, _) = works(&format!("replay {SMALL} --recipe stream-loc"), &[folder.path()]);
-    assert!(text.contains("3000 requests: ") && text.contains("create"), "{text}");
+    assert!(text.contains("3000 requests: ") && text.contains("write"), "{text}");
     let page = read(folder.path(), "report.html");
     for part in
         ["Where the head was", "The free space at the end", "Mean size of the free pieces", "Distances"]

@@ -138,9 +138,10 @@ impl Asked {
         let number = |number: Option<u64>| number.map_or("none".into(), |number| number.to_string());
         let pairs = [
             ("version", self.version.clone(), other.version.clone()),
+            // Before the trace, whose name has it, too.
+            ("seed", number(self.seed), number(other.seed)),
             ("trace", self.trace.clone(), other.trace.clone()),
             ("bytes of the trace", number(self.trace_bytes), number(other.trace_bytes)),
-            ("seed", number(self.seed), number(other.seed)),
             ("requests", number(self.requests), number(other.requests)),
             ("medium", self.medium.clone(), other.medium.clone()),
         ];

@@ -71,6 +71,15 @@ impl Axis {
         Axis { range: self.range.end..self.range.start, ..self }
     }
 
+    /// Ends there, be it round or not.
+    pub fn upto(mut self, most: f64) -> Axis {
+        if most > self.range.start {
+            self.range.end = most;
+            self.ticks.retain(|(tick, _)| *tick <= most);
+        }
+        self
+    }
+
     /// Room beyond the most, as a share of the whole.
     pub fn with_room(mut self, share: f64) -> Axis {
         self.range.end += (self.range.end - self.range.start) * share;
@@ -87,10 +96,10 @@ impl Axis {
         (at - self.range.start) / (self.range.end - self.range.start)
     }
 
-    /// Pixels of the longest label.
+    /// Pixels of the longest label, or so many that axes one under the other begin alike.
     pub fn breadth(&self) -> i32 {
         let longest = self.ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
-        longest as i32 * CHARACTER + 12
+        (longest as i32 * CHARACTER + 12).max(48)
     }
 }
 

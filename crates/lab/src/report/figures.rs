@@ -8,12 +8,13 @@ use crate::figures::{Curve, FIGURES, Figure, NEARBY, Over, Shows};
 use crate::saved::{Asked, Point, Points};
 use crate::watch::Seen;
 
-/// All figures of which there are points.
+/// All figures of which there are most points: some are shared, and a few may have failed.
 pub fn section(title: &str, points: &Points) -> Result<String, String> {
     let mut body = String::new();
     for figure in FIGURES {
         let found = Found { figure, asked: &points.asked, points: &points.points };
-        if found.all().next().is_some() {
+        let points: usize = figure.curves.iter().map(|curve| curve.at.len()).sum();
+        if 4 * found.all().count() >= 3 * points {
             body += &found.section()?;
         }
     }

@@ -62,9 +62,11 @@ pub fn distance_plot(all: &[Line]) -> Result<String, String> {
 /// one access to the next.
 pub fn head(recipe: &str, head: &Head) -> Result<String, String> {
     let seconds = |nth: usize| nth as f64 * Head::INTERVAL / 1000.0;
-    let time = Axis::linear("", [seconds(head.intervals.len())].into_iter());
+    let end = seconds(head.intervals.len());
+    let time = Axis::linear("", [end].into_iter()).upto(end);
     let capacity = head.capacity.max(1) as f64 / GB;
-    let place = Axis::linear("GB from the disk's beginning", [capacity].into_iter()).reversed();
+    let place =
+        Axis::linear("GB from the disk's beginning", [capacity].into_iter()).upto(capacity).reversed();
     let far = head.intervals.iter().map(|one| one.most as f64 / GB);
     let distance = Axis::linear("GB", far);
     let picture = svg(560, |area| {
@@ -101,7 +103,7 @@ pub fn head(recipe: &str, head: &Head) -> Result<String, String> {
     let caption = format!(
         "{recipe}, the last {} seconds. Above, what of the disk was accessed in each half second; below, how far the head went from \
          one access to the next, on the average (blue) and at most (grey).",
-        number(seconds(head.intervals.len()))
+        number(end)
     );
     Ok(figure(&picture, &caption))
 }

@@ -152,8 +152,12 @@ fn odd_results_make_pages_too() {
     let seen = Looked { recipe: "squid".into(), seen: crate::watch::Seen::default() };
     check(&[source("odd", Some(Run { rows: vec![nothing, huge], seen: vec![seen], ..run() }), None)]);
     let mut few = full();
-    few.points.as_mut().unwrap().points.truncate(3);
-    check(&[few]);
+    few.points.as_mut().unwrap().points.truncate(4);
+    let text = check(&[few]);
+    assert!(
+        text.contains("<h3>Figure 6: ") && !text.contains("<h3>Figure 7: "),
+        "there is but one of its points"
+    );
 }
 
 /// What `cosm lab` may be given to read makes a page or an error of one line.
