@@ -201,7 +201,11 @@ impl Found<'_> {
             });
             let ((one, one_at, one_seconds), (other, other_at, other_seconds)) = (one?, other?);
             let (least, most) = ratio.published;
-            let published = if least == most { format!("{least}") } else { format!("{least}–{most}") };
+            let published = match most {
+                most if most == least => format!("{least}"),
+                f64::INFINITY => format!("over {least}"),
+                most => format!("{least}–{most}"),
+            };
             Some(vec![
                 format!("{one} at {one_at} over {other} at {other_at}"),
                 format!("{:.2}", one_seconds / other_seconds),
