@@ -1,8 +1,6 @@
 //! The command line. Exit status: 0 done, 1 failed, 2 wrong usage; an error is one line.
 
 mod lab;
-mod lab_fill;
-mod lab_simulate;
 mod look;
 mod machine;
 mod serve;

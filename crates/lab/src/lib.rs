@@ -1,10 +1,13 @@
 //! The laboratory: a trace goes through the papers' two caches, and what they ask of the disk through storage policies.
 //!
 //! What misses the cache in memory (`pipeline`) goes to a storage policy (`recipe`, `storage`), which lays objects out
-//! (`layout`) on a medium (`medium`) and lets them go (`replacement`); `replay` measures it. `simulate` counts hits alone.
+//! (`layout`) on a medium (`medium`) and lets them go (`replacement`); `replay` measures it, `watch` looks on. `simulate` counts
+//! hits alone. `papers` are the papers' tables, `figures` their curves and pictures; `saved` keeps what was found, `report`
+//! shows it.
 
 pub mod block;
 pub mod content;
+pub mod figures;
 pub mod fill;
 pub mod input;
 pub mod layout;
@@ -17,10 +20,13 @@ pub mod pipeline;
 pub mod recipe;
 pub mod replacement;
 pub mod replay;
+pub mod report;
 mod response;
+pub mod saved;
 pub mod simulate;
 pub mod storage;
 mod today;
+pub mod watch;
 
 pub use recipe::Recipe;
 pub use replay::Row;

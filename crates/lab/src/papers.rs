@@ -90,7 +90,7 @@ fn seconds(row: &Row) -> f64 {
 }
 
 fn operations(row: &Row, kinds: &[&str]) -> f64 {
-    kinds.iter().filter_map(|kind| row.operations.0.get(kind)).sum::<u64>() as f64
+    kinds.iter().filter_map(|kind| row.operations.0.get(*kind)).sum::<u64>() as f64
 }
 
 const fn one(what: &'static str, published: f64, of: fn(&Found) -> Option<f64>) -> Figure {

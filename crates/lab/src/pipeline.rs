@@ -5,14 +5,14 @@ use crate::lru::Quick;
 use crate::medium::{Failed, Medium};
 use crate::replacement::{LRU, Left, Policy, Replacement};
 use crate::storage::{Outcome, Storage};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use trace::Access;
 use trace::statistics::is_unchanged;
 
 /// What became of the requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub gets: u64,
     pub bytes: u64,

@@ -13,9 +13,10 @@ use crate::today::cosm::Cosm;
 use crate::today::cyclic_log::CyclicLog;
 use crate::today::nginx::Nginx;
 use crate::today::rock::Rock;
+use serde::{Deserialize, Serialize};
 
 /// What a recipe is given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// Bytes of the cache in memory and of the one on disk.
     pub memory: u64,

@@ -5,13 +5,14 @@ use crate::medium::{Counted, Failed, Medium, Operations, Traffic};
 use crate::pipeline::{Outcomes, Pipeline};
 use crate::recipe::{Recipe, Scale};
 use crate::storage::Notes;
-use serde::Serialize;
+use crate::watch::Watch;
+use serde::{Deserialize, Serialize};
 use trace::{Access, Requests};
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    pub recipe: &'static str,
+    pub recipe: String,
     pub medium: String,
     pub gets: u64,
     /// Of the medium's own clock.
@@ -32,6 +33,7 @@ pub struct Row {
     pub operations: Operations,
     pub outcomes: Outcomes,
     /// What else a paper tells of the recipe.
+    #[serde(default)]
     pub notes: Notes,
 }
 
@@ -57,8 +59,13 @@ impl Start {
     }
 }
 
-/// Replays all requests. What was malformed, the reading knows.
-pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result<(Row, Reading), Failed> {
+/// Replays all requests, while `watch` looks on. What was malformed, the reading knows.
+pub fn replay(
+    plan: &Plan,
+    medium: &mut dyn Medium,
+    medium_name: &str,
+    watch: &mut Watch,
+) -> Result<(Row, Reading), Failed> {
     let Plan { input, recipe, scale, warm_up } = plan;
     let mut storage = (recipe.storage)(scale);
     storage.foresee(&|| input.open())?;
@@ -66,6 +73,7 @@ pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result
     medium.sync()?;
     let mut start = Start::of(medium);
     let mut counted = Counted::new(medium);
+    watch.begin(&mut counted);
     let mut pipeline = Pipeline::new(scale.memory);
     let (mut reading, mut access) = (input.open()?, Access::default());
     let mut midnight = None;
@@ -83,13 +91,15 @@ pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result
         pipeline
             .get(&mut *storage, &mut counted, &access)
             .map_err(|why| format!("{}: request {}: {why}", recipe.name, reading.read))?;
+        watch.look(pipeline.outcomes.gets, &*storage);
     }
+    watch.end(&mut counted, &*storage);
     storage.finish(&mut counted)?;
     counted.settle()?;
     let operations = std::mem::take(&mut counted.operations);
     let mut notes = storage.notes();
     if let Some((pieces, bytes)) = storage.free_pieces() {
-        notes.insert("free_piece_bytes", bytes as f64 / pieces.max(1) as f64);
+        notes.insert("free_piece_bytes".into(), bytes as f64 / pieces.max(1) as f64);
     }
     let Start { seconds, traffic: before, programmed } = start;
     let seconds = medium.seconds() - seconds;
@@ -98,7 +108,7 @@ pub fn replay(plan: &Plan, medium: &mut dyn Medium, medium_name: &str) -> Result
     let device_bytes_written = known(traffic.bytes_written, before.bytes_written);
     let taken = medium.programmed().zip(programmed).map(|(after, before)| after - before);
     let row = Row {
-        recipe: recipe.name,
+        recipe: recipe.name.to_owned(),
         medium: medium_name.to_owned(),
         gets: outcomes.gets,
         seconds,

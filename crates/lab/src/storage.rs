@@ -5,10 +5,11 @@
 
 use crate::content::Object;
 use crate::input::Reading;
-use crate::layout::{Layout, Stored};
+use crate::layout::{FreeSpace, Layout, Stored};
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Level;
 use crate::replacement::Policy;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use trace::Access;
 
@@ -23,7 +24,7 @@ pub enum Outcome {
 }
 
 /// Figures by name.
-pub type Notes = BTreeMap<&'static str, f64>;
+pub type Notes = BTreeMap<Cow<'static, str>, f64>;
 
 pub trait Storage {
     /// Before all else, for those that know the future: `open` reads the trace from its beginning.
@@ -58,6 +59,11 @@ pub trait Storage {
     /// What else a paper tells of it.
     fn notes(&self) -> Notes {
         Notes::default()
+    }
+
+    /// Where they lie, if it says so.
+    fn free_space(&self) -> Option<FreeSpace> {
+        None
     }
 }
 
@@ -119,5 +125,9 @@ impl Storage for Told {
 
     fn notes(&self) -> Notes {
         self.layout.notes()
+    }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        self.layout.free_space()
     }
 }

@@ -10,14 +10,25 @@ use lab::recipe::Scale;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub fn arguments() -> [Arg; 3] {
-    let known: Vec<String> =
-        table::ALL.iter().map(|kind| format!("{}: {}", kind.usage(), kind.about)).collect();
-    let medium = Arg::new("medium")
+/// `--medium` where many recipes are at work at once.
+pub fn modelled() -> Arg {
+    medium(|kind| !kind.alone).value_parser(|name: &str| match table::named(name)? {
+        (kind, _) if kind.alone => Err("replays disturb each other there: take one in a model".to_owned()),
+        _ => Ok(name.to_owned()),
+    })
+}
+
+fn medium(suits: fn(&&Kind) -> bool) -> Arg {
+    let kinds = table::ALL.iter().filter(suits);
+    let known: Vec<String> = kinds.map(|kind| format!("{}: {}", kind.usage(), kind.about)).collect();
+    Arg::new("medium")
         .long("medium")
         .value_name("NAME")
         .default_value("st15150w")
-        .help(format!("What recipes store on. {}", known.join(". ")));
+        .help(format!("What recipes store on. {}", known.join(". ")))
+}
+
+pub fn arguments() -> [Arg; 3] {
     let limit = Arg::new("limit").long("limit").value_name("SIZE").help(
         "Memory for files, so that it cannot hide the disk; `none` is no limit. Without it an eighth of --disk, but 64 MiB at \
          least, or the papers' 256 MiB. A real directory takes a control group for it, as root",
@@ -25,7 +36,7 @@ pub fn arguments() -> [Arg; 3] {
     let capture = Arg::new("capture").long("capture").value_name("FILE").help(
         "Write what a real directory's device is asked for as a block trace, for `cosm lab devices`; as root, with one recipe",
     );
-    [medium, limit, capture]
+    [medium(|_| true), limit, capture]
 }
 
 /// A medium that was asked for.
@@ -71,9 +82,9 @@ impl Chosen {
         Ok(Chosen { name: name.to_owned(), kind, given })
     }
 
-    /// Whether recipes would disturb each other on it.
-    pub fn is_alone(&self) -> bool {
-        self.kind.alone
+    /// Recipes that it bears at once.
+    pub fn at_once(&self) -> usize {
+        if self.kind.alone { 1 } else { usize::MAX }
     }
 
     pub fn make(&self) -> Result<Box<dyn Medium>, String> {

@@ -34,10 +34,22 @@ pub trait Layout {
         None
     }
 
+    /// Where they lie, if it says so.
+    fn free_space(&self) -> Option<FreeSpace> {
+        None
+    }
+
     /// What else a paper tells of it.
     fn notes(&self) -> Notes {
         Notes::default()
     }
+}
+
+/// The free pieces of a space, bytes: where each begins and how long it is, in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeSpace {
+    pub bytes: u64,
+    pub pieces: Vec<(u64, u64)>,
 }
 
 /// Whether an object found room.

@@ -5,7 +5,7 @@
 //! - lazy reads: reads wait for others and go sorted by place (2.2.2);
 //! - locality buffers: what comes from one server is gathered before it is written (2.2.3).
 
-use super::{Layout, Stored, check, unknown};
+use super::{FreeSpace, Layout, Stored, check, unknown};
 use crate::content::Object;
 use crate::medium::{Failed, File, Medium, ROOT};
 use std::collections::{BTreeMap, HashMap};
@@ -239,10 +239,16 @@ impl Layout for Stream {
     fn free_pieces(&self) -> Option<(u64, u64)> {
         Some((self.space.free.len() as u64, self.space.count * SLOT))
     }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        let pieces = self.space.free.iter().map(|(first, count)| (first * SLOT, count * SLOT));
+        Some(FreeSpace { bytes: self.space.slots * SLOT, pieces: pieces.collect() })
+    }
 }
 
 /// The free slots of the file, and where writing goes on.
 struct Space {
+    slots: u64,
     /// Runs: first slot and count.
     free: BTreeMap<u64, u64>,
     /// Slots that are free.
@@ -253,7 +259,7 @@ struct Space {
 impl Space {
     fn new(slots: u64) -> Space {
         let free = if slots > 0 { BTreeMap::from([(0, slots)]) } else { BTreeMap::new() };
-        Space { free, count: slots, next: 0 }
+        Space { slots, free, count: slots, next: 0 }
     }
 
     /// The next free slots from where the last ones ended, round the end, at most so many.

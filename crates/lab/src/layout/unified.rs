@@ -4,7 +4,7 @@
 //! New objects go into the largest free piece until it is used up (cluster write). An object lies with its metadata, so that
 //! a scan of the file finds all again.
 
-use super::{Layout, Stored, check, unknown};
+use super::{FreeSpace, Layout, Stored, check, unknown};
 use crate::content::Object;
 use crate::medium::{Failed, File, Medium, ROOT};
 use std::collections::{BTreeMap, HashMap};
@@ -160,6 +160,12 @@ impl Layout for Unified {
     fn free_pieces(&self) -> Option<(u64, u64)> {
         Some((self.space.count() as u64, u64::from(self.space.free()) * CHUNK))
     }
+
+    fn free_space(&self) -> Option<FreeSpace> {
+        let bytes = |(first, count): (u32, u32)| (u64::from(first) * CHUNK, u64::from(count) * CHUNK);
+        let pieces = self.space.all().chain([self.cluster]).map(bytes);
+        Some(FreeSpace { bytes: u64::from(self.space.chunks()) * CHUNK, pieces: pieces.collect() })
+    }
 }
 
 /// The free pieces of a row of chunks. Taking the largest and giving back cost O(log n) of n pieces.
@@ -211,9 +217,14 @@ impl Pieces {
         self.heap.len()
     }
 
+    /// The pieces that are free, in any order: first chunk and count.
+    pub fn all(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.heap.iter().map(|node| self.nodes[*node as usize]).map(|node| (node.first, node.count))
+    }
+
     /// Chunks that are free.
     pub fn free(&self) -> u32 {
-        self.heap.iter().map(|node| self.nodes[*node as usize].count).sum()
+        self.all().map(|(_, count)| count).sum()
     }
 
     /// Chunks of the largest piece.

@@ -67,6 +67,6 @@ impl Layout for Mapped {
     }
 
     fn notes(&self) -> Notes {
-        Notes::from([("hits_in_first_quarter", self.mapping.first_quarter(self.packer.end()))])
+        Notes::from([("hits_in_first_quarter".into(), self.mapping.first_quarter(self.packer.end()))])
     }
 }

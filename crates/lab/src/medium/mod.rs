@@ -12,8 +12,11 @@ pub(crate) mod sectors;
 pub mod table;
 pub mod ufs;
 
-pub use queue::Traffic;
-use serde::Serialize;
+pub use queue::{Track, Traffic};
+
+use crate::watch::Distances;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A directory of a medium.
@@ -85,26 +88,36 @@ pub trait Medium: Send {
     fn programmed(&self) -> Option<u64> {
         None
     }
+
+    /// Notes from now on where the disk's head is, if it has one that is known.
+    fn follow_head(&mut self) {}
+
+    /// What was noted.
+    fn head_track(&self) -> Option<&Track> {
+        None
+    }
 }
 
 /// Counts the calls by kind on their way to a medium.
 pub struct Counted<'a> {
     medium: &'a mut dyn Medium,
     pub operations: Operations,
+    /// Between reads, where they are wanted.
+    pub distances: Option<Distances>,
 }
 
 /// How many calls of each kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Operations(pub BTreeMap<&'static str, u64>);
+pub struct Operations(pub BTreeMap<Cow<'static, str>, u64>);
 
 impl<'a> Counted<'a> {
     pub fn new(medium: &'a mut dyn Medium) -> Counted<'a> {
-        Counted { medium, operations: Operations::default() }
+        Counted { medium, operations: Operations::default(), distances: None }
     }
 
     fn count(&mut self, kind: &'static str) -> &mut dyn Medium {
-        *self.operations.0.entry(kind).or_default() += 1;
+        *self.operations.0.entry(Cow::Borrowed(kind)).or_default() += 1;
         self.medium
     }
 }
@@ -139,6 +152,9 @@ impl Medium for Counted<'_> {
     }
 
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        if let Some(distances) = &mut self.distances {
+            distances.note(file, at, into.len() as u64);
+        }
         self.count("read").read(file, at, into)
     }
 
@@ -176,5 +192,13 @@ impl Medium for Counted<'_> {
 
     fn programmed(&self) -> Option<u64> {
         self.medium.programmed()
+    }
+
+    fn follow_head(&mut self) {
+        self.medium.follow_head();
+    }
+
+    fn head_track(&self) -> Option<&Track> {
+        self.medium.head_track()
     }
 }

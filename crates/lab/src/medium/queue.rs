@@ -1,7 +1,7 @@
 //! A device and what waits for it. The host sorts by position; contiguous writes go together, up to a bound.
 
 use super::device::{Device, Millis, Transfer, Way};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What the device did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,27 @@ impl Traffic {
                 self.writes += 1;
                 self.bytes_written += transfer.bytes();
             }
+        }
+    }
+}
+
+/// Where a drive's head was of late, for pictures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Track {
+    /// Transfers: when each was done, and its first sector.
+    pub transfers: VecDeque<(Millis, u64)>,
+    /// Sectors that there are.
+    pub capacity: u64,
+}
+
+impl Track {
+    /// What is older than the last transfer by more is forgotten, so that a long run takes bounded memory.
+    pub const SPAN: Millis = 120_000.0;
+
+    fn note(&mut self, done: Millis, sector: u64) {
+        self.transfers.push_back((done, sector));
+        while self.transfers.front().is_some_and(|(time, _)| *time < done - Track::SPAN) {
+            self.transfers.pop_front();
         }
     }
 }
@@ -71,8 +92,7 @@ pub struct Queue {
     traffic: Traffic,
     tickets: Ticket,
     done: Vec<(Ticket, Millis)>,
-    /// Each transfer: when it was done, and its first sector; for pictures.
-    pub track: Option<Vec<(Millis, u64)>>,
+    track: Option<Track>,
 }
 
 impl Queue {
@@ -99,6 +119,15 @@ impl Queue {
 
     pub fn traffic(&self) -> Traffic {
         self.traffic
+    }
+
+    /// Notes from now on where the head is.
+    pub fn follow_head(&mut self) {
+        self.track = Some(Track { transfers: VecDeque::new(), capacity: self.device.capacity() });
+    }
+
+    pub fn track(&self) -> Option<&Track> {
+        self.track.as_ref()
     }
 
     /// Sectors that wait to be written.
@@ -209,7 +238,7 @@ impl Queue {
         self.done.extend(waiting.into_iter().map(|ticket| (ticket, done)));
         self.traffic.count(transfer);
         if let Some(track) = &mut self.track {
-            track.push((done, transfer.sector));
+            track.note(done, transfer.sector);
         }
     }
 
@@ -329,6 +358,18 @@ mod tests {
         let slow = busy.wait_for(0.0, transfer);
         assert!(slow > 5.0 * quick, "{slow} and {quick}");
         assert_eq!(busy.traffic().writes, 20);
+    }
+
+    #[test]
+    fn the_track_of_the_head_is_bounded() {
+        let mut queue = old();
+        queue.follow_head();
+        for nth in 0..100 {
+            queue.wait_for(f64::from(nth) * 2000.0, Transfer { way: Way::Read, sector: 1000, count: 16 });
+        }
+        let track = queue.track().unwrap();
+        assert!((60..=62).contains(&track.transfers.len()), "{}", track.transfers.len());
+        assert_eq!((track.transfers[0].1, track.capacity), (1000, queue.device().capacity()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod space;
 
 use super::device::{Device, Millis, Transfer, Way};
 use super::drive::{DISKSORT, Drive, Geometry};
-use super::queue::{Queue, Rules, Traffic};
+use super::queue::{Queue, Rules, Track, Traffic};
 use super::sectors::{SECTOR, Sectors};
 use super::{Dir, Failed, File, Medium};
 use crate::lru::Lru;
@@ -156,16 +156,6 @@ impl Ufs {
             }
         }
         ufs
-    }
-
-    /// Notes where the head is from now on, for pictures.
-    pub fn follow_head(&mut self) {
-        self.queue.track = Some(Vec::new());
-    }
-
-    /// What was noted: milliseconds and sectors.
-    pub fn head_track(&self) -> &[(Millis, u64)] {
-        self.queue.track.as_deref().unwrap_or_default()
     }
 
     fn spend(&mut self, time: Millis) {
@@ -768,6 +758,14 @@ impl Medium for Ufs {
 
     fn programmed(&self) -> Option<u64> {
         self.queue.device().programmed()
+    }
+
+    fn follow_head(&mut self) {
+        self.queue.follow_head();
+    }
+
+    fn head_track(&self) -> Option<&Track> {
+        self.queue.track()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cosm lab fill`: the production store filled with objects made up, and what that took. `cosm serve` on the same file answers
 //! them.
 
-use crate::lab::{json, number, seed, text};
+use super::{json, number, seed, text};
 use crate::settings::{Config, TABLE};
 use crate::values::{say_size, size_within};
 use crate::{Failure, argument, look, machine};

@@ -1,6 +1,6 @@
 //! `cosm lab simulate`: hit ratios of replacement policies, without a medium.
 
-use crate::lab::{self as options, input, say_faults, text};
+use super::{self as options, input, say_faults, text};
 use crate::values::size;
 use crate::{Failure, machine};
 use clap::{Arg, ArgMatches, Command};

@@ -1,0 +1,154 @@
+//! `cosm lab compare`: one trace through many recipes.
+
+use super::folder::{self, Folder};
+use super::media::{self, Chosen};
+use super::work::{Progress, on_all_cores};
+use super::{
+    asked, expected, input, input_args, json, known_recipes, names, scale, scale_args, send, warm_up,
+};
+use crate::Failure;
+use clap::{Arg, ArgMatches, Command};
+use lab::Row;
+use lab::input::Input;
+use lab::recipe::{ALL, Recipe, named};
+use lab::replay::Plan;
+use lab::saved::Run;
+use lab::watch::Watch;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+pub fn command() -> Command {
+    let recipes = Arg::new("recipes")
+        .long("recipes")
+        .value_name("NAMES")
+        .default_value("all")
+        .help(format!("Storage policies, separated by commas, or all: {}", known_recipes()));
+    let out = folder::arg(
+        "Also write rows.json, rows.csv and report.html there; recipes that are there already are not run again",
+    );
+    Command::new("compare")
+        .about("One trace through storage policies on a medium, side by side")
+        .args(input_args())
+        .arg(recipes)
+        .args(scale_args())
+        .args(media::arguments())
+        .args([out, json()])
+}
+
+pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    let recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
+    let scale = scale(args)?;
+    let medium = Chosen::of(args, scale, recipes.len())?;
+    let folder = Folder::of(args)?;
+    let run = Run { asked: asked(args, &input), scale, rows: Vec::new(), seen: Vec::new() };
+    let mut run = kept(folder.as_ref(), run)?;
+    let job = Job { input: &input, medium: &medium, warm_up: warm_up(args)? };
+    run_all(&job, &recipes, &mut run, folder.as_ref())?;
+    if let Some(folder) = &folder {
+        folder.write_report()?;
+    }
+    // What was there of other recipes stays there.
+    run.rows.retain(|row| recipes.iter().any(|recipe| recipe.name == row.recipe));
+    run.seen.clear();
+    if args.get_flag("json") {
+        println!("{}", serde_json::to_string(&run).map_err(|error| Failure::Failed(error.to_string()))?);
+    } else {
+        print_rows(&run);
+    }
+    Ok(())
+}
+
+/// What the folder has of the same run, or the run as it is.
+pub fn kept(folder: Option<&Folder>, run: Run) -> Result<Run, Failure> {
+    let Some(folder) = folder else { return Ok(run) };
+    let Some(found) = folder.run()? else { return Ok(run) };
+    if !folder.goes_on(&found.asked, &run.asked) {
+        return Ok(run);
+    }
+    if found.scale != run.scale {
+        proxy::say("what is there is of other sizes: begun anew");
+        return Ok(run);
+    }
+    Ok(found)
+}
+
+/// What all recipes are given.
+struct Job<'a> {
+    input: &'a Input,
+    medium: &'a Chosen,
+    warm_up: u64,
+}
+
+/// The rows that are missing, as many at once as there are cores; each is kept as soon as it is there.
+fn run_all(job: &Job, recipes: &[Recipe], run: &mut Run, folder: Option<&Folder>) -> Result<(), Failure> {
+    let is_there = |recipe: &&Recipe| run.rows.iter().any(|row| row.recipe == recipe.name);
+    let (there, missing): (Vec<&Recipe>, Vec<&Recipe>) = recipes.iter().partition(is_there);
+    if !there.is_empty() {
+        proxy::say(format_args!("{} of {} recipes are there already", there.len(), recipes.len()));
+    }
+    let scale = run.scale;
+    let progress = Progress::new(missing.len(), None);
+    if let Some(requests) = expected(job.input) {
+        progress.each_has(requests);
+    }
+    // All read the same trace: once is enough.
+    let first = AtomicBool::new(true);
+    let Job { input, medium, warm_up } = *job;
+    let work = |recipe: &&Recipe| {
+        let mut watch = Watch { requests: Some(&progress.requests), ..Watch::default() };
+        let plan = Plan { input, recipe, scale: &scale, warm_up };
+        send(&plan, medium, &mut watch, first.swap(false, Relaxed))
+    };
+    let mut failure = None;
+    on_all_cores(medium.at_once(), &missing, &progress, work, |_, row| {
+        let kept = row.map_err(Failure::Failed).and_then(|row| {
+            progress.each_has(row.gets);
+            progress.say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
+            put(run, row);
+            folder.map_or(Ok(()), |folder| folder.write_run(run))
+        });
+        failure = failure.take().or(kept.err());
+    });
+    failure.map_or(Ok(()), Err)
+}
+
+/// A row at its place, which is that of its recipe; one of the same recipe goes.
+pub fn put(run: &mut Run, row: Row) {
+    run.rows.retain(|other| other.recipe != row.recipe);
+    run.rows.push(row);
+    run.rows.sort_by_key(|row| ALL.iter().position(|recipe| recipe.name == row.recipe));
+}
+
+pub fn print_rows(run: &Run) {
+    println!("{}", run.asked.trace);
+    println!(
+        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
+        "recipe", "gets/s", "seconds", "published", "hits", "bytes", "reads", "writes", "MB read", "written"
+    );
+    for row in &run.rows {
+        let recipe = ALL.iter().find(|recipe| recipe.name == row.recipe);
+        let published = recipe.and_then(|recipe| recipe.table_2).map_or(String::new(), |(least, most)| {
+            match least == most {
+                true => format!("{least}"),
+                false => format!("{least}-{most}"),
+            }
+        });
+        println!(
+            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
+            row.recipe,
+            row.gets_per_second,
+            row.seconds,
+            published,
+            100.0 * row.hit_ratio,
+            100.0 * row.byte_hit_ratio,
+            known(row.device_reads, 1),
+            known(row.device_writes, 1),
+            known(row.device_bytes_read, 1_000_000),
+            known(row.device_bytes_written, 1_000_000)
+        );
+    }
+}
+
+fn known(count: Option<u64>, unit: u64) -> String {
+    count.map_or("-".to_owned(), |count| (count / unit).to_string())
+}

@@ -1,0 +1,235 @@
+//! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
+
+mod compare;
+mod devices;
+mod figures;
+mod fill;
+mod folder;
+mod media;
+mod papers;
+mod replay;
+mod report;
+mod simulate;
+mod traces;
+mod work;
+
+use crate::Failure;
+use crate::values::{count, size};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use lab::input::{From, Input, Reading};
+use lab::recipe::Scale;
+use lab::replay::Plan;
+use lab::saved::Asked;
+use lab::watch::Watch;
+use lab::{Row, recipe};
+use media::Chosen;
+use std::path::PathBuf;
+use trace::{Faults, format, synthetic};
+
+pub fn command() -> Command {
+    Command::new("lab")
+        .about("Replay traces through storage policies, and make or convert traces")
+        .after_help(
+            "Example, the papers' Table 2 on their disk in a model, with a workload like theirs:\n  \
+             cosm lab compare --like dec --recipes all --medium st15150w --memory 512MiB --disk 2GiB --out table-2",
+        )
+        .subcommand_required(true)
+        .subcommand(compare::command())
+        .subcommand(replay::command())
+        .subcommand(papers::command())
+        .subcommand(figures::command())
+        .subcommand(report::command())
+        .subcommand(simulate::command())
+        .subcommand(devices::command())
+        .subcommand(fill::command())
+        .subcommand(traces::generate_command())
+        .subcommand(traces::convert_command())
+}
+
+pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    match args.subcommand() {
+        Some(("compare", args)) => compare::compare(args),
+        Some(("replay", args)) => replay::replay(args),
+        Some(("papers", args)) => papers::papers(args),
+        Some(("figures", args)) => figures::figures(args),
+        Some(("report", args)) => report::report(args),
+        Some(("simulate", args)) => simulate::run(args),
+        Some(("devices", args)) => devices::devices(args),
+        Some(("fill", args)) => fill::run(args),
+        Some(("generate", args)) => traces::generate(args),
+        Some(("convert", args)) => traces::convert(args),
+        _ => Err(Failure::Usage(
+            "say what to do: compare, replay, papers, figures, report, simulate, devices, fill, generate or convert".into(),
+        )),
+    }
+}
+
+/// Where requests come from.
+fn input_args() -> [Arg; 7] {
+    let largest =
+        Arg::new("largest").long("largest").value_name("SIZE").help("Leave out requests for larger objects");
+    [trace().conflicts_with("like"), from_format(), strict(), like(), requests(), seed(), largest]
+}
+
+/// What they are sent through.
+fn scale_args() -> [Arg; 4] {
+    let memory =
+        Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
+    let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
+    let utilization = Arg::new("utilization")
+        .long("utilization")
+        .value_name("SHARE")
+        .default_value("0.71")
+        .help("Of its space, what the cache on disk may fill");
+    let warm_up = Arg::new("warm-up")
+        .long("warm-up")
+        .value_name("N")
+        .default_value("0")
+        .help("Requests that fill the caches before anything is measured");
+    [memory, disk, utilization, warm_up]
+}
+
+fn trace() -> Arg {
+    Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
+}
+
+fn like() -> Arg {
+    let known: Vec<&str> = synthetic::ALL.iter().map(|like| like.name).collect();
+    let help = format!("A workload made up: {}", known.join(", "));
+    Arg::new("like").long("like").value_name("NAME").help(help)
+}
+
+fn requests() -> Arg {
+    Arg::new("requests").long("requests").value_name("N").help("At most so many requests")
+}
+
+fn seed() -> Arg {
+    Arg::new("seed")
+        .long("seed")
+        .value_name("N")
+        .default_value("1")
+        .help("All that is left to chance follows from it")
+}
+
+fn formats() -> String {
+    trace::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+fn from_format() -> Arg {
+    let help = format!("Of the trace, when it is not told by how the file begins: {}", formats());
+    Arg::new("format").long("format").value_name("NAME").help(help)
+}
+
+fn strict() -> Arg {
+    Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End at the first malformed line")
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output")
+}
+
+fn known_recipes() -> String {
+    recipe::ALL.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")
+}
+
+fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    args.try_get_one::<String>(name).ok().flatten().map(String::as_str)
+}
+
+/// Names separated by commas.
+fn names(args: &ArgMatches, name: &str) -> Vec<String> {
+    text(args, name).unwrap_or("all").split(',').map(|name| name.trim().to_owned()).collect()
+}
+
+fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
+    let parse = |text| count(text, 0, u64::MAX).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
+    text(args, name).map(parse).transpose()
+}
+
+fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
+    size(text(args, name).unwrap_or_default()).map_err(|why| Failure::Usage(format!("--{name}: {why}")))
+}
+
+fn input(args: &ArgMatches) -> Result<Input, Failure> {
+    let from = match (text(args, "trace"), text(args, "like")) {
+        (Some(path), _) => From::File {
+            path: PathBuf::from(path),
+            format: text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?,
+            strict: args.get_flag("strict"),
+        },
+        (None, Some(like)) => From::Made {
+            like: synthetic::named(like).map_err(Failure::Usage)?,
+            seed: number(args, "seed")?.unwrap_or(1),
+        },
+        (None, None) => {
+            return Err(Failure::Usage("name a trace by --trace, or a workload by --like".into()));
+        }
+    };
+    let largest = text(args, "largest").map(|_| bytes(args, "largest")).transpose()?;
+    Ok(Input { from, requests: number(args, "requests")?, largest })
+}
+
+/// How many requests there will be, where that is known before all are read.
+fn expected(input: &Input) -> Option<u64> {
+    match &input.from {
+        From::Made { like, .. } => Some(input.requests.unwrap_or(like.requests)),
+        From::File { .. } => None,
+    }
+}
+
+fn scale(args: &ArgMatches) -> Result<Scale, Failure> {
+    let utilization: f64 = text(args, "utilization").and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    if !(0.05..=0.99).contains(&utilization) {
+        return Err(Failure::Usage("--utilization: a share from 0.05 to 0.99".into()));
+    }
+    Ok(Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() })
+}
+
+fn asked(args: &ArgMatches, input: &Input) -> Asked {
+    let (trace_bytes, seed) = match &input.from {
+        From::File { path, .. } => (path.metadata().ok().map(|file| file.len()), None),
+        From::Made { seed, .. } => (None, Some(*seed)),
+    };
+    Asked {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: input.describe(),
+        synthetic: input.is_made_up(),
+        trace_bytes,
+        seed,
+        requests: input.requests,
+        largest: input.largest,
+        warm_up: warm_up(args).unwrap_or_default(),
+        medium: text(args, "medium").unwrap_or_default().to_owned(),
+        limit: text(args, "limit").map(str::to_owned),
+    }
+}
+
+fn warm_up(args: &ArgMatches) -> Result<u64, Failure> {
+    Ok(number(args, "warm-up")?.unwrap_or(0))
+}
+
+/// Sends a trace through a recipe; `says_faults` tells what of it was malformed.
+fn send(plan: &Plan, medium: &Chosen, watch: &mut Watch, says_faults: bool) -> Result<Row, String> {
+    let (row, reading) = lab::replay::replay(plan, &mut *medium.make()?, &medium.name, watch)?;
+    if says_faults {
+        say_faults(&reading);
+    }
+    Ok(row)
+}
+
+/// What was malformed, said on standard error.
+fn say_faults(reading: &Reading) {
+    if let Some((faults, unit)) = reading.faults() {
+        say_malformed(faults, unit);
+    }
+}
+
+fn say_malformed(faults: &Faults, unit: &str) {
+    if faults.count == 0 {
+        return;
+    }
+    proxy::say(format_args!("{} malformed {unit}s were left out:", faults.count));
+    for (number, why) in &faults.first {
+        proxy::say(format_args!("  {unit} {number}: {why}"));
+    }
+}

@@ -1,0 +1,87 @@
+//! `cosm lab replay`: one trace through one recipe, and all that can be seen of it.
+
+use super::compare::{kept, print_rows, put};
+use super::folder::{self, Folder};
+use super::media::{self, Chosen};
+use super::work::{Progress, on_all_cores};
+use super::{
+    asked, expected, input, input_args, json, known_recipes, scale, scale_args, send, text, warm_up,
+};
+use crate::Failure;
+use clap::{Arg, ArgMatches, Command};
+use lab::recipe::named;
+use lab::replay::Plan;
+use lab::saved::{Looked, Run};
+use lab::watch::Watch;
+
+pub fn command() -> Command {
+    let recipe = Arg::new("recipe")
+        .long("recipe")
+        .value_name("NAME")
+        .required(true)
+        .help(format!("A storage policy: {}", known_recipes()));
+    let out = folder::arg(
+        "Also write rows.json, rows.csv and report.html there, with pictures of the head, the free space and the reads",
+    );
+    Command::new("replay")
+        .about("One trace through one storage policy on a medium, in detail")
+        .args(input_args())
+        .arg(recipe)
+        .args(scale_args())
+        .args(media::arguments())
+        .args([out, json()])
+}
+
+pub fn replay(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    let recipe =
+        match named(&[text(args, "recipe").unwrap_or_default().to_owned()]).map_err(Failure::Usage)?[..] {
+            [recipe] => recipe,
+            _ => return Err(Failure::Usage("--recipe: name one".into())),
+        };
+    let scale = scale(args)?;
+    let medium = Chosen::of(args, scale, 1)?;
+    let plan = Plan { input: &input, recipe: &recipe, scale: &scale, warm_up: warm_up(args)? };
+    let folder = Folder::of(args)?;
+    let progress = Progress::new(1, expected(&input));
+    let mut found = Err(String::new());
+    let work = |_: &()| {
+        let mut watch = Watch { requests: Some(&progress.requests), looks: true, ..Watch::default() };
+        let row = send(&plan, &medium, &mut watch, true);
+        row.map(|row| (row, watch.seen))
+    };
+    on_all_cores(1, &[()], &progress, work, |_, row| found = row);
+    let (row, seen) = found.map_err(Failure::Failed)?;
+    let run = Run { asked: asked(args, &input), scale, rows: Vec::new(), seen: Vec::new() };
+    let mut one = Run { rows: vec![row.clone()], ..run.clone() };
+    if let Some(folder) = &folder {
+        let mut all = kept(Some(folder), run)?;
+        put(&mut all, row);
+        all.seen.retain(|looked| looked.recipe != recipe.name);
+        all.seen.push(Looked { recipe: recipe.name.to_owned(), seen: seen.clone() });
+        folder.write_run(&all)?;
+        folder.write_report()?;
+    }
+    if args.get_flag("json") {
+        one.seen.push(Looked { recipe: recipe.name.to_owned(), seen });
+        println!("{}", serde_json::to_string(&one).map_err(|error| Failure::Failed(error.to_string()))?);
+    } else {
+        print_rows(&one);
+        print_details(&one);
+    }
+    Ok(())
+}
+
+fn print_details(run: &Run) {
+    for row in &run.rows {
+        let outcomes = &row.outcomes;
+        println!();
+        println!(
+            "{} requests: {} hits in memory, {} on disk, {} stored, {} not stored",
+            outcomes.gets, outcomes.memory_hits, outcomes.disk_hits, outcomes.stored, outcomes.passed
+        );
+        for (kind, count) in &row.operations.0 {
+            println!("{kind:<18} {count:>9}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `cosm lab generate` and `convert`: traces are written.
+
+use super::{formats, from_format, input, like, requests, seed, strict, text, trace};
+use crate::Failure;
+use clap::{Arg, ArgMatches, Command};
+use lab::input::{From, Input};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use trace::statistics::Statistics;
+use trace::{Access, Requests, format};
+
+pub fn generate_command() -> Command {
+    Command::new("generate")
+        .about("Write a workload made up, and its statistics beside the published ones")
+        .args([like().required(true), requests(), seed(), out(), to_format()])
+}
+
+pub fn convert_command() -> Command {
+    Command::new("convert").about("Write a trace in another format").args([
+        trace().required(true),
+        from_format(),
+        strict(),
+        requests(),
+        out(),
+        to_format(),
+    ])
+}
+
+pub fn out() -> Arg {
+    Arg::new("out").long("out").value_name("FILE").required(true).help("Where to write; - is standard output")
+}
+
+fn to_format() -> Arg {
+    let help = format!("Format to write: {}", formats());
+    Arg::new("to").long("to").value_name("NAME").default_value("csv").help(help)
+}
+
+pub fn create(path: &str) -> Result<Box<dyn Write>, Failure> {
+    match path {
+        "-" => Ok(Box::new(std::io::stdout().lock())),
+        path => match File::create(Path::new(path)) {
+            Ok(file) => Ok(Box::new(BufWriter::new(file))),
+            Err(error) => Err(Failure::Failed(format!("{path}: {error}"))),
+        },
+    }
+}
+
+pub fn generate(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    write_trace(args, &input)?;
+    let From::Made { like, .. } = &input.from else { return Ok(()) };
+    let mut statistics = Statistics::default();
+    let (mut reading, mut access) = (input.open().map_err(Failure::Failed)?, Access::default());
+    while reading.next(&mut access).map_err(Failure::Failed)? {
+        statistics.count(&access);
+    }
+    proxy::say(format_args!("{}: {} requests, {}", input.describe(), statistics.requests, like.about));
+    for published in like.published {
+        let (least, most) = published.value;
+        let value = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+        let found = (published.of)(&statistics);
+        proxy::say(format_args!(
+            "  {}: {found:.3}; published: {value} ({})",
+            published.what, published.source
+        ));
+    }
+    proxy::say(format_args!(
+        "  {} objects, {} servers, {} clients; {:.1} % hits and {:.1} % of the bytes without bounds",
+        statistics.objects(),
+        statistics.servers(),
+        statistics.clients(),
+        100.0 * statistics.hit_ratio(),
+        100.0 * statistics.byte_hit_ratio()
+    ));
+    Ok(())
+}
+
+pub fn convert(args: &ArgMatches) -> Result<(), Failure> {
+    let input = input(args)?;
+    write_trace(args, &input)
+}
+
+fn write_trace(args: &ArgMatches, input: &Input) -> Result<(), Failure> {
+    let format = format::named(text(args, "to").unwrap_or_default()).map_err(Failure::Usage)?;
+    let path = text(args, "out").unwrap_or("-");
+    let mut into = create(path)?;
+    let count = trace::convert::convert(|| input.open(), format, &mut into).map_err(Failure::Failed)?;
+    proxy::say(format_args!("{count} requests written to {path}"));
+    Ok(())
+}

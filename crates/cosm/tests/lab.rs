@@ -1,0 +1,164 @@
+//! `cosm lab` as its user meets it: what it writes, what it goes on from, what it refuses.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn lab(words: &str, folders: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cosm"));
+    let mut folders = folders.iter();
+    command.arg("lab").stdin(Stdio::null());
+    for word in words.split(' ') {
+        match word {
+            "DIR" => command.arg(folders.next().unwrap()),
+            word => command.arg(word),
+        };
+    }
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn works(words: &str, folders: &[&Path]) -> (String, String) {
+    let output = lab(words, folders);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (found, said) = (text(output.stdout), text(output.stderr));
+    assert!(output.status.success(), "{words}: {said}");
+    (found, said)
+}
+
+#[track_caller]
+fn fails(words: &str, folders: &[&Path], code: i32) -> String {
+    let output = lab(words, folders);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{words}: {said}");
+    assert!(output.stdout.is_empty());
+    said
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+const SMALL: &str = "--like dec --requests 3000 --memory 1MiB --disk 8MiB --out DIR";
+
+#[test]
+fn a_comparison_goes_on_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at_once, in_steps) = (folder.path().join("at-once"), folder.path().join("in-steps"));
+    let (found, _) = works(&format!("compare {SMALL} --recipes squid,stream,buddy --json"), &[&at_once]);
+    works(&format!("compare {SMALL} --recipes stream"), &[&in_steps]);
+    let (text, said) = works(&format!("compare {SMALL} --recipes squid,stream,buddy"), &[&in_steps]);
+    assert!(said.contains("1 of 3 recipes are there already"), "{said}");
+    assert!(text.contains("squid") && text.contains("buddy"));
+    for name in ["rows.json", "rows.csv", "report.html"] {
+        let same = |text: String| text.replace("in-steps", "at-once");
+        assert_eq!(read(&at_once, name), same(read(&in_steps, name)), "{name}");
+    }
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&read(&at_once, "rows.json")).unwrap();
+    assert_eq!(found, kept);
+    assert_eq!(found["rows"].as_array().unwrap().len(), 3);
+    assert_eq!((&found["synthetic"], &found["rows"][0]["recipe"]), (&true.into(), &"squid".into()));
+
+    // Another seed is another run.
+    let (_, said) = works(&format!("compare {SMALL} --seed 2 --recipes squid"), &[&in_steps]);
+    assert!(said.contains("seed is 1, not 2") && said.contains("begun anew"), "{said}");
+    let kept: serde_json::Value = serde_json::from_str(&read(&in_steps, "rows.json")).unwrap();
+    assert_eq!((kept["rows"].as_array().unwrap().len(), &kept["seed"]), (1, &2.into()));
+    let sizes = SMALL.replace("8MiB", "9MiB");
+    let (_, said) = works(&format!("compare {sizes} --seed 2 --recipes squid"), &[&in_steps]);
+    assert!(said.contains("other sizes: begun anew"), "{said}");
+}
+
+#[test]
+fn figures_go_on_where_they_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at_once, in_steps) = (folder.path().join("all"), folder.path().join("steps/all"));
+    let words = "figures --like dec --requests 2000 --out DIR --figures";
+    works(&format!("{words} 6,9,13,14,15"), &[&at_once]);
+    let whole = read(&at_once, "points.jsonl");
+    assert_eq!(
+        whole.lines().count(),
+        1 + 4 + 3,
+        "what was asked, four recipes of Figure 6, three with pictures"
+    );
+
+    works(&format!("{words} 6,9"), &[&in_steps]);
+    let some = read(&in_steps, "points.jsonl");
+    // As if it had been stopped in the midst of a line.
+    fs::write(in_steps.join("points.jsonl"), &some[..some.len() - 20]).unwrap();
+    let (_, said) = works(&format!("{words} 6,9,13,14,15"), &[&in_steps]);
+    assert!(said.contains("4 of 7 points are there already"), "{said}");
+    assert_eq!(read(&in_steps, "points.jsonl"), whole);
+    assert_eq!(read(&in_steps, "report.html"), read(&at_once, "report.html"));
+    let why = fails("figures --like dec --figures 9,5 --out DIR", &[&in_steps], 2);
+    assert!(why.contains("no figure `5`; there are 6, 7,"), "{why}");
+}
+
+#[test]
+fn one_recipe_is_seen_in_detail() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, _) = works(&format!("replay {SMALL} --recipe stream-loc"), &[folder.path()]);
+    assert!(text.contains("3000 requests: ") && text.contains("write"), "{text}");
+    let page = read(folder.path(), "report.html");
+    for part in
+        ["Where the head was", "The free space at the end", "Mean size of the free pieces", "Distances"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    // It stays when another comes.
+    works(&format!("replay {SMALL} --recipe buddy"), &[folder.path()]);
+    let page = read(folder.path(), "report.html");
+    assert!(page.contains("Pictures of stream-loc") && page.contains("Pictures of buddy"));
+    let why = fails(&format!("replay {SMALL} --recipe all"), &[folder.path()], 2);
+    assert!(why.contains("--recipe"), "{why}");
+}
+
+#[test]
+fn the_page_is_made_again_from_what_was_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    works(&format!("compare {SMALL} --recipes stream,buddy"), &[&one]);
+    works(&format!("compare {SMALL} --recipes stream,buddy --utilization 0.5"), &[&other]);
+    let page = folder.path().join("page.html");
+    works("report --from DIR --out DIR", &[&one, &page]);
+    assert_eq!(fs::read_to_string(&page).unwrap(), read(&one, "report.html"));
+    let (text, _) = works("report --from DIR DIR --out -", &[&one, &other]);
+    assert!(text.contains("Runs side by side") && text.contains("other / one"));
+
+    let why = fails("report --from DIR --out -", &[folder.path()], 1);
+    assert!(why.contains("neither rows.json nor points.jsonl"), "{why}");
+    for (name, content, expected) in [
+        ("rows.json", "{}", "rows.json: not results of this laboratory: missing field"),
+        ("rows.json", "\u{0}", "rows.json: not results of this laboratory"),
+        ("points.jsonl", "{\"version\":3}\n", "points.jsonl: line 1: not results"),
+        ("points.jsonl", "", "points.jsonl: is empty"),
+    ] {
+        let spoilt = folder.path().join("spoilt");
+        fs::create_dir_all(&spoilt).unwrap();
+        fs::write(spoilt.join(name), content).unwrap();
+        let why = fails("report --from DIR --out -", &[&spoilt], 1);
+        assert!(why.contains(expected), "{why}");
+        // Nor is it written over.
+        let command = if name == "rows.json" { "compare --recipes buddy" } else { "figures --figures 9" };
+        let why = fails(&format!("{command} --like dec --requests 9 --out DIR"), &[&spoilt], 1);
+        assert!(why.contains(expected), "{why}");
+        fs::remove_dir_all(&spoilt).unwrap();
+    }
+}
+
+#[test]
+fn a_trace_that_is_malformed_is_told_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "url,size\nhttp://a.test/1,100\nhttp://a.test/2,many\nhttp://a.test/1,100\n").unwrap();
+    let out = folder.path().join("out");
+    let (found, said) =
+        works("compare --trace DIR --recipes stream,buddy,squid --json --out DIR", &[&trace, &out]);
+    assert_eq!(said.matches("1 malformed").count(), 1, "{said}");
+    assert!(found.contains("\"synthetic\":false") && !read(&out, "report.html").contains("synthetic input"));
+    // A trace that grew is another.
+    fs::write(&trace, "url,size\nhttp://a.test/1,100\n").unwrap();
+    let (_, said) = works("compare --trace DIR --recipes stream --out DIR", &[&trace, &out]);
+    assert!(said.contains("bytes of the trace is"), "{said}");
+}

@@ -1,0 +1,111 @@
+//! The results as a page that needs nothing else: tables, plots and pictures, from what was saved.
+
+mod axis;
+mod csv;
+mod figures;
+mod html;
+mod pictures;
+mod plot;
+mod rows;
+
+use crate::saved::{Asked, Points, Run};
+use html::{escape, heading, paragraph, size, table, thousands};
+
+pub use csv::csv;
+
+/// What one folder holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// How it is told from others.
+    pub name: String,
+    pub run: Option<Run>,
+    pub points: Option<Points>,
+}
+
+impl Source {
+    fn asked(&self) -> impl Iterator<Item = &Asked> {
+        let run = self.run.iter().map(|run| &run.asked);
+        run.chain(self.points.iter().map(|points| &points.asked))
+    }
+}
+
+/// The page. An error says what could not be drawn.
+pub fn page(sources: &[Source]) -> Result<String, String> {
+    let title = "Storage policies side by side";
+    let mut body = format!("<h1>{title}</h1>\n");
+    let synthetic: Vec<&Asked> =
+        sources.iter().flat_map(Source::asked).filter(|asked| asked.synthetic).collect();
+    if let Some(first) = synthetic.first() {
+        body += &format!(
+            "<p><span class=\"tag\">synthetic input</span> The requests were made up ({}): results on them are not \
+             those of a real trace.</p>\n",
+            escape(&first.trace)
+        );
+    }
+    body += &asked(sources);
+    let runs: Vec<(&str, &Run)> =
+        sources.iter().filter_map(|source| Some((source.name.as_str(), source.run.as_ref()?))).collect();
+    body += &rows::section(&runs)?;
+    for source in sources {
+        if let Some(points) = &source.points {
+            body += &figures::section(&named("Figures of WebCoSM", &source.name, sources.len()), points)?;
+        }
+    }
+    Ok(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        include_str!("style.css")
+    ))
+}
+
+/// A title, and of which of several it is.
+fn named(title: &str, name: &str, of: usize) -> String {
+    if of > 1 { format!("{title}: {name}") } else { title.into() }
+}
+
+fn asked(sources: &[Source]) -> String {
+    let number = |number: Option<u64>| number.map_or("all".into(), thousands);
+    let mut head = vec![String::new()];
+    let mut rows: Vec<Vec<String>> = [
+        "trace",
+        "synthetic",
+        "seed",
+        "requests at most",
+        "medium",
+        "memory",
+        "disk",
+        "utilisation",
+        "version",
+    ]
+    .map(|name| vec![name.to_owned()])
+    .into();
+    for (asked, scale, name) in sources.iter().flat_map(|source| {
+        let run = source.run.iter().map(|run| (&run.asked, Some(&run.scale), &source.name));
+        run.chain(source.points.iter().map(|points| (&points.asked, None, &source.name)))
+    }) {
+        head.push(name.clone());
+        let each = "each figure's own";
+        let cells = [
+            asked.trace.clone(),
+            if asked.synthetic { "yes".into() } else { "no".into() },
+            asked.seed.map_or("none: nothing is left to chance".into(), |seed| seed.to_string()),
+            match scale {
+                None if asked.requests.is_none() => each.into(),
+                _ => number(asked.requests),
+            },
+            asked.medium.clone(),
+            scale.map_or(each.into(), |scale| size(scale.memory)),
+            scale.map_or(each.into(), |scale| size(scale.disk)),
+            scale.map_or(each.into(), |scale| format!("{}", scale.utilization)),
+            asked.version.clone(),
+        ];
+        rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+    }
+    let note = "Requests go to a cache in memory, then to one on disk, which forget what was used least lately; what they read, \
+                write and delete takes as long as the medium says, one after the other (docs/lab.md).";
+    heading(2, "What was asked", false) + &table(true, &head, &rows) + &paragraph(note)
+}
+
+#[cfg(test)]
+mod tests;

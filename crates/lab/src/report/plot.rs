@@ -1,0 +1,205 @@
+//! Plots as SVG: bars and lines over axes with their units. Black is the colour of ink and `GRID` that of lines, which the
+//! page's style changes when it is dark.
+
+use super::axis::{Axis, CHARACTER, clean, number};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+pub const WIDTH: u32 = 760;
+/// Told apart also without seeing red or green, on white and on black.
+pub const COLOURS: [RGBColor; 7] = [
+    RGBColor(0x1f, 0x77, 0xc4),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xb8, 0x86, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x80, 0x80, 0x80),
+];
+const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+/// Of text, as plotters counts it: 1.24 times what SVG gets.
+const TEXT: f64 = 15.0;
+const LINE: i32 = 20;
+
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Chart<'r, 'a> = ChartContext<'r, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
+type Failed = String;
+
+pub fn failed(error: impl std::fmt::Display) -> Failed {
+    format!("the plot: {error}")
+}
+
+/// An SVG of a size, and what `draw` says to put behind all it has drawn.
+pub fn svg(height: u32, draw: impl FnOnce(&Area) -> Result<String, Failed>) -> Result<String, Failed> {
+    let mut text = String::new();
+    let last = {
+        let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        let last = draw(&area)?;
+        area.present().map_err(failed)?;
+        last
+    };
+    // The page gives it its width.
+    let size = format!("width=\"{WIDTH}\" height=\"{height}\" ");
+    let text = text.replacen(&size, "font-family=\"sans-serif\" role=\"img\" ", 1);
+    let end = text.rfind("</svg>").ok_or("the plot has no end")?;
+    Ok(format!("{}{last}</svg>\n", &text[..end]))
+}
+
+fn font(size: f64) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&BLACK)
+}
+
+/// Axes on an area.
+pub fn axes<'r, 'a>(area: &'r Area<'a>, x: &Axis, y: &Axis) -> Result<Chart<'r, 'a>, Failed> {
+    let title = if y.title.is_empty() { 0 } else { LINE };
+    let last = x.ticks.last().map_or(0, |(_, label)| label.chars().count() as i32 * CHARACTER / 2);
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(8)
+        .margin_right(last.max(8))
+        .x_label_area_size(if x.title.is_empty() { 30 } else { 46 })
+        .y_label_area_size(y.breadth() + title)
+        .build_cartesian_2d(x.clone(), y.clone())
+        .map_err(failed)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(GRID).light_line_style(TRANSPARENT).axis_style(BLACK);
+    mesh.label_style(font(TEXT)).axis_desc_style(font(TEXT));
+    mesh.x_desc(x.title.as_str()).y_desc(y.title.as_str());
+    mesh.draw().map_err(failed)?;
+    Ok(chart)
+}
+
+/// Words behind marks of their colours, in as many lines as they need; what is left of the area.
+fn legend<'a>(area: &Area<'a>, words: &[(String, Mark)]) -> Result<Area<'a>, Failed> {
+    let (mut x, mut y) = (10, 12);
+    for (word, mark) in words {
+        let word = &clean(word);
+        let breadth = 28 + word.chars().count() as i32 * CHARACTER;
+        if x > 10 && x + breadth > WIDTH as i32 {
+            (x, y) = (10, y + LINE);
+        }
+        area.draw(&mark.element((x + 6, y))).map_err(failed)?;
+        area.draw_text(word, &font(TEXT).pos(Pos::new(HPos::Left, VPos::Center)), (x + 16, y))
+            .map_err(failed)?;
+        x += breadth;
+    }
+    Ok(area.split_vertically(if words.is_empty() { 0 } else { y + 12 }).1)
+}
+
+/// How a point is marked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mark {
+    /// Its own colour and shape.
+    Series(usize),
+    /// Of that series, as published.
+    Published(usize),
+    PublishedAll,
+}
+
+impl Mark {
+    fn colour(self) -> RGBColor {
+        match self {
+            Mark::Series(nth) | Mark::Published(nth) => COLOURS[nth % COLOURS.len()],
+            Mark::PublishedAll => BLACK,
+        }
+    }
+
+    fn element<'a, C: Clone + 'static>(self, at: C) -> DynElement<'a, SVGBackend<'a>, C> {
+        let style = self.colour().filled();
+        match self {
+            Mark::Series(nth) if nth % 3 == 1 => TriangleMarker::new(at, 5, style).into_dyn(),
+            Mark::Series(nth) if nth % 3 == 2 => {
+                (EmptyElement::at(at) + Rectangle::new([(-4, -4), (4, 4)], style)).into_dyn()
+            }
+            Mark::Series(_) => Circle::new(at, 4, style).into_dyn(),
+            Mark::Published(_) | Mark::PublishedAll => {
+                Circle::new(at, 7, self.colour().stroke_width(2)).into_dyn()
+            }
+        }
+    }
+}
+
+/// A group of bars, as many as there are series.
+pub struct Bars {
+    pub name: String,
+    /// What is not a number has no bar.
+    pub values: Vec<f64>,
+    /// The least and the most that is published of the first.
+    pub published: Option<(f64, f64)>,
+}
+
+/// Bars, one group under the other, each with its value behind it.
+pub fn bars(axis: Axis, series: &[&str], groups: &[Bars]) -> Result<String, Failed> {
+    let axis = axis.with_room(0.12);
+    let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+    let mut words: Vec<(String, Mark)> = Vec::new();
+    if series.len() > 1 {
+        words.extend(series.iter().zip(0..).map(|(name, nth)| ((*name).to_owned(), Mark::Series(3 * nth))));
+    }
+    if groups.iter().any(|group| group.published.is_some()) {
+        words.push(("published".into(), Mark::PublishedAll));
+    }
+    let step = if series.len() > 1 { 14 * series.len() as u32 + 10 } else { 26 };
+    let height = 70 + LINE as u32 * u32::from(!words.is_empty()) + step * groups.len() as u32;
+    svg(height, |area| {
+        let area = legend(area, &words)?;
+        let chart = axes(&area, &axis, &Axis::names("", &names))?;
+        let plot = chart.plotting_area();
+        for (group, nth) in groups.iter().rev().zip(0..) {
+            let thick = 0.8 / series.len() as f64;
+            for (value, bar) in group.values.iter().zip(0..).filter(|(value, _)| value.is_finite()) {
+                let top = f64::from(nth) + 0.9 - thick * f64::from(bar);
+                let middle = top - thick / 2.0;
+                let corners = [(0.0, top), (*value, top - thick)];
+                let colour = COLOURS[3 * bar as usize % COLOURS.len()];
+                plot.draw(&Rectangle::new(corners, colour.filled())).map_err(failed)?;
+                let published = group.published.filter(|_| bar == 0);
+                let mut label = *value;
+                if let Some((least, most)) = published {
+                    for at in [least, most] {
+                        plot.draw(&Mark::PublishedAll.element((at, middle))).map_err(failed)?;
+                    }
+                    plot.draw(&PathElement::new([(least, middle), (most, middle)], BLACK)).map_err(failed)?;
+                    label = label.max(most);
+                }
+                let style = font(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
+                let text = EmptyElement::at((label, middle))
+                    + Text::new(number(*value), (if published.is_some() { 12 } else { 5 }, 0), style);
+                plot.draw(&text).map_err(failed)?;
+            }
+        }
+        Ok(String::new())
+    })
+}
+
+/// Points that a line goes through, and some that stand alone.
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+    pub published: Vec<(f64, f64)>,
+    /// Whether each point has a mark.
+    pub marked: bool,
+}
+
+pub fn lines(x: &Axis, y: &Axis, all: &[Line]) -> Result<String, Failed> {
+    let mut words: Vec<(String, Mark)> =
+        all.iter().zip(0..).map(|(line, nth)| (line.name.clone(), Mark::Series(nth))).collect();
+    if all.iter().any(|line| !line.published.is_empty()) {
+        words.push(("as published, of the same colour".into(), Mark::PublishedAll));
+    }
+    svg(430, |area| {
+        let area = legend(area, &words)?;
+        let chart = axes(&area, x, y)?;
+        let plot = chart.plotting_area();
+        for (line, nth) in all.iter().zip(0..) {
+            let style = COLOURS[nth % COLOURS.len()].stroke_width(2);
+            let marks = line.points.iter().filter(|_| line.marked).map(|at| Mark::Series(nth).element(*at));
+            let published = line.published.iter().map(|point| Mark::Published(nth).element(*point));
+            for mark in marks.chain(published) {
+                plot.draw(&mark).map_err(failed)?;
+            }
+            plot.draw(&PathElement::new(line.points.clone(), style)).map_err(failed)?;
+        }
+        Ok(String::new())
+    })
+}

@@ -1,0 +1,220 @@
+//! Recipes side by side, beside what the papers have.
+
+use super::axis::Axis;
+use super::html::{figure, heading, paragraph, per_cent, table, thousands};
+use super::named;
+use super::pictures;
+use super::plot::{Bars, bars};
+use crate::medium::drive::ST15150W;
+use crate::recipe::{ALL, Scale};
+use crate::replay::Row;
+use crate::saved::Run;
+use std::collections::BTreeSet;
+
+/// How far from a published figure is still near.
+const NEAR: f64 = 0.25;
+
+/// All runs together, then each.
+pub fn section(runs: &[(&str, &Run)]) -> Result<String, String> {
+    let mut body = String::new();
+    if runs.len() > 1 {
+        body += &together(runs)?;
+    }
+    for (name, run) in runs {
+        let title = |title: &str| named(title, name, runs.len());
+        body += &heading(2, &title("Gets a second"), run.asked.synthetic);
+        body += &gets(run)?;
+        body += &heading(2, &title("What the device did"), run.asked.synthetic);
+        body += &device(run)?;
+        body += &heading(2, &title("Hits"), run.asked.synthetic);
+        body += &hits(run)?;
+        body += &heading(2, &title("Operations"), run.asked.synthetic);
+        body += &operations(run);
+        for looked in &run.seen {
+            body += &heading(2, &title(&format!("Pictures of {}", looked.recipe)), run.asked.synthetic);
+            body += &pictures::all(&looked.recipe, &looked.seen)?;
+        }
+    }
+    Ok(body)
+}
+
+/// What Table 2 has of a recipe, on its own disk.
+fn published(row: &Row) -> Option<(f64, f64)> {
+    let recipe = ALL.iter().find(|recipe| recipe.name == row.recipe && row.medium == ST15150W.name)?;
+    recipe.table_2
+}
+
+/// How many times what is published, of the nearer when that is from one to another.
+fn times(found: f64, (least, most): (f64, f64)) -> f64 {
+    match found {
+        found if found < least => found / least,
+        found if found > most => found / most,
+        _ => 1.0,
+    }
+}
+
+fn columns(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn gets(run: &Run) -> Result<String, String> {
+    let axis = Axis::logarithmic(
+        "gets a second",
+        run.rows.iter().flat_map(|row| {
+            let published = published(row).map_or([row.gets_per_second; 2], |(least, most)| [least, most]);
+            [row.gets_per_second, published[0], published[1]]
+        }),
+    );
+    let group = |row: &Row| Bars {
+        name: row.recipe.clone(),
+        values: vec![row.gets_per_second],
+        published: published(row),
+    };
+    let plot = bars(axis, &["gets a second"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
+    let mut rows = Vec::new();
+    for row in &run.rows {
+        let beside = match published(row) {
+            Some((least, most)) => {
+                let ratio = times(row.gets_per_second, (least, most));
+                let near = (1.0 - NEAR..=1.0 + NEAR).contains(&ratio);
+                let of = if least == most { format!("{least}") } else { format!("{least}–{most}") };
+                [of, format!("{ratio:.2}"), if near { "yes".into() } else { "no".into() }]
+            }
+            None => [String::new(), String::new(), String::new()],
+        };
+        let mut cells = vec![row.recipe.clone(), format!("{:.1}", row.gets_per_second)];
+        cells.extend(beside);
+        cells.extend([format!("{:.0}", row.seconds), thousands(row.gets)]);
+        rows.push(cells);
+    }
+    let head = columns(&["recipe", "gets/s", "published", "ratio", "within 25 %", "seconds", "gets"]);
+    let mut text =
+        figure(&plot, "On a logarithmic scale; seconds are the medium's own.") + &table(false, &head, &rows);
+    if run.rows.iter().any(|row| published(row).is_some()) {
+        let usual = Scale::default();
+        let same = (run.scale.memory, run.scale.disk, run.scale.utilization)
+            == (usual.memory, usual.disk, usual.utilization);
+        text += &paragraph(
+            "Published: Table 2 of USITS99 and of WebCoSM; where they differ, both, and the ratio is to the nearer. From BUDDY \
+             on that table counts reads, writes and deletions, of which 1,058,206 gets cause 1,000,000: in gets its figures are \
+             1.06 times as large.",
+        );
+        if !same {
+            text += &paragraph(
+                "The caches are not as large as the papers' (512 MiB, 2 GiB, 71 % of the file): what is published is not quite \
+                 comparable.",
+            );
+        }
+    }
+    Ok(text)
+}
+
+fn device(run: &Run) -> Result<String, String> {
+    let of = |value: fn(&Row) -> Option<u64>| run.rows.iter().map(move |row| value(row).unwrap_or(0) as f64);
+    let axis = Axis::linear(
+        "device reads and writes",
+        of(|row| row.device_reads).chain(of(|row| row.device_writes)),
+    );
+    let group = |row: &Row| Bars {
+        name: row.recipe.clone(),
+        values: [row.device_reads, row.device_writes].map(|count| count.unwrap_or(0) as f64).to_vec(),
+        published: None,
+    };
+    let plot = bars(axis, &["reads", "writes"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
+    let known = |count: Option<u64>, say: &dyn Fn(u64) -> String| count.map_or("not counted".into(), say);
+    let per =
+        |row: &Row, count| known(count, &|count| format!("{:.3}", count as f64 / row.gets.max(1) as f64));
+    let megabytes = |count| known(count, &|count| thousands(count / 1_000_000));
+    let cells = |row: &Row| {
+        vec![
+            row.recipe.clone(),
+            known(row.device_reads, &thousands),
+            known(row.device_writes, &thousands),
+            per(row, row.device_reads),
+            per(row, row.device_writes),
+            megabytes(row.device_bytes_read),
+            megabytes(row.device_bytes_written),
+        ]
+    };
+    let head =
+        columns(&["recipe", "reads", "writes", "reads a get", "writes a get", "MB read", "MB written"]);
+    let rows: Vec<Vec<String>> = run.rows.iter().map(cells).collect();
+    Ok(figure(&plot, "Transfers of the device, as many as it was told.") + &table(false, &head, &rows))
+}
+
+fn hits(run: &Run) -> Result<String, String> {
+    let ratios = |row: &Row| vec![100.0 * row.hit_ratio, 100.0 * row.byte_hit_ratio];
+    let axis = Axis::linear("per cent", run.rows.iter().flat_map(ratios));
+    let group = |row: &Row| Bars { name: row.recipe.clone(), values: ratios(row), published: None };
+    let plot = bars(axis, &["of requests", "of bytes"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
+    let cells = |row: &Row| {
+        let outcomes = &row.outcomes;
+        vec![
+            row.recipe.clone(),
+            per_cent(row.hit_ratio),
+            per_cent(row.byte_hit_ratio),
+            thousands(outcomes.memory_hits),
+            thousands(outcomes.disk_hits),
+            thousands(outcomes.stored),
+            thousands(outcomes.passed),
+        ]
+    };
+    let head = columns(&["recipe", "hits", "of bytes", "in memory", "on disk", "stored", "not stored"]);
+    let rows: Vec<Vec<String>> = run.rows.iter().map(cells).collect();
+    Ok(figure(&plot, "Of both caches together.") + &table(false, &head, &rows))
+}
+
+fn operations(run: &Run) -> String {
+    let kinds: BTreeSet<&str> =
+        run.rows.iter().flat_map(|row| row.operations.0.keys().map(AsRef::as_ref)).collect();
+    let head: Vec<String> =
+        std::iter::once("recipe").chain(kinds.iter().copied()).map(str::to_owned).collect();
+    let cells = |row: &Row| {
+        let counts =
+            kinds.iter().map(|kind| row.operations.0.get(*kind).map_or(String::new(), |n| thousands(*n)));
+        std::iter::once(row.recipe.clone()).chain(counts).collect()
+    };
+    let rows: Vec<Vec<String>> = run.rows.iter().map(cells).collect();
+    table(false, &head, &rows) + &paragraph("Calls that the recipe made of the medium, by kind.")
+}
+
+/// One figure of each recipe in each run.
+fn together(runs: &[(&str, &Run)]) -> Result<String, String> {
+    let mut recipes: Vec<&str> = Vec::new();
+    for row in runs.iter().flat_map(|(_, run)| &run.rows) {
+        if !recipes.contains(&row.recipe.as_str()) {
+            recipes.push(&row.recipe);
+        }
+    }
+    let of = |run: &Run, recipe: &str| {
+        run.rows.iter().find(|row| row.recipe == recipe).map(|row| row.gets_per_second)
+    };
+    let groups: Vec<Bars> = recipes
+        .iter()
+        .map(|recipe| Bars {
+            name: (*recipe).to_owned(),
+            values: runs.iter().map(|(_, run)| of(run, recipe).unwrap_or(f64::NAN)).collect(),
+            published: None,
+        })
+        .collect();
+    let names: Vec<&str> = runs.iter().map(|(name, _)| *name).collect();
+    let values = || groups.iter().flat_map(|group| group.values.iter().copied());
+    let axis = Axis::logarithmic("gets a second", values().collect::<Vec<_>>().into_iter());
+    let plot = bars(axis, &names, &groups)?;
+    let head = std::iter::once("recipe").chain(names.iter().copied()).map(str::to_owned);
+    let head: Vec<String> =
+        head.chain(names.iter().skip(1).map(|name| format!("{name} / {}", names[0]))).collect();
+    let cells = |recipe: &&str| {
+        let found: Vec<Option<f64>> = runs.iter().map(|(_, run)| of(run, recipe)).collect();
+        let shown = found.iter().map(|rate| rate.map_or(String::new(), |rate| format!("{rate:.1}")));
+        let ratio = |rate: &Option<f64>| match (rate, found[0]) {
+            (Some(rate), Some(first)) if first > 0.0 => format!("{:.2}", rate / first),
+            _ => String::new(),
+        };
+        std::iter::once((*recipe).to_owned()).chain(shown).chain(found.iter().skip(1).map(ratio)).collect()
+    };
+    let rows: Vec<Vec<String>> = recipes.iter().map(cells).collect();
+    let synthetic = runs.iter().any(|(_, run)| run.asked.synthetic);
+    let caption = "Gets a second of each run, on a logarithmic scale.";
+    Ok(heading(2, "Runs side by side", synthetic) + &figure(&plot, caption) + &table(false, &head, &rows))
+}

@@ -1,0 +1,175 @@
+//! What a page must be, whatever was found.
+
+use super::*;
+use crate::figures::{FIGURES, jobs};
+use crate::recipe::ALL;
+use crate::saved::tests::{asked, row, run, seen};
+use crate::saved::{Looked, Point};
+
+fn source(name: &str, run: Option<Run>, points: Option<Points>) -> Source {
+    Source { name: name.into(), run, points }
+}
+
+/// Every recipe, and every point of every figure.
+fn full() -> Source {
+    let rows = ALL.iter().zip(1..).map(|(recipe, nth)| row(recipe.name, 20.0 * f64::from(nth))).collect();
+    let point = |job: &crate::figures::Job| {
+        let row = row(job.recipe.name, 100.0 + job.scale.threshold as f64);
+        let seen = job.looks.then(seen);
+        Point { requests: job.requests, scale: job.scale, row, seen }
+    };
+    let points = jobs(FIGURES, None).iter().map(point).collect();
+    source("all", Some(Run { rows, ..run() }), Some(Points { asked: asked(), points }))
+}
+
+/// The page is XML, shows no number that is none, and asks for nothing from elsewhere.
+#[track_caller]
+fn check(sources: &[Source]) -> String {
+    let text = page(sources).unwrap();
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let tree =
+        roxmltree::Document::parse_with_options(&text, options).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    for node in tree.descendants() {
+        assert!(
+            !["script", "link", "img", "iframe", "object", "use", "image"].contains(&node.tag_name().name())
+        );
+        for attribute in node.attributes() {
+            let value = attribute.value();
+            assert!(!attribute.name().ends_with("href") && !attribute.name().starts_with("on"), "{value}");
+            assert!(!value.contains("NaN") && !value.contains("inf") && !value.contains("//"), "{value}");
+        }
+        let words = node.text().unwrap_or_default();
+        assert!(!words.contains("NaN") && (node.has_tag_name("style") || !words.contains("url(")), "{words}");
+    }
+    assert!(!text.contains("@import") && !text.contains("<script"));
+    for svg in tree.descendants().filter(|node| node.tag_name().name() == "svg") {
+        assert!(svg.attribute("viewBox").is_some() && svg.attribute("width").is_none());
+        inside(svg);
+    }
+    text
+}
+
+/// What is drawn lies in the picture, and no label on another.
+fn inside(svg: roxmltree::Node) {
+    let view: Vec<f64> =
+        svg.attribute("viewBox").unwrap().split(' ').map(|part| part.parse().unwrap()).collect();
+    let mut labels: Vec<[f64; 4]> = Vec::new();
+    for text in svg.descendants().filter(|node| node.tag_name().name() == "text") {
+        let number = |name| text.attribute(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
+        let (x, y, size, words) =
+            (number("x"), number("y"), number("font-size"), text.text().unwrap().trim());
+        // Letters are about half as wide as they are high.
+        let breadth = 0.52 * size * words.chars().count() as f64;
+        let from = match text.attribute("text-anchor") {
+            Some("middle") => -breadth / 2.0,
+            Some("end") => -breadth,
+            _ => 0.0,
+        };
+        let half = size / 2.0;
+        let place = match text.attribute("transform") {
+            Some(_) => [x - half, y - breadth / 2.0, x + half, y + breadth / 2.0],
+            None => [x + from, y - half, x + from + breadth, y + half],
+        };
+        assert!(place[0] > -10.0 && place[2] < view[2] + 10.0, "`{words}` at {place:?} of {view:?}");
+        assert!(place[1] > -10.0 && place[3] < view[3] + 10.0, "`{words}` at {place:?} of {view:?}");
+        let over = |other: &[f64; 4]| {
+            place[0] < other[2]
+                && other[0] < place[2]
+                && place[1] + 2.0 < other[3]
+                && other[1] + 2.0 < place[3]
+        };
+        assert!(!labels.iter().any(over), "`{words}` lies on another label");
+        labels.push(place);
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let text = check(&[full()]);
+    for recipe in ALL {
+        assert!(text.contains(&format!("<td>{}</td>", recipe.name)), "{}", recipe.name);
+    }
+    for figure in FIGURES {
+        assert!(text.contains(&format!("<h3>Figure {}: ", figure.number)), "{}", figure.number);
+    }
+    assert_eq!(text, page(&[full()]).unwrap(), "the same page from the same results");
+}
+
+#[test]
+fn input_made_up_is_said_to_be_so_wherever_its_results_are() {
+    let text = check(&[full()]);
+    let headings = text.matches("<h2>").count();
+    let tags = text.matches("synthetic input</span></h2>").count();
+    assert_eq!(tags, headings - 1, "but for what was asked");
+    assert_eq!(text.matches("<h3>Figure").count(), text.matches("synthetic input</span></h3>").count());
+    let mut real = full();
+    for asked in
+        real.run.iter_mut().map(|run| &mut run.asked).chain(real.points.iter_mut().map(|all| &mut all.asked))
+    {
+        (asked.synthetic, asked.trace, asked.seed) = (false, "a <log> & more".into(), None);
+    }
+    let text = check(&[real]);
+    assert!(!text.contains("synthetic input") && text.contains("a &lt;log&gt; &amp; more"));
+}
+
+#[test]
+fn published_figures_stand_beside() {
+    let rows = vec![row("squid", 29.7), row("buddy", 99.0), row("stream", 400.0), row("unified", 9.0)];
+    let text = check(&[source("one", Some(Run { rows: rows.clone(), ..run() }), None)]);
+    let line = |recipe: &str| {
+        let at = text.find(&format!("<tr><td>{recipe}</td>")).unwrap();
+        text[at..].lines().next().unwrap().replace("</td><td>", " | ")
+    };
+    assert!(line("squid").contains("29.7 | 20–27 | 1.10 | yes"), "{}", line("squid"));
+    assert!(line("buddy").contains("99.0 | 133 | 0.74 | no"), "{}", line("buddy"));
+    assert!(line("stream").contains("400.0 | 295 | 1.36 | no"));
+    assert!(line("unified").contains("9.0 |  |  | "));
+    // What is published is of that disk.
+    let rows = rows.into_iter().map(|row| crate::Row { medium: "another".into(), ..row }).collect();
+    let text = check(&[source("one", Some(Run { rows, ..run() }), None)]);
+    assert!(!text.contains("20–27") && !text.contains(">1.10<"));
+}
+
+#[test]
+fn several_runs_stand_side_by_side() {
+    let mut other = full();
+    other.name = "other & <bad>\u{7}".into();
+    let run = other.run.as_mut().unwrap();
+    run.rows.retain(|row| row.recipe != "squid");
+    run.rows.iter_mut().for_each(|row| row.gets_per_second *= 2.0);
+    let text = check(&[full(), other]);
+    assert!(text.contains("<h2>Runs side by side") && text.contains("<td>2.00</td>"));
+    assert!(text.contains("<h2>Gets a second: other &amp; &lt;bad&gt;"));
+}
+
+#[test]
+fn odd_results_make_pages_too() {
+    check(&[source("none", None, None)]);
+    check(&[source("no rows", Some(Run { rows: Vec::new(), seen: Vec::new(), ..run() }), None)]);
+    let nothing = crate::Row { gets: 0, seconds: 0.0, gets_per_second: 0.0, ..row("squid", 1.0) };
+    let huge = crate::Row {
+        device_reads: Some(1 << 49),
+        gets_per_second: 1e15,
+        seconds: 1e-9,
+        ..row("stream", 1.0)
+    };
+    let seen = Looked { recipe: "squid".into(), seen: crate::watch::Seen::default() };
+    check(&[source("odd", Some(Run { rows: vec![nothing, huge], seen: vec![seen], ..run() }), None)]);
+    let mut few = full();
+    few.points.as_mut().unwrap().points.truncate(4);
+    let text = check(&[few]);
+    assert!(
+        text.contains("<h3>Figure 6: ") && !text.contains("<h3>Figure 7: "),
+        "there is but one of its points"
+    );
+}
+
+/// What `cosm lab` may be given to read makes a page or an error of one line.
+#[test]
+fn what_others_wrote_is_shown_or_refused() {
+    let json = run().to_json().unwrap();
+    let spoilt = json.replace("\"squid\"", "\"<svg onload='x'>&amp;\"").replace("st15150w", "a\\\"b");
+    let read = Run::read(&spoilt).unwrap();
+    let text = check(&[source("foreign", Some(read), None)]);
+    assert!(text.contains("&lt;svg onload"));
+}

@@ -1,0 +1,380 @@
+//! Results that are kept: what was asked and what came of it, as JSON. What is read is checked, since others may have written
+//! it.
+
+use crate::recipe::Scale;
+use crate::replay::Row;
+use crate::watch::{Head, Map, Seen};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What was asked. Results that differ in it are not of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    pub version: String,
+    /// In words; says so when it is made up.
+    pub trace: String,
+    pub synthetic: bool,
+    /// Of the trace's file.
+    pub trace_bytes: Option<u64>,
+    /// Of what is left to chance, when the trace is made up.
+    pub seed: Option<u64>,
+    /// At most.
+    pub requests: Option<u64>,
+    /// Bytes of the objects that were asked for, at most.
+    #[serde(default)]
+    pub largest: Option<u64>,
+    /// Requests that were not measured.
+    #[serde(default)]
+    pub warm_up: u64,
+    pub medium: String,
+    /// Of memory for files.
+    #[serde(default)]
+    pub limit: Option<String>,
+}
+
+/// One trace through recipes on one scale.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    #[serde(flatten)]
+    pub asked: Asked,
+    #[serde(flatten)]
+    pub scale: Scale,
+    pub rows: Vec<Row>,
+    /// What was seen of a recipe, when somebody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<Looked>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Looked {
+    pub recipe: String,
+    #[serde(flatten)]
+    pub seen: Seen,
+}
+
+/// Recipes on scales of their own: points of curves, and pictures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Points {
+    pub asked: Asked,
+    pub points: Vec<Point>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// At most.
+    pub requests: u64,
+    #[serde(flatten)]
+    pub scale: Scale,
+    pub row: Row,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+/// Of a file: rows, points, names, and what a number may be. Far more than any run has.
+const MOST_ROWS: usize = 10_000;
+const LONGEST_NAME: usize = 200;
+const LARGEST: f64 = 1e15;
+
+impl Run {
+    /// An error says what is wrong, in one line.
+    pub fn read(text: &str) -> Result<Run, String> {
+        let run: Run = parse(text)?;
+        run.asked.check()?;
+        check_scale(&run.scale)?;
+        if run.rows.len() > MOST_ROWS {
+            return Err(format!("{} rows are more than {MOST_ROWS}", run.rows.len()));
+        }
+        run.rows.iter().try_for_each(check_row)?;
+        for looked in &run.seen {
+            check_name("recipe", &looked.recipe)?;
+            check_seen(&looked.seen)?;
+        }
+        Ok(run)
+    }
+
+    pub fn to_json(&self) -> Result<String, String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
+    }
+}
+
+impl Points {
+    /// One line for what was asked, one for each point. A last line that was not written to its end is left out.
+    pub fn read(text: &str) -> Result<Points, String> {
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut lines = whole.split('\n').zip(1..).filter(|(line, _)| !line.is_empty());
+        let (first, _) = lines.next().ok_or("is empty")?;
+        let asked: Asked = parse(first).map_err(|why| format!("line 1: {why}"))?;
+        asked.check()?;
+        let mut points = Vec::new();
+        for (line, number) in lines {
+            let at = |why| format!("line {number}: {why}");
+            if points.len() == MOST_ROWS {
+                return Err(at(format!("more than {MOST_ROWS} points")));
+            }
+            let point: Point = parse(line).map_err(at)?;
+            check_scale(&point.scale).and_then(|()| check_row(&point.row)).map_err(at)?;
+            point.seen.as_ref().map_or(Ok(()), check_seen).map_err(at)?;
+            points.push(point);
+        }
+        Ok(Points { asked, points })
+    }
+
+    /// The line of what was asked, or of a point.
+    pub fn line(of: &impl Serialize) -> Result<String, String> {
+        serde_json::to_string(of).map(|text| text + "\n").map_err(|error| error.to_string())
+    }
+
+    pub fn to_lines(&self) -> Result<String, String> {
+        let points = self.points.iter().map(Points::line).collect::<Result<String, String>>()?;
+        Ok(Points::line(&self.asked)? + &points)
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("not results of this laboratory: {error}"))
+}
+
+impl Asked {
+    fn check(&self) -> Result<(), String> {
+        check_name("version", &self.version)?;
+        check_name("medium", &self.medium)?;
+        self.limit.as_ref().map_or(Ok(()), |limit| check_name("limit", limit))?;
+        let named = !self.trace.is_empty() && self.trace.len() <= 20 * LONGEST_NAME;
+        if named { Ok(()) } else { Err("the trace has no name, or too long a one".into()) }
+    }
+
+    /// Of it and another, what first differs, in words.
+    pub fn difference(&self, other: &Asked) -> Option<String> {
+        let number = |number: Option<u64>| number.map_or("none".into(), |number| number.to_string());
+        let pairs = [
+            ("version", self.version.clone(), other.version.clone()),
+            // Before the trace, whose name has it, too.
+            ("seed", number(self.seed), number(other.seed)),
+            ("trace", self.trace.clone(), other.trace.clone()),
+            ("bytes of the trace", number(self.trace_bytes), number(other.trace_bytes)),
+            ("requests", number(self.requests), number(other.requests)),
+            ("the largest object", number(self.largest), number(other.largest)),
+            ("warm-up", self.warm_up.to_string(), other.warm_up.to_string()),
+            ("medium", self.medium.clone(), other.medium.clone()),
+            ("limit", self.limit.clone().unwrap_or_default(), other.limit.clone().unwrap_or_default()),
+        ];
+        let (what, one, two) = pairs.into_iter().find(|(_, one, two)| one != two)?;
+        Some(format!("{what} is {one}, not {two}"))
+    }
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    match name {
+        "" => Err(format!("{what} is empty")),
+        name if name.len() > LONGEST_NAME => Err(format!("{what} is longer than {LONGEST_NAME} bytes")),
+        name if name.chars().any(char::is_control) => Err(format!("{what} has control characters")),
+        _ => Ok(()),
+    }
+}
+
+fn check_numbers<'a>(of: &str, numbers: impl IntoIterator<Item = (&'a str, f64, f64)>) -> Result<(), String> {
+    match numbers.into_iter().find(|(_, number, most)| !(0.0..=*most).contains(number)) {
+        Some((name, number, most)) => Err(format!("{of}: {name} is {number}, not from 0 to {most}")),
+        None => Ok(()),
+    }
+}
+
+fn check_scale(scale: &Scale) -> Result<(), String> {
+    let numbers = [
+        ("memory", scale.memory as f64, LARGEST),
+        ("disk", scale.disk as f64, LARGEST),
+        ("utilization", scale.utilization, 1.0),
+    ];
+    check_numbers("scale", numbers)
+}
+
+fn check_row(row: &Row) -> Result<(), String> {
+    check_name("recipe", &row.recipe)?;
+    check_name("medium", &row.medium)?;
+    row.operations.0.keys().try_for_each(|kind| check_name("operation", kind))?;
+    row.notes.keys().try_for_each(|note| check_name("note", note))?;
+    row.counted_by.as_ref().map_or(Ok(()), |who| check_name("counted_by", who))?;
+    let numbers = [
+        ("gets", row.gets as f64, LARGEST),
+        ("seconds", row.seconds, LARGEST),
+        ("gets_per_second", row.gets_per_second, LARGEST),
+        ("hit_ratio", row.hit_ratio, 1.0),
+        ("byte_hit_ratio", row.byte_hit_ratio, 1.0),
+        ("device_reads", row.device_reads.unwrap_or(0) as f64, LARGEST),
+        ("device_writes", row.device_writes.unwrap_or(0) as f64, LARGEST),
+        ("device_bytes_read", row.device_bytes_read.unwrap_or(0) as f64, LARGEST),
+        ("device_bytes_written", row.device_bytes_written.unwrap_or(0) as f64, LARGEST),
+    ];
+    check_numbers(&row.recipe, numbers)
+}
+
+fn check_seen(seen: &Seen) -> Result<(), String> {
+    let looks = seen.free.looks.len() <= MOST_ROWS;
+    let edges = seen.free.looks.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let distances = &seen.distances;
+    let sum = distances.upto.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
+    let head = seen.head.as_ref().is_none_or(|head| {
+        head.intervals.len() <= Head::MOST
+            && head.capacity as f64 <= LARGEST
+            && head.intervals.iter().all(|one| one.places.iter().all(|place| *place < Head::PLACES))
+            && head.intervals.iter().all(|one| one.mean <= one.most && one.most <= head.capacity)
+    });
+    let map = |map: &Map| {
+        map.cells.len() <= Map::COLUMNS * Map::ROWS
+            && map.cells.bytes().all(|digit| digit.is_ascii_digit())
+            && (map.from as f64).max(map.cell as f64) <= LARGEST
+    };
+    let faults = [
+        ("looks at the free space", looks && edges),
+        ("distances", sum == Some(distances.pairs) && distances.next <= distances.pairs),
+        ("head", head),
+        ("maps", seen.maps.len() <= 2 && seen.maps.iter().all(map)),
+    ];
+    match faults.into_iter().find(|(_, fine)| !fine) {
+        Some((what, _)) => Err(format!("the {what} cannot be so")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::pipeline::Outcomes;
+    use crate::watch::{EDGES, FreeSizes};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    pub fn row(recipe: &str, gets_per_second: f64) -> Row {
+        Row {
+            recipe: recipe.into(),
+            medium: "st15150w".into(),
+            gets: 1_058_206,
+            seconds: 1_058_206.0 / gets_per_second,
+            gets_per_second,
+            hit_ratio: 0.36,
+            byte_hit_ratio: 0.31,
+            device_reads: Some(42_000),
+            device_writes: Some(300_000),
+            device_bytes_read: Some(500_000_000),
+            device_bytes_written: Some(7_000_000_000),
+            counted_by: Some("model".into()),
+            write_amplification: None,
+            operations: crate::medium::Operations(BTreeMap::from([
+                ("read".into(), 42_085),
+                ("write".into(), 9),
+            ])),
+            outcomes: Outcomes { gets: 1_058_206, ..Outcomes::default() },
+            notes: BTreeMap::from([("free_piece_bytes".into(), 66_560.0)]),
+        }
+    }
+
+    pub fn seen() -> Seen {
+        let interval = crate::watch::Interval { places: vec![0, 5, 6], mean: 10, most: 1 << 30 };
+        let mut seen = Seen {
+            free: FreeSizes { every: 64, looks: vec![(64, 2, 4096), (128, 1, 4096)] },
+            head: Some(Head { capacity: 4 << 30, intervals: vec![interval; 3] }),
+            maps: vec![Map { from: 0, cell: 512, cells: "0123456789".repeat(100) }],
+            ..Seen::default()
+        };
+        (seen.distances.pairs, seen.distances.next) = (10, 3);
+        seen.distances.upto[0] = 4;
+        seen.distances.upto[EDGES.len() - 1] = 6;
+        seen
+    }
+
+    pub fn run() -> Run {
+        Run {
+            asked: asked(),
+            scale: Scale::default(),
+            rows: vec![row("squid", 29.7), row("lazy-reads-loc", 524.0)],
+            seen: vec![Looked { recipe: "squid".into(), seen: seen() }],
+        }
+    }
+
+    pub fn asked() -> Asked {
+        Asked {
+            version: "0.1.0".into(),
+            trace: "synthetic, like dec, seed 1".into(),
+            synthetic: true,
+            trace_bytes: None,
+            seed: Some(1),
+            requests: None,
+            largest: None,
+            warm_up: 0,
+            medium: "st15150w".into(),
+            limit: None,
+        }
+    }
+
+    pub fn point(recipe: &str, utilization: f64) -> Point {
+        let scale = Scale { utilization, ..Scale::default() };
+        Point { requests: 1_058_206, scale, row: row(recipe, 100.0 / utilization), seen: Some(seen()) }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(Run::read(&run().to_json().unwrap()), Ok(run()));
+        let points =
+            Points { asked: asked(), points: vec![point("stream", 0.71), point("buddy", 0.1 + 0.2)] };
+        let lines = points.to_lines().unwrap();
+        assert_eq!(Points::read(&lines), Ok(points.clone()));
+        let torn = &lines[..lines.len() - 9];
+        assert_eq!(Points::read(torn).unwrap().points, points.points[..1], "as if it had not been written");
+    }
+
+    #[test]
+    fn what_is_malformed_is_told_in_one_line() {
+        let json = run().to_json().unwrap();
+        let points = Points { asked: asked(), points: vec![point("stream", 0.71)] }.to_lines().unwrap();
+        let spoilt = [
+            (json.replace("\"rows\"", "\"lines\""), "missing field `rows`"),
+            (
+                json.replace("\"hit_ratio\": 0.36", "\"hit_ratio\": 1.36"),
+                "squid: hit_ratio is 1.36, not from 0 to 1",
+            ),
+            (json.replace("\"hit_ratio\": 0.36", "\"hit_ratio\": 1e999"), "number out of range"),
+            (json.replace("\"utilization\": 0.71", "\"utilization\": -3"), "scale: utilization is -3"),
+            (json.replace("\"squid\"", "\"\""), "recipe is empty"),
+            (json.replace("\"squid\"", "\"a\\nb\""), "recipe has control characters"),
+            (json.replace("0123456789", "01234x6789"), "the maps cannot be so"),
+            (json.replace("\"pairs\": 10", "\"pairs\": 11"), "the distances cannot be so"),
+            (json.replace("1073741824", "9999999999"), "the head cannot be so"),
+            (json[..json.len() / 2].to_owned(), "EOF"),
+            ("[]".into(), "not results of this laboratory"),
+            (String::new(), "EOF"),
+        ];
+        for (text, expected) in spoilt {
+            assert!(text != json);
+            let why = Run::read(&text).unwrap_err();
+            assert!(why.contains(expected) && !why.contains('\n'), "{why} for {expected}");
+        }
+        assert!(Points::read("").unwrap_err().contains("empty"));
+        let spoilt = points.replace("\"seconds\":", "\"hours\":");
+        assert!(Points::read(&spoilt).unwrap_err().starts_with("line 2: "), "{:?}", Points::read(&spoilt));
+    }
+
+    #[test]
+    fn a_difference_is_named() {
+        assert_eq!(asked().difference(&asked()), None);
+        let other = Asked { seed: Some(2), ..asked() };
+        assert_eq!(asked().difference(&other), Some("seed is 1, not 2".into()));
+    }
+
+    proptest! {
+        /// Whatever bytes it is given, it answers.
+        #[test]
+        fn nothing_that_is_read_is_believed(
+            cut in 0usize..4000,
+            with in proptest::collection::vec(any::<char>(), 0..8),
+        ) {
+            let with: String = with.into_iter().collect();
+            let json = run().to_json().unwrap();
+            let at = (0..=cut.min(json.len())).rev().find(|at| json.is_char_boundary(*at)).unwrap_or(0);
+            let spoilt = format!("{}{with}{}", &json[..at], &json[at..]);
+            if let Ok(run) = Run::read(&spoilt) {
+                prop_assert!(run.to_json().is_ok());
+            }
+            let _ = Points::read(&spoilt);
+        }
+    }
+}
