@@ -56,7 +56,7 @@ impl Events {
             ));
         }
         let instance = Instance::make()?;
-        let actions: &[&str] = if capture.is_some() { &["issue", "complete"] } else { &["issue"] };
+        let actions: &[&str] = if capture.is_some() { &["issue", "complete"] } else { &["complete"] };
         for action in actions {
             let event = format!("events/block/block_rq_{action}");
             instance.write(&format!("{event}/filter"), &filter(disk))?;
@@ -83,7 +83,7 @@ impl Events {
         Ok(Events { instance, shared, reader: Some(reader) })
     }
 
-    /// All that the device was asked for until now; an error when events were lost.
+    /// All that the device has done until now; an error when events were lost.
     pub fn traffic(&self) -> Result<Traffic, String> {
         let question = self.shared.asked.fetch_add(1, SeqCst) + 1;
         let patience = Instant::now() + Duration::from_secs(5);
@@ -149,9 +149,7 @@ impl Reading {
             }
         }
         if let Some(mut writer) = self.writer.take() {
-            let begin = self.begin.unwrap_or_default();
-            for mut request in self.pairs.unfinished() {
-                request.issued -= begin;
+            for request in self.pairs.unfinished() {
                 let _ = writer.write(&request);
             }
             let _ = writer.flush();
@@ -173,8 +171,9 @@ impl Reading {
             }
             // What cannot be read was not meant for us.
             let Ok(Line::Event(mut event)) = parse(&line) else { continue };
-            event.at -= *self.begin.get_or_insert(event.at);
-            if event.action == Action::Issue {
+            event.at = (event.at - *self.begin.get_or_insert(event.at)).max(0.0);
+            // What the device refused at first is issued again, but done once.
+            if event.action == Action::Complete {
                 self.found().traffic.count(event.transfer);
             }
             if let Some(writer) = &mut self.writer
