@@ -93,7 +93,8 @@ impl Axis {
             true => self.range.start,
             false => value,
         };
-        (at - self.range.start) / (self.range.end - self.range.start)
+        // What is far outside stays outside, and within what a pixel's number can be.
+        ((at - self.range.start) / (self.range.end - self.range.start)).clamp(-1.0, 2.0)
     }
 
     /// Pixels of the longest label, or so many that axes one under the other begin alike.
