@@ -202,4 +202,24 @@ mod tests {
         let whole: Vec<u8> = (0..spans.count()).flat_map(|n| store.span(&disk, &spans, n).unwrap()).collect();
         assert!(whole == body);
     }
+    /// Also when the store is busy between the last span and the head.
+    #[test]
+    fn a_body_that_had_to_wait_is_as_long_as_it_was() {
+        let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+        let store = ByHand::make(&disk, SIZE, &options(), 1).unwrap();
+        let mut busy = 0;
+        for n in 0..300 {
+            // A head that often finds no room in the segment of the last span.
+            let (body, meta) = (vec![n as u8; 20_000 + 331 * n as usize], vec![7; 30_000]);
+            let mut writer = store.begin(&key(n), Some(body.len() as u64)).unwrap();
+            let mut left = &body[..];
+            while writer.push(&mut left).and_then(|()| writer.finish(&meta)) == Err(Refused::Busy) {
+                busy += 1;
+                store.turn(&disk, 0);
+            }
+            let found = store.get(&disk, &key(n)).map(|found| found.body.len());
+            assert_eq!(found, Some(body.len() as u64), "{n}");
+        }
+        assert!(busy > 10, "{busy}");
+    }
 }

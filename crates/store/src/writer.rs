@@ -12,6 +12,8 @@ pub struct Writer {
     id: u64,
     /// Body bytes that no span has taken yet.
     rest: Vec<u8>,
+    /// Body bytes that were taken, and the spans put of them; the last one may be shorter.
+    length: u64,
     spans: u32,
     failed: Option<Refused>,
     finished: bool,
@@ -22,7 +24,7 @@ impl Writer {
         let capacity = expected.unwrap_or(0).min(shared.span as u64) as usize;
         let id = shared.new_id();
         let rest = Vec::with_capacity(capacity);
-        Writer { shared, key: key.clone(), id, rest, spans: 0, failed: None, finished: false }
+        Writer { shared, key: key.clone(), id, rest, length: 0, spans: 0, failed: None, finished: false }
     }
 
     /// Appends body bytes, and leaves those that were not taken. After `Busy` they may be pushed again, later; after
@@ -31,13 +33,13 @@ impl Writer {
         if let Some(refused) = self.failed {
             return Err(refused);
         }
-        let length = u64::from(self.spans) * self.shared.span as u64 + (self.rest.len() + bytes.len()) as u64;
-        if !self.shared.admission.admits(length) {
+        if !self.shared.admission.admits(self.length + bytes.len() as u64) {
             return self.fail(Refused::TooLarge);
         }
         while self.rest.len() + bytes.len() > self.shared.span {
             let (now, later) = bytes.split_at(self.shared.span - self.rest.len());
             self.rest.extend_from_slice(now);
+            self.length += now.len() as u64;
             *bytes = later;
             match self.put_span() {
                 Err(Refused::Busy) => return Err(Refused::Busy),
@@ -45,6 +47,7 @@ impl Writer {
                 Ok(()) => {}
             }
         }
+        self.length += bytes.len() as u64;
         self.rest.extend_from_slice(std::mem::take(bytes));
         Ok(())
     }
@@ -52,7 +55,8 @@ impl Writer {
     /// The complete spans written so far; what came after them is only with the writer.
     pub fn spans(&self) -> Spans {
         let span = self.shared.span as u32;
-        Spans { id: self.id, length: u64::from(self.spans) * u64::from(span), span }
+        let length = (u64::from(self.spans) * u64::from(span)).min(self.length);
+        Spans { id: self.id, length, span }
     }
 
     /// Commits the object. After `Busy` it may be tried again; after any `Err` its spans stay readable until the writer
@@ -70,11 +74,10 @@ impl Writer {
         if self.spans == 0 {
             return self.shared.put_whole(&self.key, meta, &self.rest);
         }
-        let length = u64::from(self.spans) * self.shared.span as u64 + self.rest.len() as u64;
         if !self.rest.is_empty() {
             self.put_span()?;
         }
-        let spans = Spans { id: self.id, length, span: self.shared.span as u32 };
+        let spans = Spans { id: self.id, length: self.length, span: self.shared.span as u32 };
         self.shared.put_head(&self.key, meta, &spans)
     }
 
