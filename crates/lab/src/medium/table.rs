@@ -209,7 +209,7 @@ mod tests {
         );
         assert!(named("dir:/a:b").is_ok_and(|(_, argument)| argument == Some("/a:b")));
         for (text, why) in [
-            ("x", "there are st15150w, hdd-18t[:SIZE]"),
+            ("x", "hdd-18t[:SIZE], sata-ssd[:SIZE]"),
             ("dir:", "dir:DIRECTORY"),
             ("st15150w:1", "takes nothing"),
         ] {
