@@ -71,7 +71,7 @@ pub fn run(request: &Request) -> Result<(), String> {
     let machine = machine::Machine::look(&request.cosm, folder.path());
     let cores = process::cores()?;
     process::pin(cores.1)?;
-    let scale = if request.quick { Scale::quick() } else { Scale::whole() };
+    let scale = if request.quick { Scale::quick(&machine) } else { Scale::whole(&machine) };
     let cosm = request.cosm.canonicalize().map_err(|e| format!("{}: {e}", request.cosm.display()))?;
     let field = Field::open(cosm, folder.path().to_path_buf(), cores, packages, contenders, scale)?;
     let mut results = Results::default();

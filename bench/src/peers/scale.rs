@@ -1,5 +1,6 @@
 //! How much is measured.
 
+use crate::machine::Machine;
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -48,6 +49,8 @@ pub struct Robots {
     /// In the cache before the first rate; and those that it has room for, since each rate brings new ones.
     pub objects: u64,
     pub room: u64,
+    /// Where nothing bounds the page cache, which serves the hits of some, the memory tiers of the others are given as much
+    /// as Cosm takes by itself: a quarter of the machine's.
     pub tier_bytes: u64,
     pub limit_bytes: Option<u64>,
 }
@@ -65,7 +68,7 @@ pub struct Standing {
 const MIB: u64 = 1 << 20;
 
 impl Scale {
-    pub fn whole() -> Scale {
+    pub fn whole(machine: &Machine) -> Scale {
         Scale {
             quick: false,
             rounds: 5,
@@ -79,7 +82,7 @@ impl Scale {
                 ramp_seconds: 5.0,
                 objects: 100_000,
                 room: 600_000,
-                tier_bytes: 256 * MIB,
+                tier_bytes: machine.memory_bytes / 4,
                 limit_bytes: None,
             },
             throttled: Robots {
@@ -96,8 +99,8 @@ impl Scale {
         }
     }
 
-    pub fn quick() -> Scale {
-        let whole = Scale::whole();
+    pub fn quick(machine: &Machine) -> Scale {
+        let whole = Scale::whole(machine);
         Scale {
             quick: true,
             rounds: 3,
