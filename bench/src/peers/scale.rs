@@ -77,7 +77,7 @@ impl Scale {
             memory: MemoryHits { sizes: [1 << 10, 4 << 10, 64 << 10], objects: 64, tier_bytes: 256 * MIB },
             disk: Disk { objects: 200_000, object_bytes: 8192, limit_bytes: 512 * MIB, tier_bytes: 0 },
             foxy: Robots {
-                rates: &[1000, 2000, 3000, 4000, 6000, 8000, 10_000, 12_000, 16_000],
+                rates: &[1000, 2000, 3000, 4000, 6000, 8000, 10_000, 12_000, 14_000, 16_000],
                 seconds: 15.0,
                 ramp_seconds: 5.0,
                 objects: 100_000,

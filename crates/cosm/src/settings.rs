@@ -299,7 +299,7 @@ pub const TABLE: &[Setting] = &[
         BOUNDS,
         "origin-idle-max",
         "N",
-        "256",
+        "4096",
         "Idle connections kept for one origin by one worker; in all a quarter of connections-max",
         |c, v| {
             c.proxy.bounds.idle_per_origin = count(v, 0, 100_000)? as usize;

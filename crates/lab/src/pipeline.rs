@@ -81,7 +81,6 @@ impl Pipeline {
 
 /// Objects up to a number of bytes, by a replacement policy.
 pub struct Level {
-    most: u64,
     replacement: Box<dyn Replacement>,
     /// By the objects' own numbers: those that the policy knows them by, small ones.
     numbers: HashMap<u64, u32, BuildHasherDefault<Quick>>,
@@ -112,7 +111,7 @@ impl Held {
 impl Level {
     pub fn new(most: u64, policy: Policy) -> Level {
         let (numbers, replacement) = (HashMap::default(), (policy.new)(most));
-        Level { most, replacement, numbers, held: Vec::new(), free: Vec::new() }
+        Level { replacement, numbers, held: Vec::new(), free: Vec::new() }
     }
 
     /// What is asked for, if it is here and unchanged.
@@ -135,7 +134,7 @@ impl Level {
     pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
         let new = Held::of(access);
         let object = new.object;
-        if object.size > self.most {
+        if object.size > self.replacement.largest() {
             return None;
         }
         let number = self.numbers.get(&object.id).copied().or_else(|| self.free.pop());

@@ -7,7 +7,7 @@ use crate::layout::files::{Directories, Files, Pieces};
 use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
 use crate::mapped::{Fbc, Future, LeastRecent, Mapped, Slots};
-use crate::replacement::{LRU, Policy, S3_FIFO, SIEVE};
+use crate::replacement::{LRU, LRU_TH, Policy, S3_FIFO, SIEVE};
 use crate::storage::{Storage, Told};
 use crate::today::cosm::Cosm;
 use crate::today::cyclic_log::CyclicLog;
@@ -218,6 +218,14 @@ pub const ALL: &[Recipe] = &[
         about: "a mapped file alone, placed by who knows the whole trace (Maltzahn 5.3.2)",
         table_2: None,
         storage: |scale| Box::new(Future::new(scale.disk)),
+    },
+    Recipe {
+        name: "lru-th",
+        about: "stream-packetizer as Foxy has it: with watermarks and without large objects (WebCoSM 4.1)",
+        table_2: None,
+        storage: |scale| {
+            told_by(LRU_TH, scale, Stream::new(scale.space(), Parts { packetizer: true, ..NONE }))
+        },
     },
     Recipe {
         name: "s3-fifo",

@@ -69,7 +69,7 @@ struct Cache {
 
 impl Cache {
     fn run(&mut self, piece: &[Request], clock: Clock<'_>) {
-        let began = clock();
+        let (began, largest) = (clock(), self.replacement.largest());
         for Request { size, object, changed } in piece.iter().copied() {
             if self.replacement.get(object) {
                 if !changed {
@@ -79,7 +79,7 @@ impl Cache {
                 }
                 self.replacement.remove(object);
             }
-            if size <= self.most {
+            if size <= largest {
                 self.replacement.insert(object, size, &mut |_| {});
             }
         }

@@ -154,21 +154,10 @@ impl OriginBody {
         }
     }
 
-    /// The body, if all of it came with the head.
-    pub fn take_whole(&mut self) -> Option<Bytes> {
-        if !self.framed || !matches!(self.ended, Some(Ok(()))) {
-            return None;
-        }
-        let mut pieces = self.early.drain(..).filter_map(|frame| frame.into_data().ok());
-        let first = pieces.next().unwrap_or_default();
-        Some(match pieces.next() {
-            None => first,
-            Some(second) => {
-                let mut whole = BytesMut::from(&first[..]);
-                [second].into_iter().chain(pieces).for_each(|piece| whole.extend_from_slice(&piece));
-                whole.freeze()
-            }
-        })
+    /// The pieces of the body, if all of it came with the head.
+    pub fn take_whole(&mut self) -> Option<Vec<Bytes>> {
+        let whole = self.framed && matches!(self.ended, Some(Ok(())));
+        whole.then(|| self.early.drain(..).filter_map(|frame| frame.into_data().ok()).collect())
     }
 
     pub fn is_framed(&self) -> bool {

@@ -62,12 +62,14 @@ pub fn start(worker: &Rc<Worker>, lead: Lead, mut body: OriginBody, object: Obje
 }
 
 /// All of the body is here: whoever follows finds it where it is stored.
-fn keep_whole(worker: &Rc<Worker>, lead: Lead, mut object: Object, body: Bytes) -> Bytes {
+fn keep_whole(worker: &Rc<Worker>, lead: Lead, mut object: Object, mut pieces: Vec<Bytes>) -> Bytes {
     let begin = std::mem::take(&mut object.begin);
-    let body = match begin.is_empty() {
-        true if worker.shared.memory.takes(body.len()) => joined(&[body]),
-        true => body,
-        false => joined(&[begin, body]),
+    if !begin.is_empty() {
+        pieces.insert(0, begin);
+    }
+    let body = match &pieces[..] {
+        [one] if !worker.shared.memory.takes(one.len()) => one.clone(),
+        several => joined(several),
     };
     if !lead.is_disowned() {
         object.head.settle(body.len() as u64);

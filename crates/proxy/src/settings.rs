@@ -118,7 +118,7 @@ impl Default for Bounds {
             head_bytes: 64 << 10,
             head_fields: 100,
             connections: 20_000,
-            idle_per_origin: 256,
+            idle_per_origin: 4096,
             window_bytes: 1 << 20,
             finish_bytes: 1 << 20,
             memory_bytes: 64 << 20,

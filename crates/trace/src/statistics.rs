@@ -18,6 +18,10 @@ pub struct Statistics {
     /// Requests, and their bytes, that a cache without bounds would have answered: asked for before and not changed since.
     pub hits: u64,
     pub hit_bytes: u64,
+    /// Requests that found something else than the one before.
+    pub changed: u64,
+    /// Objects that were asked for more than once.
+    pub repeated: u64,
     pub first: u64,
     pub last: u64,
     objects: HashMap<u64, Known>,
@@ -58,9 +62,14 @@ impl Statistics {
         self.count_server(access.server);
         let new = Known { count: 0, modified: access.modified, size: access.size };
         let known = self.objects.entry(access.object).or_insert(new);
-        if known.count > 0 && is_unchanged((known.modified, known.size), (access.modified, access.size)) {
-            self.hits += 1;
-            self.hit_bytes += access.size;
+        self.repeated += u64::from(known.count == 1);
+        if known.count > 0 {
+            if is_unchanged((known.modified, known.size), (access.modified, access.size)) {
+                self.hits += 1;
+                self.hit_bytes += access.size;
+            } else {
+                self.changed += 1;
+            }
         }
         *known = Known { count: known.count.saturating_add(1), ..new };
     }
@@ -98,6 +107,16 @@ impl Statistics {
 
     pub fn byte_hit_ratio(&self) -> f64 {
         ratio(self.hit_bytes, self.bytes)
+    }
+
+    /// Of the requests for objects that were asked for more than once: those that found something else than the one before.
+    pub fn changed_ratio(&self) -> f64 {
+        ratio(self.changed, self.requests - (self.objects() - self.repeated))
+    }
+
+    /// Of objects, asked for more than once.
+    pub fn repeated_ratio(&self) -> f64 {
+        ratio(self.repeated, self.objects())
     }
 
     pub fn mean_size(&self) -> f64 {

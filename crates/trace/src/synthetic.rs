@@ -97,7 +97,7 @@ pub const ALL: [Like; 5] = [
         session_zipf: 1.17,
         repeats: 0.455,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
-        changes: 0.01,
+        changes: 0.15,
         kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
         published: &[
             Published {
@@ -117,6 +117,18 @@ pub const ALL: [Like; 5] = [
                 value: (0.64, 0.83),
                 source: "Maltzahn 4.1.1",
                 of: Statistics::zipf_exponent,
+            },
+            Published {
+                what: "objects asked for more than once",
+                value: (0.22, 0.22),
+                source: "Douglis and others, USITS 1997",
+                of: Statistics::repeated_ratio,
+            },
+            Published {
+                what: "requests for those that find them changed",
+                value: (0.13, 0.13),
+                source: "Douglis and others, USITS 1997",
+                of: Statistics::changed_ratio,
             },
             Published {
                 what: "requests for one of the last 2 servers",

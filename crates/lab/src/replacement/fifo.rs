@@ -22,20 +22,33 @@ impl Fifo {
         self.links.take_out(&mut self.list, object);
         self.links.put_in(&mut self.list, object);
     }
-}
 
-impl Replacement for Fifo {
-    fn get(&mut self, object: u32) -> bool {
-        self.sizes.get(object as usize).is_some_and(|size| *size > 0)
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {
-        while self.bytes + size > self.most {
+    /// The oldest leave until there are no more bytes than these.
+    pub fn shrink(&mut self, most: u64, left: &mut dyn FnMut(Left)) {
+        while self.bytes > most {
             let oldest = self.list.oldest;
             self.remove(oldest);
             left(Left::Cache(oldest));
             left(Left::Memory(oldest));
         }
+    }
+}
+
+impl Replacement for Fifo {
+    fn largest(&self) -> u64 {
+        self.most
+    }
+
+    fn get(&mut self, object: u32) -> bool {
+        self.sizes.get(object as usize).is_some_and(|size| *size > 0)
+    }
+
+    fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {
+        self.shrink(self.most - size, left);
         *entry(&mut self.sizes, object) = size;
         self.bytes += size;
         self.links.put_in(&mut self.list, object);

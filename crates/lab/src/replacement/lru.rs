@@ -12,6 +12,10 @@ impl Lru {
 }
 
 impl Replacement for Lru {
+    fn largest(&self) -> u64 {
+        self.0.largest()
+    }
+
     fn get(&mut self, object: u32) -> bool {
         let here = self.0.get(object);
         if here {

@@ -1,16 +1,23 @@
 //! Who stays in a cache of a number of bytes: one file for each way to choose. One is added by its file and its row.
 
 mod fifo;
+mod gd_size;
 mod lru;
+mod lru_th;
 mod s3_fifo;
 mod sieve;
 
+use gd_size::GdSize;
+
 /// Chooses who goes. Objects are small numbers: memory grows with the largest one.
 pub trait Replacement: Send {
+    /// Bytes of the largest object that it takes.
+    fn largest(&self) -> u64;
+
     /// Whether an object is here; then this was a use.
     fn get(&mut self, object: u32) -> bool;
 
-    /// Takes an object that is not here, of at least one byte and no more than the cache has. Says who leaves for it.
+    /// Takes an object that is not here, of at least one byte and no more than the largest. Says who leaves for it.
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left));
 
     /// An object that is here goes and is forgotten.
@@ -52,8 +59,23 @@ pub const SIEVE: Policy = Policy {
     about: "a hand goes round and spares what was used (Zhang and others, NSDI 2024)",
     new: |most| Box::new(sieve::Sieve::new(most)),
 };
+pub const LRU_TH: Policy = Policy {
+    name: "lru-th",
+    about: "lru down to a low watermark, without large objects (WebCoSM 4.1)",
+    new: |most| Box::new(lru_th::LruTh::new(most)),
+};
+pub const GD_SIZE: Policy = Policy {
+    name: "gd-size",
+    about: "small objects and those used lately stay (Cao and Irani, USITS 1997)",
+    new: |most| Box::new(GdSize::new(most, gd_size::ALIKE)),
+};
+pub const GD_SIZE_PACKETS: Policy = Policy {
+    name: "gd-size-packets",
+    about: "gd-size with packets as cost, which spares large objects",
+    new: |most| Box::new(GdSize::new(most, gd_size::PACKETS)),
+};
 
-pub const ALL: [Policy; 4] = [LRU, FIFO, S3_FIFO, SIEVE];
+pub const ALL: [Policy; 7] = [LRU, LRU_TH, FIFO, GD_SIZE, GD_SIZE_PACKETS, S3_FIFO, SIEVE];
 
 /// The policies of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<Policy>, String> {

@@ -123,6 +123,10 @@ impl S3Fifo {
 }
 
 impl Replacement for S3Fifo {
+    fn largest(&self) -> u64 {
+        self.most
+    }
+
     fn get(&mut self, object: u32) -> bool {
         match self.entries.get_mut(object as usize) {
             Some(entry) if matches!(entry.place, Place::Small | Place::Main) => {

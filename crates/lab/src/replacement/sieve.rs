@@ -39,6 +39,10 @@ impl Sieve {
 }
 
 impl Replacement for Sieve {
+    fn largest(&self) -> u64 {
+        self.most
+    }
+
     fn get(&mut self, object: u32) -> bool {
         let Some(entry) = self.entries.get_mut(object as usize).filter(|entry| entry.size > 0) else {
             return false;

@@ -10,6 +10,7 @@ struct One {
     object: u32,
     size: u64,
     uses: u32,
+    worth: u64,
 }
 
 /// Plain lists, the newest at the end.
@@ -21,10 +22,18 @@ struct Plain {
     ghosts: VecDeque<One>,
     /// How many of `queue`, from the oldest on, the hand has passed.
     hand: usize,
+    /// What who left last was worth.
+    least: u64,
 }
 
 fn bytes(list: &VecDeque<One>) -> u64 {
     list.iter().map(|one| one.size).sum()
+}
+
+/// As GreedyDual-Size has it.
+fn worth(policy: &str, least: u64, size: u64) -> u64 {
+    let cost = if policy == "gd-size-packets" { 2 + size / 536 } else { 1 };
+    least + (cost << 30) / size
 }
 
 fn find(list: &VecDeque<One>, object: u32) -> Option<usize> {
@@ -35,10 +44,11 @@ impl Plain {
     fn get(&mut self, policy: &str, object: u32) -> bool {
         if let Some(at) = find(&self.queue, object) {
             self.queue[at].uses += 1;
-            if policy == "lru" {
+            if policy.starts_with("lru") {
                 let one = self.queue.remove(at).unwrap();
                 self.queue.push_back(one);
             }
+            self.queue[at].worth = worth(policy, self.least, self.queue[at].size);
             return true;
         }
         let at = find(&self.small, object);
@@ -46,20 +56,32 @@ impl Plain {
     }
 
     fn insert(&mut self, policy: &str, object: u32, size: u64) {
-        let new = One { object, size, uses: 0 };
         let ghost = find(&self.ghosts, object).and_then(|at| self.ghosts.remove(at));
+        if policy == "lru-th" && bytes(&self.queue) + size > self.most / 20 * 19 {
+            while bytes(&self.queue) + size > self.most / 10 * 9 {
+                self.queue.pop_front();
+            }
+        }
         while bytes(&self.queue) + bytes(&self.small) + size > self.most {
             match policy {
                 "lru" | "fifo" => drop(self.queue.pop_front()),
+                "gd-size" | "gd-size-packets" => self.greedy_dual(),
                 "sieve" => self.sieve(),
                 _ if bytes(&self.small) >= self.most / 10 || self.queue.is_empty() => self.evict_small(),
                 _ => self.evict_main(),
             }
         }
+        let new = One { object, size, uses: 0, worth: worth(policy, self.least, size) };
         match policy {
             "s3-fifo" if ghost.is_none() => self.small.push_back(new),
             _ => self.queue.push_back(new),
         }
+    }
+
+    fn greedy_dual(&mut self) {
+        let worst = self.queue.iter().min_by_key(|one| (one.worth, one.object)).copied().unwrap();
+        self.least = worst.worth;
+        self.queue.retain(|one| one.object != worst.object);
     }
 
     fn sieve(&mut self) {
@@ -135,7 +157,7 @@ proptest! {
                     fast.remove(object);
                     plain.remove(object);
                     (here[at], known[at]) = (false, false);
-                } else if !hit {
+                } else if !hit && size <= fast.largest() {
                     fast.insert(object, size, &mut |left| match left {
                         Left::Cache(object) => assert!(std::mem::take(&mut here[object as usize])),
                         Left::Memory(object) => assert!(std::mem::take(&mut known[object as usize])),
@@ -166,6 +188,9 @@ fn by_hand() {
     // Room for three: a is used, and goes all the same when it came first; not when it was used last.
     assert_eq!(asked(FIFO, 3, "abcadab"), "abcAdab");
     assert_eq!(asked(LRU, 3, "abcadab"), "abcAdAb");
+    // A high watermark of 19 and a low one of 18: for t, a and b leave.
+    assert_eq!(asked(LRU_TH, 20, "abcdefghijklmnopqrstba"), "abcdefghijklmnopqrstba");
+    assert_eq!(asked(LRU_TH, 20, "abcdefghijklmnopqrstcd"), "abcdefghijklmnopqrstCD");
     // For d the hand spares a and takes b; for e it spares c and takes d; for b it begins anew, spares a and takes c.
     assert_eq!(asked(SIEVE, 3, "abcadaceba"), "abcAdACebA");
 }
