@@ -4,7 +4,7 @@ use crate::input::{Input, Reading};
 use crate::medium::{Counted, Failed, Medium, Operations, Traffic};
 use crate::pipeline::{Outcomes, Pipeline};
 use crate::recipe::{Recipe, Scale};
-use crate::storage::Notes;
+use crate::storage::{Notes, Storage};
 use crate::watch::Watch;
 use serde::{Deserialize, Serialize};
 use trace::{Access, Requests};
@@ -54,8 +54,19 @@ struct Start {
 }
 
 impl Start {
-    fn of(medium: &dyn Medium) -> Start {
-        Start { seconds: medium.seconds(), traffic: medium.traffic(), programmed: medium.programmed() }
+    /// What was counted before is forgotten.
+    fn now(
+        counted: &mut Counted,
+        pipeline: &mut Pipeline,
+        storage: &mut dyn Storage,
+        watch: &mut Watch,
+    ) -> Start {
+        (counted.operations, pipeline.outcomes) = (Operations::default(), Outcomes::default());
+        storage.begin_notes();
+        watch.begin(counted);
+        // A real medium takes its time to tell its traffic.
+        let (traffic, programmed) = (counted.traffic(), counted.programmed());
+        Start { seconds: counted.seconds(), traffic, programmed }
     }
 }
 
@@ -71,28 +82,27 @@ pub fn replay(
     storage.foresee(&|| input.open())?;
     storage.prepare(medium)?;
     medium.sync()?;
-    let mut start = Start::of(medium);
     let mut counted = Counted::new(medium);
-    watch.begin(&mut counted);
     let mut pipeline = Pipeline::new(scale.memory);
     let (mut reading, mut access) = (input.open()?, Access::default());
-    let mut midnight = None;
-    let mut warm = *warm_up == 0;
+    let (mut start, mut today) = (None, None);
     while reading.next(&mut access)? {
-        if !warm && reading.read > *warm_up {
-            (warm, pipeline.outcomes) = (true, Outcomes::default());
-            counted.operations = Operations::default();
-            start = Start::of(&counted);
+        if reading.read > *warm_up && start.is_none() {
+            start = Some(Start::now(&mut counted, &mut pipeline, &mut *storage, watch));
         }
-        if access.time >= *midnight.get_or_insert(access.time + DAY) {
+        let day = access.time / DAY;
+        if day > *today.get_or_insert(day) {
             storage.night(&mut counted)?;
-            midnight = midnight.map(|time| time + DAY);
+            today = Some(day);
         }
         pipeline
             .get(&mut *storage, &mut counted, &access)
             .map_err(|why| format!("{}: request {}: {why}", recipe.name, reading.read))?;
         watch.look(pipeline.outcomes.gets, &*storage);
     }
+    let Some(Start { seconds, traffic: before, programmed }) = start else {
+        return Err(format!("the trace has {} requests: none to measure after {warm_up}", reading.read));
+    };
     watch.end(&mut counted, &*storage);
     storage.finish(&mut counted)?;
     counted.settle()?;
@@ -101,7 +111,6 @@ pub fn replay(
     if let Some((pieces, bytes)) = storage.free_pieces() {
         notes.insert("free_piece_bytes".into(), bytes as f64 / pieces.max(1) as f64);
     }
-    let Start { seconds, traffic: before, programmed } = start;
     let seconds = medium.seconds() - seconds;
     let (outcomes, traffic, counted_by) = (pipeline.outcomes, medium.traffic(), medium.counted_by());
     let known = |after: u64, before: u64| counted_by.map(|_| after.saturating_sub(before));
@@ -133,3 +142,42 @@ pub fn replay(
 
 /// Microseconds.
 const DAY: u64 = 86_400_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::From;
+    use crate::medium::drive::ST15150W;
+    use crate::medium::ufs::{ULTRA_1, Ufs};
+    use crate::recipe;
+    use trace::synthetic;
+
+    fn measured(name: &str, requests: u64, warm_up: u64) -> Result<(Row, Watch<'static>), Failed> {
+        let from = From::Made { like: synthetic::named("dec")?, seed: 3 };
+        let input = Input { from, requests: Some(requests), largest: None };
+        let recipe = &recipe::named(&[name.to_owned()])?[0];
+        let scale = Scale { memory: 1 << 20, disk: 8 << 20, ..Scale::default() };
+        let mut watch = Watch { looks: true, ..Watch::default() };
+        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+        let plan = Plan { input: &input, recipe, scale: &scale, warm_up };
+        replay(&plan, &mut ufs, "st15150w", &mut watch).map(|(row, _)| (row, watch))
+    }
+
+    #[test]
+    fn a_warm_up_is_not_measured() {
+        let (all, seen) = measured("stream", 4000, 0).unwrap();
+        let (half, half_seen) = measured("stream", 4000, 2000).unwrap();
+        assert_eq!((all.gets, half.gets), (4000, 2000));
+        assert!(half.hit_ratio > all.hit_ratio && half.seconds < all.seconds);
+        assert!(half.device_writes < all.device_writes && half.outcomes.stored < all.outcomes.stored);
+        assert_eq!(seen.seen.free.looks.len(), 2 * half_seen.seen.free.looks.len());
+        assert!(half_seen.seen.free.looks.is_sorted_by_key(|(nth, ..)| nth));
+        assert!(half_seen.seen.distances.pairs < seen.seen.distances.pairs);
+    }
+
+    #[test]
+    fn a_warm_up_as_long_as_the_trace_leaves_nothing() {
+        assert!(measured("stream", 500, 499).is_ok());
+        assert!(measured("stream", 500, 500).is_err_and(|why| why.contains("500 requests")));
+    }
+}

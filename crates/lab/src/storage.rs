@@ -56,6 +56,9 @@ pub trait Storage {
         None
     }
 
+    /// Measuring begins now, for those that count.
+    fn begin_notes(&mut self) {}
+
     /// What else a paper tells of it.
     fn notes(&self) -> Notes {
         Notes::default()
@@ -121,6 +124,10 @@ impl Storage for Told {
 
     fn free_pieces(&self) -> Option<(u64, u64)> {
         self.layout.free_pieces()
+    }
+
+    fn begin_notes(&mut self) {
+        self.layout.begin_notes();
     }
 
     fn notes(&self) -> Notes {

@@ -31,6 +31,7 @@ pub struct Seen {
 impl Watch<'_> {
     pub fn begin(&mut self, counted: &mut Counted) {
         if self.looks {
+            self.seen = Seen::default();
             counted.distances = Some(Distances::default());
             counted.follow_head();
         }

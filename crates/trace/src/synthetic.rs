@@ -95,7 +95,7 @@ pub const ALL: [Like; 5] = [
         sessions: 42,
         session_requests: 14.0,
         session_zipf: 1.17,
-        repeats: 0.455,
+        repeats: 0.505,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.15,
         kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],

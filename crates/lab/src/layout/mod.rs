@@ -39,6 +39,9 @@ pub trait Layout {
         None
     }
 
+    /// Measuring begins now, for those that count.
+    fn begin_notes(&mut self) {}
+
     /// What else a paper tells of it.
     fn notes(&self) -> Notes {
         Notes::default()

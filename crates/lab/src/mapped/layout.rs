@@ -66,6 +66,10 @@ impl Layout for Mapped {
         }
     }
 
+    fn begin_notes(&mut self) {
+        self.mapping.loads.fill(0);
+    }
+
     fn notes(&self) -> Notes {
         Notes::from([("hits_in_first_quarter".into(), self.mapping.first_quarter(self.packer.end()))])
     }

@@ -39,10 +39,13 @@ pub struct Track {
 impl Track {
     /// What is older than the last transfer by more is forgotten, so that a long run takes bounded memory.
     pub const SPAN: Millis = 120_000.0;
+    /// And never are there more.
+    const MOST: usize = 1 << 20;
 
     fn note(&mut self, done: Millis, sector: u64) {
         self.transfers.push_back((done, sector));
-        while self.transfers.front().is_some_and(|(time, _)| *time < done - Track::SPAN) {
+        let old = |(time, _): &(Millis, u64)| *time < done - Track::SPAN;
+        while self.transfers.len() > Track::MOST || self.transfers.front().is_some_and(old) {
             self.transfers.pop_front();
         }
     }
@@ -121,9 +124,10 @@ impl Queue {
         self.traffic
     }
 
-    /// Notes from now on where the head is.
+    /// Notes from now on where the head is, if the device has one.
     pub fn follow_head(&mut self) {
-        self.track = Some(Track { transfers: VecDeque::new(), capacity: self.device.capacity() });
+        let head = self.device.programmed().is_none();
+        self.track = head.then(|| Track { transfers: VecDeque::new(), capacity: self.device.capacity() });
     }
 
     pub fn track(&self) -> Option<&Track> {

@@ -454,6 +454,23 @@ mod tests {
         assert!((15.0..45.0).contains(&made) && (10.0..35.0).contains(&removed), "{made} and {removed} ms");
     }
 
+    /// The daemon has written what still waits for its neighbours.
+    #[test]
+    fn a_page_is_not_written_twice() {
+        let mut ufs = ufs();
+        let file = ufs.create(ROOT, 1).unwrap();
+        let page = vec![1; 8192];
+        ufs.write(file, 0, &page).unwrap();
+        while ufs.seconds() < 70.0 {
+            ufs.create(ROOT, ufs.traffic().writes + 2).unwrap();
+        }
+        let before = ufs.queue.pending();
+        ufs.write(file, 5 * 8192, &page).unwrap();
+        assert_eq!(ufs.queue.pending(), before);
+        ufs.write(file, 9 * 8192, &page).unwrap();
+        assert_eq!(ufs.queue.pending(), before + 16, "page 5 goes when page 9 does not follow it");
+    }
+
     #[test]
     fn a_part_of_a_page_is_read_before_it_is_written() {
         let mut ufs = ufs();

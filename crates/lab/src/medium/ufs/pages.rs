@@ -34,6 +34,16 @@ impl Ufs {
         Ok(())
     }
 
+    /// Those of them that no daemon has sent meanwhile.
+    fn send_dirty(&mut self, file: u32, first: u32, count: u32) -> Result<(), Failed> {
+        for page in first..first + count {
+            if self.pages.peek(&(file, page)) == Some(&true) {
+                self.send(file, page, 1)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A block was written to its end: it goes with its neighbours, when they are enough or are no more; or later.
     pub(super) fn delay(&mut self, file: u32, page: u32) -> Result<(), Failed> {
         let Writing::Clusters { cluster, high, low } = self.manner.writing else { return Ok(()) };
@@ -42,13 +52,13 @@ impl Ufs {
             Some(nth) if nth < count => (first, count),
             Some(nth) if nth == count => (first, count + 1),
             _ => {
-                self.send(file, first, count)?;
+                self.send_dirty(file, first, count)?;
                 (page, 1)
             }
         };
         let full = u64::from(count) * self.manner.block >= cluster;
         if full {
-            self.send(file, first, count)?;
+            self.send_dirty(file, first, count)?;
         }
         self.inode_mut(file)?.delayed = if full { (page + 1, 0) } else { (first, count) };
         let waiting = self.queue.pending() * SECTOR as u64;
