@@ -162,3 +162,43 @@ fn a_trace_that_is_malformed_is_told_of_once() {
     let (_, said) = works("compare --trace DIR --recipes stream --out DIR", &[&trace, &out]);
     assert!(said.contains("bytes of the trace is"), "{said}");
 }
+
+#[test]
+fn a_trace_is_converted_whole_or_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, other) = (folder.path().join("trace.csv"), folder.path().join("other"));
+    fs::write(&trace, "url,size\nhttp://a.test/1,100\n").unwrap();
+    works("convert --trace DIR --out DIR --to bu", &[&trace, &trace]);
+    assert!(read(folder.path(), "trace.csv").contains("http://a.test/1\t100"));
+    fs::write(&other, "what was there").unwrap();
+    fails("convert --trace DIR --out DIR", &[&folder.path().join("none"), &other], 1);
+    assert_eq!(read(folder.path(), "other"), "what was there");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    works("convert --trace DIR --out /dev/null", &[&trace]);
+    assert!(!Path::new("/dev/null.new").exists());
+}
+
+#[test]
+fn a_recipe_that_fails_takes_no_other_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "compare --like dec --requests 3000 --memory 1MiB --disk 8GiB --recipes squid,stream,future --out DIR";
+    let output = lab(words, &[folder.path()]);
+    let (found, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("recipes failed") && said.contains("is full"), "{said}");
+    assert!(found.contains("squid") && read(folder.path(), "report.html").contains("<td>squid</td>"));
+    fails("compare --trace /no/such/trace --recipes all", &[], 1);
+}
+
+#[test]
+fn an_object_that_is_larger_than_all_is_not_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "url,size\nhttp://a.test/1,1000000000000\nhttp://a.test/2,18446744073709551615\n")
+        .unwrap();
+    let words = "compare --trace DIR --memory 1MiB --disk 64MiB --recipes cosm,nginx,rock,cyclic-log,stream,lru --json";
+    let (found, said) = works(words, &[&trace]);
+    assert!(said.contains("larger than any response"), "{said}");
+    assert_eq!(found.matches("\"passed\":1").count(), 6, "{found}");
+}

@@ -36,6 +36,7 @@ pub fn command() -> Command {
 
 pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let input = input(args)?;
+    input.open().map_err(Failure::Failed)?;
     let recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
     let scale = scale(args)?;
     let medium = Chosen::of(args, scale, recipes.len())?;
@@ -43,7 +44,10 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let run = Run { asked: asked(args, &input), scale, rows: Vec::new(), seen: Vec::new() };
     let mut run = kept(folder.as_ref(), run)?;
     let job = Job { input: &input, medium: &medium, warm_up: warm_up(args)? };
-    run_all(&job, &recipes, &mut run, folder.as_ref())?;
+    let done = run_all(&job, &recipes, &mut run, folder.as_ref());
+    if run.rows.is_empty() {
+        return done;
+    }
     if let Some(folder) = &folder {
         folder.write_report()?;
     }
@@ -55,7 +59,7 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     } else {
         print_rows(&run);
     }
-    Ok(())
+    done
 }
 
 /// What the folder has of the same run, or the run as it is.
@@ -99,17 +103,18 @@ fn run_all(job: &Job, recipes: &[Recipe], run: &mut Run, folder: Option<&Folder>
         let plan = Plan { input, recipe, scale: &scale, warm_up };
         send(&plan, medium, &mut watch, first.swap(false, Relaxed))
     };
-    let mut failure = None;
-    on_all_cores(medium.at_once(), &missing, &progress, work, |_, row| {
-        let kept = row.map_err(Failure::Failed).and_then(|row| {
+    let mut unwritten = None;
+    on_all_cores(medium.at_once(), &missing, &progress, work, |_, row| match row {
+        Ok(row) => {
             progress.each_has(row.gets);
             progress.say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
             put(run, row);
-            folder.map_or(Ok(()), |folder| folder.write_run(run))
-        });
-        failure = failure.take().or(kept.err());
+            let written = folder.map_or(Ok(()), |folder| folder.write_run(run));
+            unwritten = unwritten.take().or(written.err());
+        }
+        Err(why) => progress.fail(why),
     });
-    failure.map_or(Ok(()), Err)
+    unwritten.map_or_else(|| progress.failure("recipes"), Err)
 }
 
 /// A row at its place, which is that of its recipe; one of the same recipe goes.

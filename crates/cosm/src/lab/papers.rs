@@ -41,7 +41,7 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
         let mut watch = Watch { requests: Some(&progress.requests), ..Watch::default() };
         send(&plan, &Chosen::modelled(experiment.medium, scale)?, &mut watch, false)
     };
-    let (mut rows, mut failure) = (Vec::new(), None);
+    let mut rows = Vec::new();
     on_all_cores(
         usize::MAX,
         &jobs,
@@ -52,16 +52,13 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
                 progress.say(format_args!("{}: {name}: {:.1} gets/s", experiment.name, row.gets_per_second));
                 rows.push((experiment.name, row));
             }
-            Err(why) => failure = Some(why),
+            Err(why) => progress.fail(why),
         },
     );
-    if let Some(why) = failure {
-        return Err(Failure::Failed(why));
-    }
     let found = Found(rows);
     if args.get_flag("json") {
         println!("{}", papers_json(&experiments, &found));
-        return Ok(());
+        return progress.failure("replays");
     }
     for experiment in &experiments {
         println!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
@@ -73,7 +70,7 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
             println!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", figure.what);
         }
     }
-    Ok(())
+    progress.failure("replays")
 }
 
 fn papers_json(experiments: &[Experiment], found: &Found) -> serde_json::Value {
