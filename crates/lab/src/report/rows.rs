@@ -110,16 +110,12 @@ fn gets(run: &Run) -> Result<String, String> {
 }
 
 fn device(run: &Run) -> Result<String, String> {
-    let of = |value: fn(&Row) -> Option<u64>| run.rows.iter().map(move |row| value(row).unwrap_or(0) as f64);
-    let axis = Axis::linear(
-        "device reads and writes",
-        of(|row| row.device_reads).chain(of(|row| row.device_writes)),
-    );
-    let group = |row: &Row| Bars {
-        name: row.recipe.clone(),
-        values: [row.device_reads, row.device_writes].map(|count| count.unwrap_or(0) as f64).to_vec(),
-        published: None,
+    // What nobody counted has no bar.
+    let counts = |row: &Row| {
+        [row.device_reads, row.device_writes].map(|count| count.map_or(f64::NAN, |count| count as f64))
     };
+    let axis = Axis::linear("device reads and writes", run.rows.iter().flat_map(counts));
+    let group = |row: &Row| Bars { name: row.recipe.clone(), values: counts(row).to_vec(), published: None };
     let plot = bars(axis, &["reads", "writes"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
     let known = |count: Option<u64>, say: &dyn Fn(u64) -> String| count.map_or("not counted".into(), say);
     let per =

@@ -164,6 +164,15 @@ fn odd_results_make_pages_too() {
     );
 }
 
+#[test]
+fn what_nobody_counted_has_no_bar() {
+    let labels = |count: Option<u64>| {
+        let row = crate::Row { device_reads: count, device_writes: count, ..row("squid", 30.0) };
+        check(&[source("one", Some(Run { rows: vec![row], ..run() }), None)]).matches("<text").count()
+    };
+    assert_eq!(labels(Some(0)), labels(None) + 2, "a value behind each bar");
+}
+
 /// What `cosm lab` may be given to read makes a page or an error of one line.
 #[test]
 fn what_others_wrote_is_shown_or_refused() {
