@@ -6,6 +6,7 @@ use crate::replay::Row;
 use crate::watch::{Head, Map, Seen};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What was asked. Results that differ in it are not of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,10 +71,12 @@ pub struct Point {
     pub seen: Option<Seen>,
 }
 
-/// Of a file: rows, points, names, and what a number may be. Far more than any run has.
+/// Of a file: rows, points, kinds of operations and notes, names, and what a number may be. Far more than any run has.
 const MOST_ROWS: usize = 10_000;
+const MOST_KINDS: usize = 100;
 const LONGEST_NAME: usize = 200;
-const LARGEST: f64 = 1e15;
+pub const LARGEST_SIZE: u64 = 1 << 52;
+const LARGEST: f64 = LARGEST_SIZE as f64;
 
 impl Run {
     /// An error says what is wrong, in one line.
@@ -85,6 +88,16 @@ impl Run {
             return Err(format!("{} rows are more than {MOST_ROWS}", run.rows.len()));
         }
         run.rows.iter().try_for_each(check_row)?;
+        // Each has a column.
+        let kinds: BTreeSet<_> = run.rows.iter().flat_map(|row| row.operations.0.keys()).collect();
+        let notes: BTreeSet<_> = run.rows.iter().flat_map(|row| row.notes.keys()).collect();
+        let most = kinds.len().max(notes.len());
+        if most > MOST_KINDS {
+            return Err(format!("{most} kinds of operations or notes are more than {MOST_KINDS}"));
+        }
+        if run.seen.len() > run.rows.len() {
+            return Err(format!("pictures of {} recipes and rows of {}", run.seen.len(), run.rows.len()));
+        }
         for looked in &run.seen {
             check_name("recipe", &looked.recipe)?;
             check_seen(&looked.seen)?;
@@ -135,7 +148,8 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 impl Asked {
-    fn check(&self) -> Result<(), String> {
+    /// Whether it can be kept. An error says what is wrong, in one line.
+    pub fn check(&self) -> Result<(), String> {
         check_name("version", &self.version)?;
         check_name("medium", &self.medium)?;
         self.limit.as_ref().map_or(Ok(()), |limit| check_name("limit", limit))?;
@@ -204,8 +218,10 @@ fn check_row(row: &Row) -> Result<(), String> {
         ("device_writes", row.device_writes.unwrap_or(0) as f64, LARGEST),
         ("device_bytes_read", row.device_bytes_read.unwrap_or(0) as f64, LARGEST),
         ("device_bytes_written", row.device_bytes_written.unwrap_or(0) as f64, LARGEST),
+        ("write_amplification", row.write_amplification.unwrap_or(0.0), LARGEST),
     ];
-    check_numbers(&row.recipe, numbers)
+    let notes = row.notes.iter().map(|(note, number)| (note.as_ref(), *number, LARGEST));
+    check_numbers(&row.recipe, numbers.into_iter().chain(notes))
 }
 
 fn check_seen(seen: &Seen) -> Result<(), String> {
@@ -216,6 +232,7 @@ fn check_seen(seen: &Seen) -> Result<(), String> {
     let head = seen.head.as_ref().is_none_or(|head| {
         head.intervals.len() <= Head::MOST
             && head.capacity as f64 <= LARGEST
+            && head.intervals.iter().all(|one| one.places.len() <= Head::PLACES as usize)
             && head.intervals.iter().all(|one| one.places.iter().all(|place| *place < Head::PLACES))
             && head.intervals.iter().all(|one| one.mean <= one.most && one.most <= head.capacity)
     });
@@ -351,6 +368,30 @@ pub mod tests {
         assert!(Points::read("").unwrap_err().contains("empty"));
         let spoilt = points.replace("\"seconds\":", "\"hours\":");
         assert!(Points::read(&spoilt).unwrap_err().starts_with("line 2: "), "{:?}", Points::read(&spoilt));
+    }
+
+    #[test]
+    fn a_file_asks_for_no_more_than_a_run_has() {
+        let kinds = |count: usize| (0..count).map(|nth| (format!("kind {nth}").into(), 1)).collect();
+        let with = |count: usize| crate::medium::Operations(kinds(count));
+        let note = |value: f64| BTreeMap::from([("note".into(), value)]);
+        let row = |nth: u64| Row { operations: with(nth as usize), ..row("squid", 1.0) };
+        assert!(Run::read(&Run { rows: vec![row(100), row(0)], ..run() }.to_json().unwrap()).is_ok());
+        let mut places = run();
+        places.seen[0].seen.head.as_mut().unwrap().intervals[0].places = vec![1; 321];
+        for (run, why) in [
+            (Run { rows: vec![row(101)], ..run() }, "101 kinds of operations or notes are more than 100"),
+            (Run { rows: vec![], ..run() }, "pictures of 1 recipes and rows of 0"),
+            (Run { rows: vec![Row { notes: note(-1.0), ..row(1) }], ..run() }, "squid: note is -1"),
+            (
+                Run { rows: vec![Row { write_amplification: Some(1e300), ..row(1) }], ..run() },
+                "write_amplification",
+            ),
+            (places, "the head cannot be so"),
+        ] {
+            let found = Run::read(&run.to_json().unwrap()).unwrap_err();
+            assert!(found.contains(why), "{found}");
+        }
     }
 
     #[test]
