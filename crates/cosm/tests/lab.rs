@@ -91,6 +91,12 @@ fn figures_go_on_where_they_stopped() {
     assert!(said.contains("4 of 7 points are there already"), "{said}");
     assert_eq!(read(&in_steps, "points.jsonl"), whole);
     assert_eq!(read(&in_steps, "report.html"), read(&at_once, "report.html"));
+    let output = lab(
+        "figures --like dec --requests 2000 --figures 9 --medium nvme:1MiB --out DIR",
+        &[&folder.path().join("x")],
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("smaller than the file"), "{said}");
     let why = fails("figures --like dec --figures 9,5 --out DIR", &[&in_steps], 2);
     assert!(why.contains("no figure `5`; there are 6, 7,"), "{why}");
 }
@@ -201,4 +207,27 @@ fn an_object_that_is_larger_than_all_is_not_stored() {
     let (found, said) = works(words, &[&trace]);
     assert!(said.contains("larger than any response"), "{said}");
     assert_eq!(found.matches("\"passed\":1").count(), 6, "{found}");
+}
+
+#[test]
+fn who_reads_may_leave_before_the_end() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cosm"));
+    command
+        .args("lab compare --like dec --requests 100 --memory 1MiB --disk 8MiB --recipes stream".split(' '));
+    let output = command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_would_not_be_looked_at_is_refused() {
+    for words in [
+        "replay --recipe stream --like dec --strict",
+        "simulate --like dec --format csv",
+        "compare --trace x --seed 3",
+    ] {
+        assert!(fails(words, &[], 2).contains("cannot be used with"), "{words}");
+    }
 }

@@ -4,7 +4,7 @@ use super::folder::{self, Folder};
 use super::media::{self, Chosen};
 use super::work::{Progress, on_all_cores};
 use super::{
-    asked, expected, input, input_args, json, known_recipes, names, scale, scale_args, send, warm_up,
+    asked, expected, input, input_args, json, known_recipes, names, scale, scale_args, send, text, warm_up,
 };
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
@@ -41,8 +41,12 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let scale = scale(args)?;
     let medium = Chosen::of(args, scale, recipes.len())?;
     let folder = Folder::of(args)?;
-    let run = Run { asked: asked(args, &input), scale, rows: Vec::new(), seen: Vec::new() };
+    let run = Run { asked: asked(args, &input)?, scale, rows: Vec::new(), seen: Vec::new() };
     let mut run = kept(folder.as_ref(), run)?;
+    if text(args, "capture").is_some() {
+        // What was kept has no block trace: the one recipe runs again.
+        run.rows.retain(|row| recipes.iter().all(|recipe| recipe.name != row.recipe));
+    }
     let job = Job { input: &input, medium: &medium, warm_up: warm_up(args)? };
     let done = run_all(&job, &recipes, &mut run, folder.as_ref());
     if run.rows.is_empty() {
@@ -55,7 +59,7 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     run.rows.retain(|row| recipes.iter().any(|recipe| recipe.name == row.recipe));
     run.seen.clear();
     if args.get_flag("json") {
-        println!("{}", serde_json::to_string(&run).map_err(|error| Failure::Failed(error.to_string()))?);
+        line!("{}", serde_json::to_string(&run).map_err(|error| Failure::Failed(error.to_string()))?);
     } else {
         print_rows(&run);
     }
@@ -106,7 +110,7 @@ fn run_all(job: &Job, recipes: &[Recipe], run: &mut Run, folder: Option<&Folder>
     let mut unwritten = None;
     on_all_cores(medium.at_once(), &missing, &progress, work, |_, row| match row {
         Ok(row) => {
-            progress.each_has(row.gets);
+            progress.each_has(row.gets + job.warm_up);
             progress.say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
             put(run, row);
             let written = folder.map_or(Ok(()), |folder| folder.write_run(run));
@@ -125,10 +129,19 @@ pub fn put(run: &mut Run, row: Row) {
 }
 
 pub fn print_rows(run: &Run) {
-    println!("{}", run.asked.trace);
-    println!(
+    line!("{}", run.asked.trace);
+    line!(
         "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
-        "recipe", "gets/s", "seconds", "published", "hits", "bytes", "reads", "writes", "MB read", "written"
+        "recipe",
+        "gets/s",
+        "seconds",
+        "published",
+        "hits",
+        "bytes",
+        "reads",
+        "writes",
+        "MB read",
+        "written"
     );
     for row in &run.rows {
         let recipe = ALL.iter().find(|recipe| recipe.name == row.recipe);
@@ -138,7 +151,7 @@ pub fn print_rows(run: &Run) {
                 false => format!("{least}-{most}"),
             }
         });
-        println!(
+        line!(
             "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
             row.recipe,
             row.gets_per_second,

@@ -40,7 +40,7 @@ pub fn figures(args: &ArgMatches) -> Result<(), Failure> {
         return Err(Failure::Usage("--requests: at least 1".into()));
     }
     let Some(folder) = Folder::of(args)? else { return Err(Failure::Usage("name a folder by --out".into())) };
-    let asked = asked(args, &input);
+    let asked = asked(args, &input)?;
     let mut points = match folder.points()? {
         Some(kept) if folder.goes_on(&kept.asked, &asked) => kept,
         _ => Points { asked, points: Vec::new() },
@@ -69,8 +69,8 @@ fn run(
     points: &mut Points,
     folder: &Folder,
 ) -> Result<(), Failure> {
-    let expected = missing.iter().map(|job| job.requests).sum();
-    let progress = Progress::new(missing.len(), Some(expected));
+    let expected = input.largest.is_none().then(|| missing.iter().map(|job| job.requests).sum());
+    let progress = Progress::new(missing.len(), expected);
     let first = AtomicBool::new(true);
     let work = |job: &&Job| {
         let input = Input { requests: Some(job.requests), ..input.clone() };

@@ -57,17 +57,17 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
     );
     let found = Found(rows);
     if args.get_flag("json") {
-        println!("{}", papers_json(&experiments, &found));
+        line!("{}", papers_json(&experiments, &found));
         return progress.failure("replays");
     }
     for experiment in &experiments {
-        println!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
+        line!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
         for figure in experiment.figures {
             let Some(value) = (figure.of)(&found) else { continue };
             let (least, most) = figure.published;
             let published = if least == most { format!("{least}") } else { format!("{least}-{most}") };
             let beside = figure.beside(value);
-            println!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", figure.what);
+            line!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", figure.what);
         }
     }
     progress.failure("replays")
