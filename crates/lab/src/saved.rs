@@ -8,13 +8,22 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// Of the models and recipes: whoever changes what a replay measures raises it, so that nobody goes on from rows of before.
+pub const MODEL: u32 = 1;
+
 /// What was asked. Results that differ in it are not of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     pub version: String,
+    /// `MODEL` of who measured.
+    #[serde(default)]
+    pub model: u32,
     /// In words; says so when it is made up.
     pub trace: String,
     pub synthetic: bool,
+    /// Of the trace's file, when it was named.
+    #[serde(default)]
+    pub format: Option<String>,
     /// Of the trace's file.
     pub trace_bytes: Option<u64>,
     /// Of what is left to chance, when the trace is made up.
@@ -152,27 +161,38 @@ impl Asked {
     pub fn check(&self) -> Result<(), String> {
         check_name("version", &self.version)?;
         check_name("medium", &self.medium)?;
+        self.format.as_ref().map_or(Ok(()), |format| check_name("format", format))?;
         self.limit.as_ref().map_or(Ok(()), |limit| check_name("limit", limit))?;
         let named = !self.trace.is_empty() && self.trace.len() <= 20 * LONGEST_NAME;
         if named { Ok(()) } else { Err("the trace has no name, or too long a one".into()) }
     }
 
+    /// All of it by name, in words.
+    pub fn fields(&self) -> [(&'static str, String); 12] {
+        let number =
+            |number: Option<u64>, none: &str| number.map_or(none.to_owned(), |number| number.to_string());
+        let text = |text: &Option<String>, none: &str| text.clone().unwrap_or(none.to_owned());
+        [
+            ("version", self.version.clone()),
+            ("model", self.model.to_string()),
+            // Before the trace, whose name has it, too.
+            ("seed", number(self.seed, "none")),
+            ("trace", self.trace.clone()),
+            ("synthetic", if self.synthetic { "yes".to_owned() } else { "no".to_owned() }),
+            ("format", text(&self.format, "as it begins")),
+            ("bytes of the trace", number(self.trace_bytes, "none")),
+            ("requests at most", number(self.requests, "all")),
+            ("largest object", number(self.largest, "any")),
+            ("warm-up", self.warm_up.to_string()),
+            ("medium", self.medium.clone()),
+            ("limit", text(&self.limit, "what suits")),
+        ]
+    }
+
     /// Of it and another, what first differs, in words.
     pub fn difference(&self, other: &Asked) -> Option<String> {
-        let number = |number: Option<u64>| number.map_or("none".into(), |number| number.to_string());
-        let pairs = [
-            ("version", self.version.clone(), other.version.clone()),
-            // Before the trace, whose name has it, too.
-            ("seed", number(self.seed), number(other.seed)),
-            ("trace", self.trace.clone(), other.trace.clone()),
-            ("bytes of the trace", number(self.trace_bytes), number(other.trace_bytes)),
-            ("requests", number(self.requests), number(other.requests)),
-            ("the largest object", number(self.largest), number(other.largest)),
-            ("warm-up", self.warm_up.to_string(), other.warm_up.to_string()),
-            ("medium", self.medium.clone(), other.medium.clone()),
-            ("limit", self.limit.clone().unwrap_or_default(), other.limit.clone().unwrap_or_default()),
-        ];
-        let (what, one, two) = pairs.into_iter().find(|(_, one, two)| one != two)?;
+        let mut pairs = self.fields().into_iter().zip(other.fields());
+        let ((what, one), (_, two)) = pairs.find(|(one, two)| one != two)?;
         Some(format!("{what} is {one}, not {two}"))
     }
 }
@@ -311,6 +331,8 @@ pub mod tests {
     pub fn asked() -> Asked {
         Asked {
             version: "0.1.0".into(),
+            model: MODEL,
+            format: None,
             trace: "synthetic, like dec, seed 1".into(),
             synthetic: true,
             trace_bytes: None,
@@ -399,6 +421,9 @@ pub mod tests {
         assert_eq!(asked().difference(&asked()), None);
         let other = Asked { seed: Some(2), ..asked() };
         assert_eq!(asked().difference(&other), Some("seed is 1, not 2".into()));
+        let older: Asked =
+            parse(&serde_json::to_string(&asked()).unwrap().replace("\"model\"", "\"x\"")).unwrap();
+        assert_eq!(asked().difference(&older), Some(format!("model is {MODEL}, not 0")));
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::input::{From, Input, Reading};
 use lab::recipe::Scale;
 use lab::replay::Plan;
-use lab::saved::{Asked, LARGEST_SIZE};
+use lab::saved::{Asked, LARGEST_SIZE, MODEL};
 use lab::watch::Watch;
 use lab::{Row, recipe};
 use media::Chosen;
@@ -190,14 +190,18 @@ fn scale(args: &ArgMatches) -> Result<Scale, Failure> {
 
 /// What is not fit to be kept is refused before it costs anything.
 fn asked(args: &ArgMatches, input: &Input) -> Result<Asked, Failure> {
-    let (trace_bytes, seed) = match &input.from {
-        From::File { path, .. } => (path.metadata().ok().map(|file| file.len()), None),
-        From::Made { seed, .. } => (None, Some(*seed)),
+    let (trace_bytes, format, seed) = match &input.from {
+        From::File { path, format, .. } => {
+            (path.metadata().ok().map(|file| file.len()), format.map(|format| format.name.to_owned()), None)
+        }
+        From::Made { seed, .. } => (None, None, Some(*seed)),
     };
     let asked = Asked {
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        model: MODEL,
         trace: input.describe(),
         synthetic: input.is_made_up(),
+        format,
         trace_bytes,
         seed,
         requests: input.requests,
