@@ -106,7 +106,9 @@ fn one_recipe_is_seen_in_detail() {
     let folder = tempfile::tempdir().unwrap();
     let (text, _) = works(&format!("replay {SMALL} --recipe stream-loc"), &[folder.path()]);
     assert!(text.contains("3000 requests: ") && text.contains("write"), "{text}");
+    assert!(text.contains("free piece bytes") && text.contains("counted by: model"), "{text}");
     let page = read(folder.path(), "report.html");
+    assert!(page.contains("<td>largest object</td><td>any</td>"));
     for part in
         ["Where the head was", "The free space at the end", "Mean size of the free pieces", "Distances"]
     {

@@ -130,8 +130,10 @@ pub fn put(run: &mut Run, row: Row) {
 
 pub fn print_rows(run: &Run) {
     line!("{}", run.asked.trace);
+    // A column of its own where there is flash: bytes programmed for each that was written.
+    let on_flash = run.rows.iter().any(|row| row.write_amplification.is_some());
     line!(
-        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
+        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}{}",
         "recipe",
         "gets/s",
         "seconds",
@@ -141,7 +143,8 @@ pub fn print_rows(run: &Run) {
         "reads",
         "writes",
         "MB read",
-        "written"
+        "written",
+        if on_flash { "  flash" } else { "" }
     );
     for row in &run.rows {
         let recipe = ALL.iter().find(|recipe| recipe.name == row.recipe);
@@ -152,7 +155,7 @@ pub fn print_rows(run: &Run) {
             }
         });
         line!(
-            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
+            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}{}",
             row.recipe,
             row.gets_per_second,
             row.seconds,
@@ -162,7 +165,8 @@ pub fn print_rows(run: &Run) {
             known(row.device_reads, 1),
             known(row.device_writes, 1),
             known(row.device_bytes_read, 1_000_000),
-            known(row.device_bytes_written, 1_000_000)
+            known(row.device_bytes_written, 1_000_000),
+            row.write_amplification.map_or(String::new(), |found| format!("{found:>7.2}"))
         );
     }
 }

@@ -87,5 +87,11 @@ fn print_details(run: &Run) {
         for (kind, count) in &row.operations.0 {
             line!("{kind:<18} {count:>9}");
         }
+        for (note, value) in &row.notes {
+            line!("{:<18} {value:>9.2}", note.replace('_', " "));
+        }
+        if let Some(who) = &row.counted_by {
+            line!("device reads and writes were counted by: {who}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The papers' figures from replays, beside what their text has of them.
 
 use super::axis::Axis;
-use super::html::{figure, heading, paragraph, table, thousands};
+use super::html::{figure, heading, paragraph, per_cent, table, thousands};
 use super::pictures;
 use super::plot::{Bars, Line, bars, lines};
 use crate::figures::{Curve, FIGURES, Figure, NEARBY, Over, Shows};
@@ -184,12 +184,25 @@ impl Found<'_> {
         let row = |(_, _, point): (&Curve, f64, &Point)| {
             let (recipe, distances) = (&point.row.recipe, &point.seen.as_ref()?.distances);
             let (_, next, ten) = NEARBY.iter().find(|(name, ..)| name == recipe)?;
-            let counts =
-                [distances.pairs, distances.next, *next, distances.within_ten(), *ten].map(thousands);
-            Some(std::iter::once(recipe.clone()).chain(counts).collect())
+            let share = |count: u64| per_cent(count as f64 / distances.pairs.max(1) as f64);
+            Some(vec![
+                recipe.clone(),
+                thousands(distances.pairs),
+                share(distances.next),
+                thousands(*next),
+                share(distances.within_ten()),
+                thousands(*ten),
+            ])
         };
         let rows: Vec<Vec<String>> = self.all().filter_map(row).collect();
-        let head = ["recipe", "reads", "of the next block", "published", "within ten blocks", "published"];
+        let head = [
+            "recipe",
+            "reads",
+            "of the next block",
+            "published count",
+            "within ten blocks",
+            "published count",
+        ];
         Ok(figure(&plot, pictures::DISTANCES) + &table(false, &head.map(str::to_owned), &rows))
     }
 

@@ -165,6 +165,25 @@ fn odd_results_make_pages_too() {
 }
 
 #[test]
+fn all_that_was_measured_is_shown() {
+    let flash = crate::Row { write_amplification: Some(1.23), ..row("squid", 30.0) };
+    let text = check(&[source("one", Some(Run { rows: vec![flash, row("stream", 90.0)], ..run() }), None)]);
+    for part in
+        ["<th>write amplification</th>", "<td>1.23</td>", "<td>model</td>", "<th>free piece bytes</th>"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(!check(&[source("one", Some(run()), None)]).contains("write amplification"));
+    let limited = |limit: &str| {
+        let asked = crate::saved::Asked { limit: Some(limit.into()), ..asked() };
+        source(limit, Some(Run { asked, ..run() }), None)
+    };
+    assert!(
+        check(&[limited("none"), limited("64MiB")]).contains("<td>limit</td><td>none</td><td>64MiB</td>")
+    );
+}
+
+#[test]
 fn what_nobody_counted_has_no_bar() {
     let labels = |count: Option<u64>| {
         let row = crate::Row { device_reads: count, device_writes: count, ..row("squid", 30.0) };
