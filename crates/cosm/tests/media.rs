@@ -108,6 +108,10 @@ fn a_captured_trace_is_replayed_on_every_device() {
         assert!(["tracefs", "tracing", "disk"].iter().any(|word| why.contains(word)), "{said}");
         return;
     }
+    let full = ["--recipes", "stream", "--requests", "300", "--capture", "/dev/full"];
+    let cut = compare(&format!("dir:{}", work.display()), &full).1;
+    let said = String::from_utf8_lossy(&cut.stderr);
+    assert!(cut.status.code() == Some(1) && said.contains("the captured trace"), "{said}");
     let real = &rows(&output)[0];
     assert_eq!(real["counted_by"], "block events");
     let output = start(&["lab", "devices", "--trace", file.to_str().unwrap(), "--strict", "--json"]);
