@@ -184,26 +184,26 @@ impl Found<'_> {
         let row = |(_, _, point): (&Curve, f64, &Point)| {
             let (recipe, distances) = (&point.row.recipe, &point.seen.as_ref()?.distances);
             let (_, next, ten) = NEARBY.iter().find(|(name, ..)| name == recipe)?;
-            let share = |count: u64| per_cent(count as f64 / distances.pairs.max(1) as f64);
+            let share = |count: u64| {
+                format!("{} ({})", thousands(count), per_cent(count as f64 / distances.pairs.max(1) as f64))
+            };
+            let published = |count: &u64| thousands((*count as f64 * self.figure.part(point)).round() as u64);
+            let (here, near) = (share(distances.next), share(distances.within_ten()));
             Some(vec![
                 recipe.clone(),
                 thousands(distances.pairs),
-                share(distances.next),
-                thousands(*next),
-                share(distances.within_ten()),
-                thousands(*ten),
+                here,
+                published(next),
+                near,
+                published(ten),
             ])
         };
         let rows: Vec<Vec<String>> = self.all().filter_map(row).collect();
-        let head = [
-            "recipe",
-            "reads",
-            "of the next block",
-            "published count",
-            "within ten blocks",
-            "published count",
-        ];
-        Ok(figure(&plot, pictures::DISTANCES) + &table(false, &head.map(str::to_owned), &rows))
+        let head = ["recipe", "reads", "of the next block", "published", "within ten blocks", "published"];
+        let shares = paragraph(
+            "Published of all reads, within ten blocks: 6 % without locality buffers, 17 % with them.",
+        );
+        Ok(figure(&plot, pictures::DISTANCES) + &table(false, &head.map(str::to_owned), &rows) + &shares)
     }
 
     fn ratios(&self) -> String {

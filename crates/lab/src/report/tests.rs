@@ -93,6 +93,7 @@ fn the_page_needs_nothing_else() {
         assert!(text.contains(&format!("<h3>Figure {}: ", figure.number)), "{}", figure.number);
     }
     assert_eq!(text, page(&[full()]).unwrap(), "the same page from the same results");
+    assert!(text.contains("<td>10</td><td>3 (30.0 %)</td><td>611</td>"), "counts, and shares of the reads");
 }
 
 #[test]
