@@ -36,10 +36,11 @@ pub fn command() -> Command {
 
 pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let input = input(args)?;
-    input.open().map_err(Failure::Failed)?;
     let recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
     let scale = scale(args)?;
     let medium = Chosen::of(args, scale, recipes.len())?;
+    // What cannot be opened is told once, not by every recipe.
+    input.open().map_err(Failure::Failed)?;
     let folder = Folder::of(args)?;
     let run = Run { asked: asked(args, &input)?, scale, rows: Vec::new(), seen: Vec::new() };
     let mut run = kept(folder.as_ref(), run)?;
