@@ -9,11 +9,11 @@ pub fn print(figures: &[(&str, String)], json: bool) {
     if json {
         let fields: Vec<String> =
             figures.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-        println!("{{{}}}", fields.join(", "));
+        line!("{{{}}}", fields.join(", "));
     } else {
         let widest = figures.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in figures {
-            println!("{:<widest$} {value}", name.replace('_', " "));
+            line!("{:<widest$} {value}", name.replace('_', " "));
         }
     }
 }

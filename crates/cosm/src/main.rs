@@ -1,5 +1,8 @@
 //! The command line. Exit status: 0 done, 1 failed, 2 wrong usage; an error is one line.
 
+#[macro_use]
+mod out;
+
 mod lab;
 mod look;
 mod machine;

@@ -91,6 +91,12 @@ fn figures_go_on_where_they_stopped() {
     assert!(said.contains("4 of 7 points are there already"), "{said}");
     assert_eq!(read(&in_steps, "points.jsonl"), whole);
     assert_eq!(read(&in_steps, "report.html"), read(&at_once, "report.html"));
+    let output = lab(
+        "figures --like dec --requests 2000 --figures 9 --medium nvme:1MiB --out DIR",
+        &[&folder.path().join("x")],
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("smaller than the file"), "{said}");
     let why = fails("figures --like dec --figures 9,5 --out DIR", &[&in_steps], 2);
     assert!(why.contains("no figure `5`; there are 6, 7,"), "{why}");
 }
@@ -100,7 +106,9 @@ fn one_recipe_is_seen_in_detail() {
     let folder = tempfile::tempdir().unwrap();
     let (text, _) = works(&format!("replay {SMALL} --recipe stream-loc"), &[folder.path()]);
     assert!(text.contains("3000 requests: ") && text.contains("write"), "{text}");
+    assert!(text.contains("free piece bytes") && text.contains("counted by: model"), "{text}");
     let page = read(folder.path(), "report.html");
+    assert!(page.contains("<td>largest object</td><td>any</td>"));
     for part in
         ["Where the head was", "The free space at the end", "Mean size of the free pieces", "Distances"]
     {
@@ -161,4 +169,67 @@ fn a_trace_that_is_malformed_is_told_of_once() {
     fs::write(&trace, "url,size\nhttp://a.test/1,100\n").unwrap();
     let (_, said) = works("compare --trace DIR --recipes stream --out DIR", &[&trace, &out]);
     assert!(said.contains("bytes of the trace is"), "{said}");
+}
+
+#[test]
+fn a_trace_is_converted_whole_or_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, other) = (folder.path().join("trace.csv"), folder.path().join("other"));
+    fs::write(&trace, "url,size\nhttp://a.test/1,100\n").unwrap();
+    works("convert --trace DIR --out DIR --to bu", &[&trace, &trace]);
+    assert!(read(folder.path(), "trace.csv").contains("http://a.test/1\t100"));
+    fs::write(&other, "what was there").unwrap();
+    fails("convert --trace DIR --out DIR", &[&folder.path().join("none"), &other], 1);
+    assert_eq!(read(folder.path(), "other"), "what was there");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    works("convert --trace DIR --out /dev/null", &[&trace]);
+    assert!(!Path::new("/dev/null.new").exists());
+}
+
+#[test]
+fn a_recipe_that_fails_takes_no_other_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "compare --like dec --requests 3000 --memory 1MiB --disk 8GiB --recipes squid,stream,future --out DIR";
+    let output = lab(words, &[folder.path()]);
+    let (found, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("recipes failed") && said.contains("is full"), "{said}");
+    assert!(found.contains("squid") && read(folder.path(), "report.html").contains("<td>squid</td>"));
+    fails("compare --trace /no/such/trace --recipes all", &[], 1);
+}
+
+#[test]
+fn an_object_that_is_larger_than_all_is_not_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "url,size\nhttp://a.test/1,1000000000000\nhttp://a.test/2,18446744073709551615\n")
+        .unwrap();
+    let words = "compare --trace DIR --memory 1MiB --disk 64MiB --recipes cosm,nginx,rock,cyclic-log,stream,lru --json";
+    let (found, said) = works(words, &[&trace]);
+    assert!(said.contains("larger than any response"), "{said}");
+    assert_eq!(found.matches("\"passed\":1").count(), 6, "{found}");
+}
+
+#[test]
+fn who_reads_may_leave_before_the_end() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cosm"));
+    command
+        .args("lab compare --like dec --requests 100 --memory 1MiB --disk 8MiB --recipes stream".split(' '));
+    let output = command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_would_not_be_looked_at_is_refused() {
+    for words in [
+        "replay --recipe stream --like dec --strict",
+        "simulate --like dec --format csv",
+        "compare --trace x --seed 3",
+    ] {
+        assert!(fails(words, &[], 2).contains("cannot be used with"), "{words}");
+    }
 }

@@ -108,6 +108,10 @@ fn a_captured_trace_is_replayed_on_every_device() {
         assert!(["tracefs", "tracing", "disk"].iter().any(|word| why.contains(word)), "{said}");
         return;
     }
+    let full = ["--recipes", "stream", "--requests", "300", "--capture", "/dev/full"];
+    let cut = compare(&format!("dir:{}", work.display()), &full).1;
+    let said = String::from_utf8_lossy(&cut.stderr);
+    assert!(cut.status.code() == Some(1) && said.contains("the captured trace"), "{said}");
     let real = &rows(&output)[0];
     assert_eq!(real["counted_by"], "block events");
     let output = start(&["lab", "devices", "--trace", file.to_str().unwrap(), "--strict", "--json"]);
@@ -149,6 +153,8 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("nvme:1MiB", &["--recipes", "stream"], 1, "smaller than the file of the cache"),
         ("nvme", &["--limit", "1MiB"], 2, "at least 64MiB"),
         ("nvme", &["--capture", "x"], 2, "--capture"),
+        ("nvme", &["--largest", "8192TiB"], 2, "0B to 4096TiB"),
+        (&format!("dir:{}", "d".repeat(300)), &["--recipes", "stream"], 2, "medium is longer than 200 bytes"),
         (&format!("dir:{}", at("nowhere")), &["--recipes", "stream"], 1, "not a directory"),
     ] {
         let said = refusal(&compare(medium, more).1, status);
@@ -173,4 +179,13 @@ fn what_cannot_be_is_refused_in_one_line() {
     let found = devices(&["--json"]);
     assert_eq!(rows(&found).len(), 4);
     assert!(String::from_utf8_lossy(&found.stderr).contains("1 malformed lines"));
+
+    // More than one of them has room for.
+    let wide: String = (0..5000).map(|nth| format!("0 - W {} 8\n", nth * 3 * 2048)).collect();
+    std::fs::write(at("trace"), wide).unwrap();
+    let found = devices(&["--json"]);
+    assert_eq!(rows(&found).len(), 3);
+    assert!(String::from_utf8_lossy(&found.stderr).contains("st15150w has"));
+    assert!(refusal(&devices(&["--devices", "st15150w"]), 1).contains("choose another"));
+    assert_eq!(rows(&devices(&["--devices", "nvme, hdd-18t", "--json"])).len(), 2);
 }

@@ -42,13 +42,13 @@ impl Wanted {
     }
 }
 
-/// Puts all, as responses that came at `now` (seconds since 1970) and stay fresh for years; `progress` is told how many are
-/// put. What is put is not yet all written. An error is one line.
+/// Puts all, as responses that came at `now` (seconds since 1970) and stay fresh for years; `progress` is told how many it
+/// was given and how many of them it took, half of all among them. What is put is not yet all written. An error is one line.
 pub fn fill(
     store: &Store,
     wanted: &Wanted,
     now: u64,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Taken, String> {
     let meta = response::head(now, None)?.encode();
     let (mut taken, mut body) = (Taken::default(), Vec::new());
@@ -66,8 +66,9 @@ pub fn fill(
             Err(Refused::TooLarge) => taken.refused += 1,
             Err(_) => return Err(format!("the disk fails: it took {nth} objects and then no more")),
         }
-        if nth % REPORT == 0 {
-            progress(nth);
+        let given = nth + 1;
+        if given % REPORT == 0 || given == wanted.objects / 2 {
+            progress(given, taken.objects);
         }
     }
     Ok(taken)

@@ -6,14 +6,24 @@ use crate::replay::Row;
 use crate::watch::{Head, Map, Seen};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Of the models and recipes: whoever changes what a replay measures raises it, so that nobody goes on from rows of before.
+pub const MODEL: u32 = 1;
 
 /// What was asked. Results that differ in it are not of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     pub version: String,
+    /// `MODEL` of who measured.
+    #[serde(default)]
+    pub model: u32,
     /// In words; says so when it is made up.
     pub trace: String,
     pub synthetic: bool,
+    /// Of the trace's file, when it was named.
+    #[serde(default)]
+    pub format: Option<String>,
     /// Of the trace's file.
     pub trace_bytes: Option<u64>,
     /// Of what is left to chance, when the trace is made up.
@@ -70,10 +80,12 @@ pub struct Point {
     pub seen: Option<Seen>,
 }
 
-/// Of a file: rows, points, names, and what a number may be. Far more than any run has.
+/// Of a file: rows, points, kinds of operations and notes, names, and what a number may be. Far more than any run has.
 const MOST_ROWS: usize = 10_000;
+const MOST_KINDS: usize = 100;
 const LONGEST_NAME: usize = 200;
-const LARGEST: f64 = 1e15;
+pub const LARGEST_SIZE: u64 = 1 << 52;
+const LARGEST: f64 = LARGEST_SIZE as f64;
 
 impl Run {
     /// An error says what is wrong, in one line.
@@ -85,6 +97,16 @@ impl Run {
             return Err(format!("{} rows are more than {MOST_ROWS}", run.rows.len()));
         }
         run.rows.iter().try_for_each(check_row)?;
+        // Each has a column.
+        let kinds: BTreeSet<_> = run.rows.iter().flat_map(|row| row.operations.0.keys()).collect();
+        let notes: BTreeSet<_> = run.rows.iter().flat_map(|row| row.notes.keys()).collect();
+        let most = kinds.len().max(notes.len());
+        if most > MOST_KINDS {
+            return Err(format!("{most} kinds of operations or notes are more than {MOST_KINDS}"));
+        }
+        if run.seen.len() > run.rows.len() {
+            return Err(format!("pictures of {} recipes and rows of {}", run.seen.len(), run.rows.len()));
+        }
         for looked in &run.seen {
             check_name("recipe", &looked.recipe)?;
             check_seen(&looked.seen)?;
@@ -135,30 +157,42 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 impl Asked {
-    fn check(&self) -> Result<(), String> {
+    /// Whether it can be kept. An error says what is wrong, in one line.
+    pub fn check(&self) -> Result<(), String> {
         check_name("version", &self.version)?;
         check_name("medium", &self.medium)?;
+        self.format.as_ref().map_or(Ok(()), |format| check_name("format", format))?;
         self.limit.as_ref().map_or(Ok(()), |limit| check_name("limit", limit))?;
         let named = !self.trace.is_empty() && self.trace.len() <= 20 * LONGEST_NAME;
         if named { Ok(()) } else { Err("the trace has no name, or too long a one".into()) }
     }
 
+    /// All of it by name, in words.
+    pub fn fields(&self) -> [(&'static str, String); 12] {
+        let number =
+            |number: Option<u64>, none: &str| number.map_or(none.to_owned(), |number| number.to_string());
+        let text = |text: &Option<String>, none: &str| text.clone().unwrap_or(none.to_owned());
+        [
+            ("version", self.version.clone()),
+            ("model", self.model.to_string()),
+            // Before the trace, whose name has it, too.
+            ("seed", number(self.seed, "none")),
+            ("trace", self.trace.clone()),
+            ("synthetic", if self.synthetic { "yes".to_owned() } else { "no".to_owned() }),
+            ("format", text(&self.format, "as it begins")),
+            ("bytes of the trace", number(self.trace_bytes, "none")),
+            ("requests at most", number(self.requests, "all")),
+            ("largest object", number(self.largest, "any")),
+            ("warm-up", self.warm_up.to_string()),
+            ("medium", self.medium.clone()),
+            ("limit", text(&self.limit, "what suits")),
+        ]
+    }
+
     /// Of it and another, what first differs, in words.
     pub fn difference(&self, other: &Asked) -> Option<String> {
-        let number = |number: Option<u64>| number.map_or("none".into(), |number| number.to_string());
-        let pairs = [
-            ("version", self.version.clone(), other.version.clone()),
-            // Before the trace, whose name has it, too.
-            ("seed", number(self.seed), number(other.seed)),
-            ("trace", self.trace.clone(), other.trace.clone()),
-            ("bytes of the trace", number(self.trace_bytes), number(other.trace_bytes)),
-            ("requests", number(self.requests), number(other.requests)),
-            ("the largest object", number(self.largest), number(other.largest)),
-            ("warm-up", self.warm_up.to_string(), other.warm_up.to_string()),
-            ("medium", self.medium.clone(), other.medium.clone()),
-            ("limit", self.limit.clone().unwrap_or_default(), other.limit.clone().unwrap_or_default()),
-        ];
-        let (what, one, two) = pairs.into_iter().find(|(_, one, two)| one != two)?;
+        let mut pairs = self.fields().into_iter().zip(other.fields());
+        let ((what, one), (_, two)) = pairs.find(|(one, two)| one != two)?;
         Some(format!("{what} is {one}, not {two}"))
     }
 }
@@ -204,8 +238,10 @@ fn check_row(row: &Row) -> Result<(), String> {
         ("device_writes", row.device_writes.unwrap_or(0) as f64, LARGEST),
         ("device_bytes_read", row.device_bytes_read.unwrap_or(0) as f64, LARGEST),
         ("device_bytes_written", row.device_bytes_written.unwrap_or(0) as f64, LARGEST),
+        ("write_amplification", row.write_amplification.unwrap_or(0.0), LARGEST),
     ];
-    check_numbers(&row.recipe, numbers)
+    let notes = row.notes.iter().map(|(note, number)| (note.as_ref(), *number, LARGEST));
+    check_numbers(&row.recipe, numbers.into_iter().chain(notes))
 }
 
 fn check_seen(seen: &Seen) -> Result<(), String> {
@@ -216,6 +252,7 @@ fn check_seen(seen: &Seen) -> Result<(), String> {
     let head = seen.head.as_ref().is_none_or(|head| {
         head.intervals.len() <= Head::MOST
             && head.capacity as f64 <= LARGEST
+            && head.intervals.iter().all(|one| one.places.len() <= Head::PLACES as usize)
             && head.intervals.iter().all(|one| one.places.iter().all(|place| *place < Head::PLACES))
             && head.intervals.iter().all(|one| one.mean <= one.most && one.most <= head.capacity)
     });
@@ -237,144 +274,4 @@ fn check_seen(seen: &Seen) -> Result<(), String> {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use super::*;
-    use crate::pipeline::Outcomes;
-    use crate::watch::{EDGES, FreeSizes};
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    pub fn row(recipe: &str, gets_per_second: f64) -> Row {
-        Row {
-            recipe: recipe.into(),
-            medium: "st15150w".into(),
-            gets: 1_058_206,
-            seconds: 1_058_206.0 / gets_per_second,
-            gets_per_second,
-            hit_ratio: 0.36,
-            byte_hit_ratio: 0.31,
-            device_reads: Some(42_000),
-            device_writes: Some(300_000),
-            device_bytes_read: Some(500_000_000),
-            device_bytes_written: Some(7_000_000_000),
-            counted_by: Some("model".into()),
-            write_amplification: None,
-            operations: crate::medium::Operations(BTreeMap::from([
-                ("read".into(), 42_085),
-                ("write".into(), 9),
-            ])),
-            outcomes: Outcomes { gets: 1_058_206, ..Outcomes::default() },
-            notes: BTreeMap::from([("free_piece_bytes".into(), 66_560.0)]),
-        }
-    }
-
-    pub fn seen() -> Seen {
-        let interval = crate::watch::Interval { places: vec![0, 5, 6], mean: 10, most: 1 << 30 };
-        let mut seen = Seen {
-            free: FreeSizes { every: 64, looks: vec![(64, 2, 4096), (128, 1, 4096)] },
-            head: Some(Head { capacity: 4 << 30, intervals: vec![interval; 3] }),
-            maps: vec![Map { from: 0, cell: 512, cells: "0123456789".repeat(100) }],
-            ..Seen::default()
-        };
-        (seen.distances.pairs, seen.distances.next) = (10, 3);
-        seen.distances.upto[0] = 4;
-        seen.distances.upto[EDGES.len() - 1] = 6;
-        seen
-    }
-
-    pub fn run() -> Run {
-        Run {
-            asked: asked(),
-            scale: Scale::default(),
-            rows: vec![row("squid", 29.7), row("lazy-reads-loc", 524.0)],
-            seen: vec![Looked { recipe: "squid".into(), seen: seen() }],
-        }
-    }
-
-    pub fn asked() -> Asked {
-        Asked {
-            version: "0.1.0".into(),
-            trace: "synthetic, like dec, seed 1".into(),
-            synthetic: true,
-            trace_bytes: None,
-            seed: Some(1),
-            requests: None,
-            largest: None,
-            warm_up: 0,
-            medium: "st15150w".into(),
-            limit: None,
-        }
-    }
-
-    pub fn point(recipe: &str, utilization: f64) -> Point {
-        let scale = Scale { utilization, ..Scale::default() };
-        Point { requests: 1_058_206, scale, row: row(recipe, 100.0 / utilization), seen: Some(seen()) }
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        assert_eq!(Run::read(&run().to_json().unwrap()), Ok(run()));
-        let points =
-            Points { asked: asked(), points: vec![point("stream", 0.71), point("buddy", 0.1 + 0.2)] };
-        let lines = points.to_lines().unwrap();
-        assert_eq!(Points::read(&lines), Ok(points.clone()));
-        let torn = &lines[..lines.len() - 9];
-        assert_eq!(Points::read(torn).unwrap().points, points.points[..1], "as if it had not been written");
-    }
-
-    #[test]
-    fn what_is_malformed_is_told_in_one_line() {
-        let json = run().to_json().unwrap();
-        let points = Points { asked: asked(), points: vec![point("stream", 0.71)] }.to_lines().unwrap();
-        let spoilt = [
-            (json.replace("\"rows\"", "\"lines\""), "missing field `rows`"),
-            (
-                json.replace("\"hit_ratio\": 0.36", "\"hit_ratio\": 1.36"),
-                "squid: hit_ratio is 1.36, not from 0 to 1",
-            ),
-            (json.replace("\"hit_ratio\": 0.36", "\"hit_ratio\": 1e999"), "number out of range"),
-            (json.replace("\"utilization\": 0.71", "\"utilization\": -3"), "scale: utilization is -3"),
-            (json.replace("\"squid\"", "\"\""), "recipe is empty"),
-            (json.replace("\"squid\"", "\"a\\nb\""), "recipe has control characters"),
-            (json.replace("0123456789", "01234x6789"), "the maps cannot be so"),
-            (json.replace("\"pairs\": 10", "\"pairs\": 11"), "the distances cannot be so"),
-            (json.replace("1073741824", "9999999999"), "the head cannot be so"),
-            (json[..json.len() / 2].to_owned(), "EOF"),
-            ("[]".into(), "not results of this laboratory"),
-            (String::new(), "EOF"),
-        ];
-        for (text, expected) in spoilt {
-            assert!(text != json);
-            let why = Run::read(&text).unwrap_err();
-            assert!(why.contains(expected) && !why.contains('\n'), "{why} for {expected}");
-        }
-        assert!(Points::read("").unwrap_err().contains("empty"));
-        let spoilt = points.replace("\"seconds\":", "\"hours\":");
-        assert!(Points::read(&spoilt).unwrap_err().starts_with("line 2: "), "{:?}", Points::read(&spoilt));
-    }
-
-    #[test]
-    fn a_difference_is_named() {
-        assert_eq!(asked().difference(&asked()), None);
-        let other = Asked { seed: Some(2), ..asked() };
-        assert_eq!(asked().difference(&other), Some("seed is 1, not 2".into()));
-    }
-
-    proptest! {
-        /// Whatever bytes it is given, it answers.
-        #[test]
-        fn nothing_that_is_read_is_believed(
-            cut in 0usize..4000,
-            with in proptest::collection::vec(any::<char>(), 0..8),
-        ) {
-            let with: String = with.into_iter().collect();
-            let json = run().to_json().unwrap();
-            let at = (0..=cut.min(json.len())).rev().find(|at| json.is_char_boundary(*at)).unwrap_or(0);
-            let spoilt = format!("{}{with}{}", &json[..at], &json[at..]);
-            if let Ok(run) = Run::read(&spoilt) {
-                prop_assert!(run.to_json().is_ok());
-            }
-            let _ = Points::read(&spoilt);
-        }
-    }
-}
+pub mod tests;

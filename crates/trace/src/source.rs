@@ -10,6 +10,8 @@ use std::path::Path;
 const LINE_MAX: usize = 64 << 10;
 /// What is looked at to tell the format.
 const BEGINNING: usize = 32 << 10;
+/// Bytes: a larger response is a mistake, and sums of such would not fit.
+const LARGEST: u64 = 1 << 40;
 /// Faults that are shown.
 const SHOWN: usize = 10;
 
@@ -80,6 +82,12 @@ impl Source {
                     Err(format!("ends after {} of {record} bytes", self.record.len()))
                 }
                 _ => self.parser.parse(&self.record, access),
+            };
+            let parsed = match parsed {
+                Ok(Kept::Yes) if access.size > LARGEST => {
+                    Err(format!("a size of {} is larger than any response", access.size))
+                }
+                parsed => parsed,
             };
             match parsed {
                 Ok(Kept::Yes) => return Ok(true),
@@ -195,6 +203,14 @@ mod tests {
         assert_eq!(source.faults().first[0], (3, "`x` is no size".into()));
         assert_eq!(source.faults().first[1].0, 6);
         assert_eq!(all(&mut open().strict()), Err("line 3: `x` is no size".into()));
+    }
+
+    #[test]
+    fn what_is_larger_than_any_response_is_malformed() {
+        let lines = format!("size,url\n{},/a\n{LARGEST},/b\n{},/c\n", u64::MAX, LARGEST + 1);
+        let mut source = Source::of(Box::new(Cursor::new(lines)), format::named("csv").unwrap()).unwrap();
+        assert_eq!(all(&mut source), Ok(vec![LARGEST]));
+        assert_eq!(source.faults().count, 2);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::folder::{self, Folder};
 use super::media::{self, Chosen};
 use super::work::{Progress, on_all_cores};
 use super::{
-    asked, expected, input, input_args, json, known_recipes, names, scale, scale_args, send, warm_up,
+    asked, expected, input, input_args, json, known_recipes, names, scale, scale_args, send, text, warm_up,
 };
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
@@ -39,11 +39,20 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
     let scale = scale(args)?;
     let medium = Chosen::of(args, scale, recipes.len())?;
+    // What cannot be opened is told once, not by every recipe.
+    input.open().map_err(Failure::Failed)?;
     let folder = Folder::of(args)?;
-    let run = Run { asked: asked(args, &input), scale, rows: Vec::new(), seen: Vec::new() };
+    let run = Run { asked: asked(args, &input)?, scale, rows: Vec::new(), seen: Vec::new() };
     let mut run = kept(folder.as_ref(), run)?;
+    if text(args, "capture").is_some() {
+        // What was kept has no block trace: the one recipe runs again.
+        run.rows.retain(|row| recipes.iter().all(|recipe| recipe.name != row.recipe));
+    }
     let job = Job { input: &input, medium: &medium, warm_up: warm_up(args)? };
-    run_all(&job, &recipes, &mut run, folder.as_ref())?;
+    let done = run_all(&job, &recipes, &mut run, folder.as_ref());
+    if run.rows.is_empty() {
+        return done;
+    }
     if let Some(folder) = &folder {
         folder.write_report()?;
     }
@@ -51,11 +60,11 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     run.rows.retain(|row| recipes.iter().any(|recipe| recipe.name == row.recipe));
     run.seen.clear();
     if args.get_flag("json") {
-        println!("{}", serde_json::to_string(&run).map_err(|error| Failure::Failed(error.to_string()))?);
+        line!("{}", serde_json::to_string(&run).map_err(|error| Failure::Failed(error.to_string()))?);
     } else {
         print_rows(&run);
     }
-    Ok(())
+    done
 }
 
 /// What the folder has of the same run, or the run as it is.
@@ -99,17 +108,18 @@ fn run_all(job: &Job, recipes: &[Recipe], run: &mut Run, folder: Option<&Folder>
         let plan = Plan { input, recipe, scale: &scale, warm_up };
         send(&plan, medium, &mut watch, first.swap(false, Relaxed))
     };
-    let mut failure = None;
-    on_all_cores(medium.at_once(), &missing, &progress, work, |_, row| {
-        let kept = row.map_err(Failure::Failed).and_then(|row| {
-            progress.each_has(row.gets);
+    let mut unwritten = None;
+    on_all_cores(medium.at_once(), &missing, &progress, work, |_, row| match row {
+        Ok(row) => {
+            progress.each_has(row.gets + job.warm_up);
             progress.say(format_args!("{}: {:.0} gets/s", row.recipe, row.gets_per_second));
             put(run, row);
-            folder.map_or(Ok(()), |folder| folder.write_run(run))
-        });
-        failure = failure.take().or(kept.err());
+            let written = folder.map_or(Ok(()), |folder| folder.write_run(run));
+            unwritten = unwritten.take().or(written.err());
+        }
+        Err(why) => progress.fail(why),
     });
-    failure.map_or(Ok(()), Err)
+    unwritten.map_or_else(|| progress.failure("recipes"), Err)
 }
 
 /// A row at its place, which is that of its recipe; one of the same recipe goes.
@@ -120,10 +130,22 @@ pub fn put(run: &mut Run, row: Row) {
 }
 
 pub fn print_rows(run: &Run) {
-    println!("{}", run.asked.trace);
-    println!(
-        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
-        "recipe", "gets/s", "seconds", "published", "hits", "bytes", "reads", "writes", "MB read", "written"
+    line!("{}", run.asked.trace);
+    // A column of its own where there is flash: bytes programmed for each that was written.
+    let on_flash = run.rows.iter().any(|row| row.write_amplification.is_some());
+    line!(
+        "{:<18} {:>9} {:>9} {:>10} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}{}",
+        "recipe",
+        "gets/s",
+        "seconds",
+        "published",
+        "hits",
+        "bytes",
+        "reads",
+        "writes",
+        "MB read",
+        "written",
+        if on_flash { "  flash" } else { "" }
     );
     for row in &run.rows {
         let recipe = ALL.iter().find(|recipe| recipe.name == row.recipe);
@@ -133,8 +155,8 @@ pub fn print_rows(run: &Run) {
                 false => format!("{least}-{most}"),
             }
         });
-        println!(
-            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}",
+        line!(
+            "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}{}",
             row.recipe,
             row.gets_per_second,
             row.seconds,
@@ -144,7 +166,8 @@ pub fn print_rows(run: &Run) {
             known(row.device_reads, 1),
             known(row.device_writes, 1),
             known(row.device_bytes_read, 1_000_000),
-            known(row.device_bytes_written, 1_000_000)
+            known(row.device_bytes_written, 1_000_000),
+            row.write_amplification.map_or(String::new(), |found| format!("{found:>7.2}"))
         );
     }
 }

@@ -1,6 +1,6 @@
 //! `cosm lab devices`: a block trace on devices in a model, side by side.
 
-use super::{json, number, strict, text};
+use super::{json, names, number, strict, text};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
 use lab::block::replay::{Outcome, Pace, replay};
@@ -33,10 +33,13 @@ pub fn command() -> Command {
 
 pub fn devices(args: &ArgMatches) -> Result<(), Failure> {
     let path = text(args, "trace").unwrap_or_default();
-    let names = text(args, "devices").unwrap_or_default();
-    let kinds: Vec<&'static Kind> = match names {
-        "all" => device::ALL.iter().collect(),
-        names => names.split(',').map(device::named).collect::<Result<_, _>>().map_err(Failure::Usage)?,
+    let names = names(args, "devices");
+    let all = names.iter().any(|name| name == "all");
+    let kinds: Vec<&'static Kind> = match all {
+        true => device::ALL.iter().collect(),
+        false => {
+            names.iter().map(|name| device::named(name)).collect::<Result<_, _>>().map_err(Failure::Usage)?
+        }
     };
     let pace = match number(args, "depth")? {
         None => Pace::Own,
@@ -51,23 +54,27 @@ pub fn devices(args: &ArgMatches) -> Result<(), Failure> {
             trace.left_out
         ));
     }
-    let all: Vec<Outcome> = kinds
-        .into_iter()
-        .map(|kind| replay(&trace, kind, pace))
-        .collect::<Result<_, _>>()
-        .map_err(Failure::Failed)?;
+    let mut found = Vec::new();
+    for kind in kinds {
+        match replay(&trace, kind, pace) {
+            Ok(one) => found.push(one),
+            // The others may be large enough.
+            Err(why) if all => proxy::say(why),
+            Err(why) => return Err(Failure::Failed(why)),
+        }
+    }
     match args.get_flag("json") {
         true => {
-            println!("{}", serde_json::json!({ "trace": path, "depth": number(args, "depth")?, "rows": all }))
+            line!("{}", serde_json::json!({ "trace": path, "depth": number(args, "depth")?, "rows": found }))
         }
-        false => print(path, &trace, &all),
+        false => print(path, &trace, &found),
     }
     Ok(())
 }
 
 fn print(path: &str, trace: &Trace, all: &[Outcome]) {
-    println!("{path}: {} requests", trace.requests.len());
-    println!(
+    line!("{path}: {} requests", trace.requests.len());
+    line!(
         "{:<10} {:>10} {:>10} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9} {:>6}",
         "device",
         "seconds",
@@ -81,7 +88,7 @@ fn print(path: &str, trace: &Trace, all: &[Outcome]) {
         "flash"
     );
     for one in all {
-        println!(
+        line!(
             "{:<10} {:>10.3} {:>10.1} {:>9} {:>9} {:>8} {:>8} {:>9.3} {:>9.3} {:>6}",
             one.device,
             one.seconds,
@@ -96,6 +103,6 @@ fn print(path: &str, trace: &Trace, all: &[Outcome]) {
         );
     }
     if all.iter().any(|one| one.packed) {
-        println!("flash, and what is smaller than the traced device, has the touched megabytes side by side");
+        line!("flash, and what is smaller than the traced device, has the touched megabytes side by side");
     }
 }

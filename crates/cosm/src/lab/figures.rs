@@ -40,7 +40,7 @@ pub fn figures(args: &ArgMatches) -> Result<(), Failure> {
         return Err(Failure::Usage("--requests: at least 1".into()));
     }
     let Some(folder) = Folder::of(args)? else { return Err(Failure::Usage("name a folder by --out".into())) };
-    let asked = asked(args, &input);
+    let asked = asked(args, &input)?;
     let mut points = match folder.points()? {
         Some(kept) if folder.goes_on(&kept.asked, &asked) => kept,
         _ => Points { asked, points: Vec::new() },
@@ -54,26 +54,23 @@ pub fn figures(args: &ArgMatches) -> Result<(), Failure> {
     // As it is now, without what was written in part.
     folder.write_points(&points)?;
     let medium = points.asked.medium.clone();
-    let failed = run(&input, &medium, &missing, &mut points, &folder)?;
+    let done = run(&input, &medium, &missing, &mut points, &folder);
     sort(&mut points, input.requests);
     folder.write_points(&points)?;
     folder.write_report()?;
-    match failed {
-        0 => Ok(()),
-        failed => Err(Failure::Failed(format!("{failed} of {} points failed", all.len()))),
-    }
+    done
 }
 
-/// Makes the points that are missing; how many could not be made, each of which is said.
+/// Makes the points that are missing.
 fn run(
     input: &Input,
     medium: &str,
     missing: &[&Job],
     points: &mut Points,
     folder: &Folder,
-) -> Result<usize, Failure> {
-    let expected = missing.iter().map(|job| job.requests).sum();
-    let progress = Progress::new(missing.len(), Some(expected));
+) -> Result<(), Failure> {
+    let expected = input.largest.is_none().then(|| missing.iter().map(|job| job.requests).sum());
+    let progress = Progress::new(missing.len(), expected);
     let first = AtomicBool::new(true);
     let work = |job: &&Job| {
         let input = Input { requests: Some(job.requests), ..input.clone() };
@@ -83,7 +80,7 @@ fn run(
         let row = send(&plan, &medium, &mut watch, first.swap(false, Relaxed))?;
         Ok(Point { requests: job.requests, scale: job.scale, row, seen: job.looks.then_some(watch.seen) })
     };
-    let (mut failed, mut unwritten) = (0, None);
+    let mut unwritten = None;
     on_all_cores(usize::MAX, missing, &progress, work, |job, point: Result<Point, String>| match point {
         Ok(point) => {
             let written = folder.add_point(&point);
@@ -93,12 +90,9 @@ fn run(
             points.points.retain(|other| !bare.is_of(other));
             points.points.push(point);
         }
-        Err(why) => {
-            failed += 1;
-            progress.say(format_args!("{why}"));
-        }
+        Err(why) => progress.fail(why),
     });
-    unwritten.map_or(Ok(failed), Err)
+    unwritten.map_or_else(|| progress.failure("points"), Err)
 }
 
 /// In the order of the figures, whichever was done first.

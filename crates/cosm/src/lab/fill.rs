@@ -73,9 +73,9 @@ fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>,
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let shows = std::io::stderr().is_terminal();
     let mut half = None;
-    let mut progress = |done: u64| {
-        if half.is_none() && done > 0 && done >= wanted.objects / 2 {
-            half = Some((done, machine::resident()));
+    let mut progress = |done: u64, taken: u64| {
+        if done == wanted.objects / 2 {
+            half = Some((taken, machine::resident()));
         }
         if shows {
             eprint!("\rcosm: {done} of {} objects", wanted.objects);

@@ -50,35 +50,34 @@ pub struct Chosen {
 impl Chosen {
     pub fn of(args: &ArgMatches, scale: Scale, recipes: usize) -> Result<Chosen, Failure> {
         let name = text(args, "medium").unwrap_or_default();
-        let (kind, argument) =
-            table::named(name).map_err(|why| Failure::Usage(format!("--medium: {why}")))?;
+        let chosen = Chosen::modelled(name, scale);
+        let chosen = chosen.map_err(|why| Failure::Usage(format!("--medium: {why}")))?;
+        let takes = chosen.kind.takes;
         let capture = text(args, "capture").map(PathBuf::from);
-        if capture.is_some() && (kind.takes != Takes::Directory || recipes > 1) {
+        if capture.is_some() && (takes != Takes::Directory || recipes > 1) {
             return Err(Failure::Usage(
                 "--capture: of a real directory (--medium dir:…) and one recipe".into(),
             ));
         }
-        let bytes = |argument| size(argument).map_err(|why| Failure::Usage(format!("--medium: {why}")));
-        let given = Given {
-            scale,
-            size: argument.filter(|_| kind.takes == Takes::Size).map(bytes).transpose()?,
-            directory: PathBuf::from(argument.unwrap_or_default()),
-            memory: memory(text(args, "limit"))?,
-            capture,
-            say: &|line| proxy::say(line),
-        };
-        if kind.takes == Takes::Directory {
+        let memory = memory(text(args, "limit"))?;
+        if takes == Takes::Directory {
             stop_at_signals()?;
         }
-        Ok(Chosen { name: name.to_owned(), kind, given })
+        let given = Given { memory, capture, say: &|line| proxy::say(line), ..chosen.given };
+        Ok(Chosen { given, ..chosen })
     }
 
-    /// One of those in a model, as an experiment names it.
+    /// As an experiment names it, with the memory that suits it.
     pub fn modelled(name: &str, scale: Scale) -> Result<Chosen, String> {
-        let (kind, _) = table::named(name)?;
-        let memory = Memory::Suitable;
-        let given =
-            Given { scale, size: None, directory: PathBuf::new(), memory, capture: None, say: &|_| {} };
+        let (kind, argument) = table::named(name)?;
+        let given = Given {
+            scale,
+            size: argument.filter(|_| kind.takes == Takes::Size).map(size).transpose()?,
+            directory: PathBuf::from(argument.unwrap_or_default()),
+            memory: Memory::Suitable,
+            capture: None,
+            say: &|_| {},
+        };
         Ok(Chosen { name: name.to_owned(), kind, given })
     }
 

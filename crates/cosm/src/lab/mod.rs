@@ -14,12 +14,12 @@ mod traces;
 mod work;
 
 use crate::Failure;
-use crate::values::{count, size};
+use crate::values::{count, size_within};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::input::{From, Input, Reading};
 use lab::recipe::Scale;
 use lab::replay::Plan;
-use lab::saved::Asked;
+use lab::saved::{Asked, LARGEST_SIZE, MODEL};
 use lab::watch::Watch;
 use lab::{Row, recipe};
 use media::Chosen;
@@ -68,7 +68,9 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 fn input_args() -> [Arg; 7] {
     let largest =
         Arg::new("largest").long("largest").value_name("SIZE").help("Leave out requests for larger objects");
-    [trace().conflicts_with("like"), from_format(), strict(), like(), requests(), seed(), largest]
+    let of_file = |arg: Arg| arg.conflicts_with("like");
+    let seed = seed().conflicts_with("trace");
+    [of_file(trace()), of_file(from_format()), of_file(strict()), like(), requests(), seed, largest]
 }
 
 /// What they are sent through.
@@ -147,7 +149,8 @@ fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
 }
 
 fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
-    size(text(args, name).unwrap_or_default()).map_err(|why| Failure::Usage(format!("--{name}: {why}")))
+    size_within(text(args, name).unwrap_or_default(), 0, LARGEST_SIZE)
+        .map_err(|why| Failure::Usage(format!("--{name}: {why}")))
 }
 
 fn input(args: &ArgMatches) -> Result<Input, Failure> {
@@ -172,8 +175,8 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
 /// How many requests there will be, where that is known before all are read.
 fn expected(input: &Input) -> Option<u64> {
     match &input.from {
-        From::Made { like, .. } => Some(input.requests.unwrap_or(like.requests)),
-        From::File { .. } => None,
+        From::Made { like, .. } if input.largest.is_none() => Some(input.requests.unwrap_or(like.requests)),
+        _ => None,
     }
 }
 
@@ -185,15 +188,20 @@ fn scale(args: &ArgMatches) -> Result<Scale, Failure> {
     Ok(Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() })
 }
 
-fn asked(args: &ArgMatches, input: &Input) -> Asked {
-    let (trace_bytes, seed) = match &input.from {
-        From::File { path, .. } => (path.metadata().ok().map(|file| file.len()), None),
-        From::Made { seed, .. } => (None, Some(*seed)),
+/// What is not fit to be kept is refused before it costs anything.
+fn asked(args: &ArgMatches, input: &Input) -> Result<Asked, Failure> {
+    let (trace_bytes, format, seed) = match &input.from {
+        From::File { path, format, .. } => {
+            (path.metadata().ok().map(|file| file.len()), format.map(|format| format.name.to_owned()), None)
+        }
+        From::Made { seed, .. } => (None, None, Some(*seed)),
     };
-    Asked {
+    let asked = Asked {
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        model: MODEL,
         trace: input.describe(),
         synthetic: input.is_made_up(),
+        format,
         trace_bytes,
         seed,
         requests: input.requests,
@@ -201,7 +209,9 @@ fn asked(args: &ArgMatches, input: &Input) -> Asked {
         warm_up: warm_up(args).unwrap_or_default(),
         medium: text(args, "medium").unwrap_or_default().to_owned(),
         limit: text(args, "limit").map(str::to_owned),
-    }
+    };
+    asked.check().map_err(Failure::Usage)?;
+    Ok(asked)
 }
 
 fn warm_up(args: &ArgMatches) -> Result<u64, Failure> {

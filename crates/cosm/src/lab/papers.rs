@@ -41,7 +41,7 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
         let mut watch = Watch { requests: Some(&progress.requests), ..Watch::default() };
         send(&plan, &Chosen::modelled(experiment.medium, scale)?, &mut watch, false)
     };
-    let (mut rows, mut failure) = (Vec::new(), None);
+    let mut rows = Vec::new();
     on_all_cores(
         usize::MAX,
         &jobs,
@@ -52,28 +52,25 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
                 progress.say(format_args!("{}: {name}: {:.1} gets/s", experiment.name, row.gets_per_second));
                 rows.push((experiment.name, row));
             }
-            Err(why) => failure = Some(why),
+            Err(why) => progress.fail(why),
         },
     );
-    if let Some(why) = failure {
-        return Err(Failure::Failed(why));
-    }
     let found = Found(rows);
     if args.get_flag("json") {
-        println!("{}", papers_json(&experiments, &found));
-        return Ok(());
+        line!("{}", papers_json(&experiments, &found));
+        return progress.failure("replays");
     }
     for experiment in &experiments {
-        println!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
+        line!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
         for figure in experiment.figures {
             let Some(value) = (figure.of)(&found) else { continue };
             let (least, most) = figure.published;
             let published = if least == most { format!("{least}") } else { format!("{least}-{most}") };
             let beside = figure.beside(value);
-            println!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", figure.what);
+            line!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", figure.what);
         }
     }
-    Ok(())
+    progress.failure("replays")
 }
 
 fn papers_json(experiments: &[Experiment], found: &Found) -> serde_json::Value {

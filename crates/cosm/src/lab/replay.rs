@@ -43,6 +43,8 @@ pub fn replay(args: &ArgMatches) -> Result<(), Failure> {
     let medium = Chosen::of(args, scale, 1)?;
     let plan = Plan { input: &input, recipe: &recipe, scale: &scale, warm_up: warm_up(args)? };
     let folder = Folder::of(args)?;
+    let run = Run { asked: asked(args, &input)?, scale, rows: Vec::new(), seen: Vec::new() };
+    let mut all = kept(folder.as_ref(), run.clone())?;
     let progress = Progress::new(1, expected(&input));
     let mut found = Err(String::new());
     let work = |_: &()| {
@@ -52,10 +54,8 @@ pub fn replay(args: &ArgMatches) -> Result<(), Failure> {
     };
     on_all_cores(1, &[()], &progress, work, |_, row| found = row);
     let (row, seen) = found.map_err(Failure::Failed)?;
-    let run = Run { asked: asked(args, &input), scale, rows: Vec::new(), seen: Vec::new() };
-    let mut one = Run { rows: vec![row.clone()], ..run.clone() };
+    let mut one = Run { rows: vec![row.clone()], ..run };
     if let Some(folder) = &folder {
-        let mut all = kept(Some(folder), run)?;
         put(&mut all, row);
         all.seen.retain(|looked| looked.recipe != recipe.name);
         all.seen.push(Looked { recipe: recipe.name.to_owned(), seen: seen.clone() });
@@ -64,7 +64,7 @@ pub fn replay(args: &ArgMatches) -> Result<(), Failure> {
     }
     if args.get_flag("json") {
         one.seen.push(Looked { recipe: recipe.name.to_owned(), seen });
-        println!("{}", serde_json::to_string(&one).map_err(|error| Failure::Failed(error.to_string()))?);
+        line!("{}", serde_json::to_string(&one).map_err(|error| Failure::Failed(error.to_string()))?);
     } else {
         print_rows(&one);
         print_details(&one);
@@ -75,13 +75,23 @@ pub fn replay(args: &ArgMatches) -> Result<(), Failure> {
 fn print_details(run: &Run) {
     for row in &run.rows {
         let outcomes = &row.outcomes;
-        println!();
-        println!(
+        line!("");
+        line!(
             "{} requests: {} hits in memory, {} on disk, {} stored, {} not stored",
-            outcomes.gets, outcomes.memory_hits, outcomes.disk_hits, outcomes.stored, outcomes.passed
+            outcomes.gets,
+            outcomes.memory_hits,
+            outcomes.disk_hits,
+            outcomes.stored,
+            outcomes.passed
         );
         for (kind, count) in &row.operations.0 {
-            println!("{kind:<18} {count:>9}");
+            line!("{kind:<18} {count:>9}");
+        }
+        for (note, value) in &row.notes {
+            line!("{:<18} {value:>9.2}", note.replace('_', " "));
+        }
+        if let Some(who) = &row.counted_by {
+            line!("device reads and writes were counted by: {who}");
         }
     }
 }

@@ -1,10 +1,9 @@
 //! `cosm lab report`: the page again, from what was kept.
 
 use super::folder::Folder;
-use super::traces::{create, out};
+use super::traces::{out, write_out};
 use crate::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io::Write;
 
 pub fn command() -> Command {
     let from = Arg::new("from")
@@ -34,8 +33,5 @@ pub fn report(args: &ArgMatches) -> Result<(), Failure> {
         sources.push(source);
     }
     let page = lab::report::page(&sources).map_err(Failure::Failed)?;
-    let path = super::text(args, "out").unwrap_or("-");
-    let mut into = create(path)?;
-    let written = into.write_all(page.as_bytes()).and_then(|()| into.flush());
-    written.map_err(|error| Failure::Failed(format!("{path}: {error}")))
+    write_out(args, |into| into.write_all(page.as_bytes()).map_err(|error| error.to_string()))
 }

@@ -24,11 +24,10 @@ pub fn command() -> Command {
         .value_name("SIZES")
         .default_value("1GiB")
         .help("Bytes of the cache, several separated by commas");
-    let trace = options::trace().conflicts_with("like");
     Command::new("simulate")
         .about("Hit ratios alone: one trace through replacement policies and sizes, without a medium")
-        .args([trace, options::from_format(), options::strict(), options::like(), options::requests()])
-        .args([options::seed(), policies, sizes, options::json()])
+        .args(options::input_args())
+        .args([policies, sizes, options::json()])
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
@@ -57,7 +56,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let per_core = simulated / found.rows.iter().map(|row| row.seconds).sum::<f64>().max(1e-9);
     if args.get_flag("json") {
         let (trace, synthetic) = (input.describe(), input.is_made_up());
-        println!(
+        line!(
             "{}",
             serde_json::json!({
                 "trace": trace, "synthetic": synthetic, "requests": found.requests, "bytes": found.bytes,
@@ -69,7 +68,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         return Ok(());
     }
     print(&input.describe(), &found);
-    println!(
+    line!(
         "{} requests for {} objects, read in {:.2} s; simulated at {:.1} million requests a second of a core; {seconds:.2} s in all",
         found.requests,
         found.objects,
@@ -80,10 +79,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 }
 
 fn print(trace: &str, found: &Simulated) {
-    println!("{trace}");
-    println!("{:<10} {:>14} {:>8} {:>8} {:>14}", "policy", "bytes", "hits", "of bytes", "requests/s");
+    line!("{trace}");
+    line!("{:<10} {:>14} {:>8} {:>8} {:>14}", "policy", "bytes", "hits", "of bytes", "requests/s");
     for row in &found.rows {
-        println!(
+        line!(
             "{:<10} {:>14} {:>7.2}% {:>7.2}% {:>14.0}",
             row.policy,
             row.size,

@@ -4,7 +4,7 @@ use super::{formats, from_format, input, like, requests, seed, strict, text, tra
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
 use lab::input::{From, Input};
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use trace::statistics::Statistics;
@@ -36,14 +36,33 @@ fn to_format() -> Arg {
     Arg::new("to").long("to").value_name("NAME").default_value("csv").help(help)
 }
 
-pub fn create(path: &str) -> Result<Box<dyn Write>, Failure> {
-    match path {
-        "-" => Ok(Box::new(std::io::stdout().lock())),
-        path => match File::create(Path::new(path)) {
-            Ok(file) => Ok(Box::new(BufWriter::new(file))),
-            Err(error) => Err(Failure::Failed(format!("{path}: {error}"))),
-        },
+/// Writes what `--out` names: standard output, or a file, which has all of its content in the end or what it had before.
+pub fn write_out<T>(
+    args: &ArgMatches,
+    fill: impl FnOnce(&mut dyn Write) -> Result<T, String>,
+) -> Result<T, Failure> {
+    let path = text(args, "out").unwrap_or("-");
+    let failed = |why: String| Failure::Failed(format!("{path}: {why}"));
+    let at = |error: std::io::Error| failed(error.to_string());
+    // A device or a pipe is not replaced.
+    let stays = Path::new(path).metadata().is_ok_and(|there| !there.is_file());
+    if path == "-" || stays {
+        let mut into: Box<dyn Write> = match stays {
+            true => Box::new(OpenOptions::new().write(true).open(path).map_err(at)?),
+            false => Box::new(std::io::stdout().lock()),
+        };
+        let found = fill(&mut *into).map_err(Failure::Failed)?;
+        return into.flush().map_err(at).map(|()| found);
     }
+    let new = format!("{path}.new");
+    let mut into = BufWriter::new(File::create(&new).map_err(at)?);
+    let filled = fill(&mut into).map_err(Failure::Failed);
+    let done = filled
+        .and_then(|found| into.flush().and_then(|()| fs::rename(&new, path)).map_err(at).map(|()| found));
+    if done.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    done
 }
 
 pub fn generate(args: &ArgMatches) -> Result<(), Failure> {
@@ -83,9 +102,7 @@ pub fn convert(args: &ArgMatches) -> Result<(), Failure> {
 
 fn write_trace(args: &ArgMatches, input: &Input) -> Result<(), Failure> {
     let format = format::named(text(args, "to").unwrap_or_default()).map_err(Failure::Usage)?;
-    let path = text(args, "out").unwrap_or("-");
-    let mut into = create(path)?;
-    let count = trace::convert::convert(|| input.open(), format, &mut into).map_err(Failure::Failed)?;
-    proxy::say(format_args!("{count} requests written to {path}"));
+    let count = write_out(args, |into| trace::convert::convert(|| input.open(), format, into))?;
+    proxy::say(format_args!("{count} requests written to {}", text(args, "out").unwrap_or("-")));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Long work on all cores, and how far it is, on standard error: in one line that changes on a terminal, else in a line now and
 //! then.
 
+use crate::Failure;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,6 +18,7 @@ pub struct Progress {
     pub requests: AtomicU64,
     /// That there will be; 0 while nobody knows.
     expected: AtomicU64,
+    failures: Mutex<Vec<String>>,
 }
 
 impl Progress {
@@ -29,6 +31,7 @@ impl Progress {
             done: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
             expected: AtomicU64::new(expected.unwrap_or(0)),
+            failures: Mutex::default(),
         }
     }
 
@@ -42,6 +45,25 @@ impl Progress {
     pub fn say(&self, line: std::fmt::Arguments) {
         self.clear();
         proxy::say(line);
+    }
+
+    /// Says why a job failed, unless it is the only one, which ends with it, or another failed for the same reason.
+    pub fn fail(&self, why: String) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.jobs > 1 && !failures.contains(&why) {
+            self.say(format_args!("{why}"));
+        }
+        failures.push(why);
+    }
+
+    /// Whether all `what` went well.
+    pub fn failure(&self, what: &str) -> Result<(), Failure> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&failures[..], self.jobs) {
+            ([], _) => Ok(()),
+            ([why], 1) => Err(Failure::Failed(why.clone())),
+            (all, jobs) => Err(Failure::Failed(format!("{} of {jobs} {what} failed", all.len()))),
+        }
     }
 
     fn clear(&self) {

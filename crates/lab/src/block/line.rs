@@ -20,6 +20,8 @@ pub enum Line {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
     pub action: Action,
+    /// Major and minor number.
+    pub device: (u32, u32),
     pub at: Millis,
     pub transfer: Transfer,
 }
@@ -50,7 +52,7 @@ pub fn parse(line: &str) -> Result<Line, String> {
                 None => Err(format!("`{}` begins no request", shorten(word))),
             }
         }
-        Some(word) if word.contains(',') => blkparse(words),
+        Some(word) if word.contains(',') => blkparse(device(word)?, words),
         Some(word) => own(word, words),
     }
 }
@@ -77,13 +79,14 @@ fn own<'a>(issued: &str, mut words: impl Iterator<Item = &'a str>) -> Result<Lin
 /// Task, processor, flags and seconds; device, kind, bytes, command, sector + count, and more.
 fn kernel(before: &str, after: &str, action: Action) -> Result<Line, String> {
     let at = time(before.split_whitespace().next_back().unwrap_or_default(), SECONDS)?;
-    let mut words = after.split_whitespace().skip(1);
+    let mut words = after.split_whitespace();
+    let device = device(word(&mut words, "device")?)?;
     let kind = word(&mut words, "kind")?;
-    event(kind, words, at, action)
+    event(device, kind, words, (at, action))
 }
 
 /// After the device: processor, number, seconds, process, action, kind, sector + count, and more.
-fn blkparse<'a>(words: impl Iterator<Item = &'a str>) -> Result<Line, String> {
+fn blkparse<'a>(device: (u32, u32), words: impl Iterator<Item = &'a str>) -> Result<Line, String> {
     let mut words = words.skip(2);
     let at = time(word(&mut words, "time")?, SECONDS)?;
     word(&mut words, "process")?;
@@ -93,14 +96,20 @@ fn blkparse<'a>(words: impl Iterator<Item = &'a str>) -> Result<Line, String> {
         _ => return Ok(Line::Other),
     };
     let kind = word(&mut words, "kind")?;
-    event(kind, words, at, action)
+    event(device, kind, words, (at, action))
+}
+
+fn device(text: &str) -> Result<(u32, u32), String> {
+    let numbers =
+        text.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    numbers.ok_or_else(|| format!("`{}` is no device", shorten(text)))
 }
 
 fn event<'a>(
+    device: (u32, u32),
     kind: &str,
     words: impl Iterator<Item = &'a str>,
-    at: Millis,
-    action: Action,
+    (at, action): (Millis, Action),
 ) -> Result<Line, String> {
     // A flush before the write is told by an F in front of it.
     let way = match kind.strip_prefix('F').unwrap_or(kind).chars().next() {
@@ -114,7 +123,7 @@ fn event<'a>(
     }
     let count = words.nth(1).ok_or("the line ends before its count of sectors")?;
     Ok(match transfer(way, sector, count)? {
-        Some(transfer) => Line::Event(Event { action, at, transfer }),
+        Some(transfer) => Line::Event(Event { action, device, at, transfer }),
         None => Line::Other,
     })
 }

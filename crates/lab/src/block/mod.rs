@@ -22,7 +22,7 @@ const HEADER: &str =
     "# cosm block trace 1: issued (us), taken (us), R or W, first sector, sectors of 512 bytes\n";
 /// A longer line is malformed.
 const LINE_MAX: usize = 4096;
-/// Requests of a trace, which is held in memory, 40 bytes each.
+/// Requests of a trace, which is held in memory: 48 bytes each, and as many again while it is replayed.
 const MOST: usize = 50_000_000;
 
 /// One request to a device.
@@ -58,12 +58,19 @@ pub fn open(path: &Path, strict: bool) -> Result<Trace, String> {
 pub fn read(input: &mut dyn BufRead, strict: bool) -> Result<Trace, String> {
     let mut trace = Trace::default();
     let mut pairs = Pairs::default();
-    let (mut bytes, mut number) = (Vec::new(), 0);
+    let (mut bytes, mut number, mut device) = (Vec::new(), 0, None);
     while trace::line(input, LINE_MAX, &mut bytes).map_err(|error| format!("line {number}: {error}"))? {
         number += 1;
         let parsed = match bytes.len() > LINE_MAX {
             true => Err(format!("longer than {LINE_MAX} bytes")),
             false => parse(&String::from_utf8_lossy(&bytes)),
+        };
+        // Another device has other sectors of the same numbers.
+        let parsed = match parsed {
+            Ok(Line::Event(event)) if *device.get_or_insert(event.device) != event.device => {
+                Err("of another device than the first: the trace of one is replayed".into())
+            }
+            parsed => parsed,
         };
         match parsed {
             Ok(Line::Request(request)) => trace.requests.push(request),
@@ -77,7 +84,7 @@ pub fn read(input: &mut dyn BufRead, strict: bool) -> Result<Trace, String> {
             Err(why) if strict => return Err(format!("line {number}: {why}")),
             Err(why) => trace.faults.note(number, why),
         }
-        if trace.requests.len() > MOST {
+        if trace.requests.len() + pairs.issued.len() > MOST {
             return Err(format!("more than {MOST} requests: cut the trace"));
         }
     }
@@ -133,7 +140,7 @@ pub enum Taken {
 
 impl Pairs {
     pub fn take(&mut self, event: Event) -> Taken {
-        let Event { action, at, transfer } = event;
+        let Event { action, at, transfer, .. } = event;
         let key = (transfer.way == Way::Read, transfer.sector);
         match action {
             Action::Issue => {
@@ -150,12 +157,16 @@ impl Pairs {
         }
     }
 
-    /// What was issued and not completed.
-    pub fn unfinished(self) -> impl Iterator<Item = Request> {
-        self.issued.into_iter().map(|((is_read, sector), (issued, count))| {
+    /// What was issued and not completed, in the order of issue.
+    pub fn unfinished(self) -> Vec<Request> {
+        let one = |((is_read, sector), (issued, count))| {
             let way = if is_read { Way::Read } else { Way::Write };
             Request { issued, took: None, transfer: Transfer { way, sector, count } }
-        })
+        };
+        let mut all: Vec<Request> = self.issued.into_iter().map(one).collect();
+        let place = |of: &Request| (of.transfer.sector, of.transfer.way == Way::Read);
+        all.sort_by(|a, b| a.issued.total_cmp(&b.issued).then_with(|| place(a).cmp(&place(b))));
+        all
     }
 }
 
@@ -217,6 +228,18 @@ mod tests {
         assert_eq!((trace.requests.len(), trace.requests[0].transfer.sector), (1, 223_490));
         assert!((trace.requests[0].took.unwrap() - 0.3).abs() < 1e-9);
         assert_eq!(trace.left_out, 2);
+    }
+
+    #[test]
+    fn a_trace_is_of_one_device() {
+        let line = |device: &str, sector: u64| format!("{device} 3 1 0.5 697 D W {sector} + 8 [x]\n");
+        let text = line("8,0", 16) + &line("8,16", 32);
+        let trace = of(&text);
+        assert_eq!((trace.requests.len(), trace.faults.count), (1, 1));
+        assert!(trace.faults.first[0].1.starts_with("of another device"), "{:?}", trace.faults);
+        // What was never completed, all at one time, is in the order of its places.
+        let text: String = (0..100).rev().map(|nth| line("8,0", nth * 8)).collect();
+        assert!(of(&text).requests.is_sorted_by_key(|request| request.transfer.sector));
     }
 
     proptest! {

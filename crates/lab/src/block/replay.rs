@@ -1,12 +1,12 @@
 //! A block trace on a device in a model.
 
-use super::Trace;
+use super::{Request, Trace};
 use crate::medium::device::{Kind, Millis, Transfer, Way};
 use crate::medium::queue::Queue;
 use crate::medium::sectors::SECTOR;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +44,9 @@ const STRETCH: u64 = 2048;
 /// Replays all requests. An error is one line.
 pub fn replay(trace: &Trace, kind: &'static Kind, pace: Pace) -> Result<Outcome, String> {
     let requests = &trace.requests;
-    let stretches: BTreeSet<u64> = requests
-        .iter()
-        .flat_map(|request| request.transfer.sector / STRETCH..=(request.transfer.end() - 1) / STRETCH)
-        .collect();
-    let stretches: Vec<u64> = stretches.into_iter().collect();
-    let touched = stretches.len() as u64 * STRETCH;
+    let ranges = touched(trace);
+    let (touched, last) = ranges.last().map_or((0, 0), |last| (last.moved + last.end - last.first, last.end));
     let device = (kind.make)(touched * SECTOR as u64);
-    let last = stretches.last().map_or(0, |last| (last + 1) * STRETCH);
     let packed = kind.sliced || last > device.capacity();
     if packed && touched > device.capacity() {
         let megabytes = |sectors: u64| sectors * SECTOR as u64 / 1_000_000;
@@ -62,10 +57,11 @@ pub fn replay(trace: &Trace, kind: &'static Kind, pace: Pace) -> Result<Outcome,
             megabytes(device.capacity())
         ));
     }
-    let place = |transfer: Transfer| {
-        let moved = stretches.partition_point(|one| *one < transfer.sector / STRETCH) as u64 * STRETCH;
-        let sector = if packed { moved + transfer.sector % STRETCH } else { transfer.sector };
-        Transfer { sector, ..transfer }
+    let place = |transfer: Transfer| match ranges
+        .get(ranges.partition_point(|one| one.end <= transfer.sector))
+    {
+        Some(range) if packed => Transfer { sector: transfer.sector - range.first + range.moved, ..transfer },
+        _ => transfer,
     };
 
     let mut queue = Queue::new(device, kind.rules);
@@ -111,6 +107,34 @@ pub fn replay(trace: &Trace, kind: &'static Kind, pace: Pace) -> Result<Outcome,
         write_amplification: taken.map(|taken| taken as f64 / traffic.bytes_written as f64),
         packed,
     })
+}
+
+/// Sectors that a trace touches, and where they begin when all such lie side by side.
+struct Range {
+    first: u64,
+    end: u64,
+    moved: u64,
+}
+
+/// In order, in whole stretches.
+fn touched(trace: &Trace) -> Vec<Range> {
+    let of = |request: &Request| {
+        let transfer = request.transfer;
+        (transfer.sector / STRETCH * STRETCH, transfer.end().next_multiple_of(STRETCH))
+    };
+    let mut all: Vec<(u64, u64)> = trace.requests.iter().map(of).collect();
+    all.sort_unstable();
+    let mut ranges: Vec<Range> = Vec::new();
+    for (first, end) in all {
+        match ranges.last_mut() {
+            Some(last) if first <= last.end => last.end = last.end.max(end),
+            last => {
+                let moved = last.map_or(0, |last| last.moved + last.end - last.first);
+                ranges.push(Range { first, end, moved });
+            }
+        }
+    }
+    ranges
 }
 
 /// Who may be issued, and who waits for whom.
@@ -182,7 +206,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Request, open};
+    use crate::block::open;
     use crate::medium::device::{ALL, named};
     use std::collections::HashSet;
     use std::path::Path;
@@ -210,6 +234,22 @@ mod tests {
                 assert_eq!(found.write_amplification.is_some(), kind.sliced);
             }
         }
+    }
+
+    #[test]
+    fn what_a_trace_touches_lies_side_by_side() {
+        let mut trace = Trace::default();
+        let request = |sector, count| Request {
+            issued: 0.0,
+            took: None,
+            transfer: Transfer { way: Way::Write, sector, count },
+        };
+        // The last ones are 800 TB that overlap: a bit for each stretch would be too much.
+        trace.requests.extend([request(9 * STRETCH + 5, 8), request(STRETCH - 1, 2), request(8, 8)]);
+        trace.requests.extend((0..1000).map(|nth| request(100 * STRETCH + nth * (1 << 23), (1 << 24) - 1)));
+        let found: Vec<_> = touched(&trace).iter().map(|one| (one.first, one.end, one.moved)).collect();
+        let last = (100 * STRETCH, 100 * STRETCH + 1001 * (1 << 23), 3 * STRETCH);
+        assert_eq!(found, [(0, 2 * STRETCH, 0), (9 * STRETCH, 10 * STRETCH, 2 * STRETCH), last]);
     }
 
     #[test]

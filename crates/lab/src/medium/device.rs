@@ -56,6 +56,8 @@ pub struct Kind {
     pub name: &'static str,
     pub about: &'static str,
     pub rules: Rules,
+    /// That the drive has, as it is sold.
+    pub bytes: u64,
     /// Whether a slice of it is enough, which takes less memory: one that behaves as the whole does.
     pub sliced: bool,
     /// Of so many bytes at least, if it is sliced.
@@ -67,6 +69,7 @@ pub const ALL: &[Kind] = &[
         name: "st15150w",
         about: "Seagate's Barracuda 4 of 1995, the papers' disk",
         rules: drive::DISKSORT,
+        bytes: 4_294_000_000,
         sliced: false,
         make: |_| Box::new(Drive::new(drive::ST15150W)),
     },
@@ -74,6 +77,7 @@ pub const ALL: &[Kind] = &[
         name: "hdd-18t",
         about: "a nearline disk of 18 TB and 7,200 rpm, 512e, with NCQ and a write cache",
         rules: drive::NCQ,
+        bytes: 18_000_000_000_000,
         sliced: false,
         make: |_| Box::new(Drive::new(drive::HDD_18T)),
     },
@@ -81,6 +85,7 @@ pub const ALL: &[Kind] = &[
         name: "sata-ssd",
         about: "a flash drive for servers on SATA",
         rules: flash::SATA_RULES,
+        bytes: 480_000_000_000,
         sliced: true,
         make: |bytes| Box::new(Flash::new(flash::SATA, bytes)),
     },
@@ -88,6 +93,7 @@ pub const ALL: &[Kind] = &[
         name: "nvme",
         about: "a flash drive for servers on four lanes of PCIe 4",
         rules: flash::NVME_RULES,
+        bytes: 3_840_000_000_000,
         sliced: true,
         make: |bytes| Box::new(Flash::new(flash::NVME, bytes)),
     },

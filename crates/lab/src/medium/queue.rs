@@ -255,10 +255,12 @@ impl Queue {
         (1..self.hands.len()).fold(0, |best, one| if self.hands[one] < self.hands[best] { one } else { best })
     }
 
-    fn put(&mut self, transfer: Transfer, ticket: Option<Ticket>) {
+    /// Of two that begin at one sector one goes, as long as the longer; others that overlap are both written.
+    fn put(&mut self, mut transfer: Transfer, ticket: Option<Ticket>) {
         let mut tickets: Vec<Ticket> = ticket.into_iter().collect();
         if let Some((old, waiting)) = self.writes.remove(&transfer.sector) {
             self.pending -= old.count;
+            transfer.count = transfer.count.max(old.count);
             tickets.extend(waiting);
         }
         self.pending += transfer.count;
@@ -350,6 +352,16 @@ mod tests {
         assert_eq!(queue.traffic().writes, 2);
         assert_eq!((queue.traffic().bytes_written, queue.pending()), (80 * 512, 0));
         assert!(done < 40.0, "{done}");
+    }
+
+    #[test]
+    fn a_shorter_write_takes_no_sectors_of_a_longer_one() {
+        let mut queue = old();
+        queue.write_later(0.0, 800, 16);
+        queue.write_later(0.0, 800, 8);
+        assert_eq!(queue.pending(), 16);
+        queue.drain(0.0);
+        assert_eq!((queue.traffic().bytes_written, queue.pending()), (16 * 512, 0));
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub enum Memory {
     Unbounded,
 }
 
+/// Bytes: a smaller filesystem has no room for its own blocks, and the map of a larger slice of flash takes a gigabyte.
+const LEAST_SIZE: u64 = 64 << 20;
+const LARGE: u64 = 480 << 30;
+
 /// The least that a bound may be.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
@@ -158,9 +162,29 @@ fn papers(drive: Geometry, host: Host, given: &Given) -> Result<Box<dyn Medium>,
 fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
     let kind = device::named(name)?;
     let suits = if kind.sliced { needed(&given.scale) } else { u64::MAX };
-    let size = given.size.unwrap_or(suits);
-    if size < given.scale.space() {
-        return Err(format!("{name}:{size} is smaller than the file of the cache, {}", given.scale.space()));
+    let (size, space) = (given.size.unwrap_or(suits), given.scale.space());
+    let megabytes = |bytes: u64| bytes / 1_000_000;
+    if size.min(kind.bytes) < space {
+        return Err(format!(
+            "{name} of {} MB is smaller than the file of the cache, {} MB: a smaller --disk, or --medium {name}:SIZE",
+            megabytes(size.min(kind.bytes)),
+            megabytes(space)
+        ));
+    }
+    let sized = kind.sliced || given.size.is_some();
+    if sized && !(LEAST_SIZE..=kind.bytes).contains(&size) {
+        return Err(format!(
+            "{name} of {size} bytes: from {LEAST_SIZE} to the {} that the drive has; a smaller --disk, or --medium \
+             {name}:SIZE",
+            kind.bytes
+        ));
+    }
+    if kind.sliced && size > LARGE {
+        (given.say)(&format!(
+            "{name} of {} MB: about {} MB of memory for each recipe at work",
+            megabytes(size),
+            megabytes(size / 480)
+        ));
     }
     let memory = bytes(given.memory, &given.scale);
     let host = Host { pages: memory / 2, metadata: memory / 2, ..TODAY };
@@ -215,6 +239,28 @@ mod tests {
         ] {
             assert!(named(text).err().unwrap().contains(why), "{text}");
         }
+    }
+
+    #[test]
+    fn no_device_is_smaller_or_larger_than_can_be() {
+        let make = |name: &str, size, disk| {
+            let kind = named(name).unwrap().0;
+            let scale = Scale { disk, ..Scale::default() };
+            let (directory, memory) = (PathBuf::new(), Memory::Suitable);
+            (kind.make)(&Given { scale, size, directory, memory, capture: None, say: &|_| {} }).map(|_| ())
+        };
+        for (name, size, disk) in [
+            ("hdd-18t", Some(16 << 10), 4 << 10),
+            ("hdd-18t", Some(0), 0),
+            ("hdd-18t", Some(19_000_000_000_000), 1 << 20),
+            ("nvme", Some(16 << 40), 1 << 20),
+            ("nvme", None, 1000 << 40),
+            ("hdd-18t", None, 1000 << 40),
+        ] {
+            let why = make(name, size, disk).unwrap_err();
+            assert!(why.contains("a smaller --disk, or --medium"), "{why}");
+        }
+        assert_eq!(make("nvme", Some(64 << 20), 1 << 20), Ok(()));
     }
 
     proptest! {

@@ -79,7 +79,9 @@ impl S3Fifo {
     }
 
     fn evict(&mut self, left: &mut dyn FnMut(Left)) {
-        if self.queue(Place::Small).bytes >= self.most / SMALL || self.queue(Place::Main).bytes == 0 {
+        let (small, main) = (self.queue(Place::Small).bytes, self.queue(Place::Main).bytes);
+        // In less than ten bytes the small queue is full when anything is in it.
+        if main == 0 || small > 0 && small >= self.most / SMALL {
             self.evict_small(left);
         } else {
             self.evict_main(left);
@@ -151,5 +153,23 @@ impl Replacement for S3Fifo {
 
     fn remove(&mut self, object: u32) {
         self.put(object, Place::Out, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenth of less than ten bytes is nothing.
+    #[test]
+    fn a_cache_of_a_few_bytes_finds_somebody_who_leaves() {
+        let mut cache = S3Fifo::new(9);
+        for object in [0, 0, 0, 1, 2, 3, 2, 2, 3, 3, 4] {
+            if !cache.get(object) {
+                cache.insert(object, 3, &mut |_| {});
+            }
+            assert!(cache.bytes() <= 9);
+        }
+        assert!(cache.get(4));
     }
 }

@@ -1,7 +1,7 @@
 //! The papers' figures from replays, beside what their text has of them.
 
 use super::axis::Axis;
-use super::html::{figure, heading, paragraph, table, thousands};
+use super::html::{figure, heading, paragraph, per_cent, table, thousands};
 use super::pictures;
 use super::plot::{Bars, Line, bars, lines};
 use crate::figures::{Curve, FIGURES, Figure, NEARBY, Over, Shows};
@@ -184,13 +184,26 @@ impl Found<'_> {
         let row = |(_, _, point): (&Curve, f64, &Point)| {
             let (recipe, distances) = (&point.row.recipe, &point.seen.as_ref()?.distances);
             let (_, next, ten) = NEARBY.iter().find(|(name, ..)| name == recipe)?;
-            let counts =
-                [distances.pairs, distances.next, *next, distances.within_ten(), *ten].map(thousands);
-            Some(std::iter::once(recipe.clone()).chain(counts).collect())
+            let share = |count: u64| {
+                format!("{} ({})", thousands(count), per_cent(count as f64 / distances.pairs.max(1) as f64))
+            };
+            let published = |count: &u64| thousands((*count as f64 * self.figure.part(point)).round() as u64);
+            let (here, near) = (share(distances.next), share(distances.within_ten()));
+            Some(vec![
+                recipe.clone(),
+                thousands(distances.pairs),
+                here,
+                published(next),
+                near,
+                published(ten),
+            ])
         };
         let rows: Vec<Vec<String>> = self.all().filter_map(row).collect();
         let head = ["recipe", "reads", "of the next block", "published", "within ten blocks", "published"];
-        Ok(figure(&plot, pictures::DISTANCES) + &table(false, &head.map(str::to_owned), &rows))
+        let shares = paragraph(
+            "Published of all reads, within ten blocks: 6 % without locality buffers, 17 % with them.",
+        );
+        Ok(figure(&plot, pictures::DISTANCES) + &table(false, &head.map(str::to_owned), &rows) + &shares)
     }
 
     fn ratios(&self) -> String {

@@ -65,44 +65,33 @@ fn named(title: &str, name: &str, of: usize) -> String {
 }
 
 fn asked(sources: &[Source]) -> String {
-    let number = |number: Option<u64>| number.map_or("all".into(), thousands);
     let mut head = vec![String::new()];
-    let mut rows: Vec<Vec<String>> = [
-        "trace",
-        "synthetic",
-        "seed",
-        "requests at most",
-        "medium",
-        "memory",
-        "disk",
-        "utilisation",
-        "version",
-    ]
-    .map(|name| vec![name.to_owned()])
-    .into();
+    let mut rows: Vec<Vec<String>> = Vec::new();
     for (asked, scale, name) in sources.iter().flat_map(|source| {
         let run = source.run.iter().map(|run| (&run.asked, Some(&run.scale), &source.name));
         run.chain(source.points.iter().map(|points| (&points.asked, None, &source.name)))
     }) {
         head.push(name.clone());
         let each = "each figure's own";
-        let cells = [
-            asked.trace.clone(),
-            if asked.synthetic { "yes".into() } else { "no".into() },
-            asked.seed.map_or("none: nothing is left to chance".into(), |seed| seed.to_string()),
-            match scale {
-                None if asked.requests.is_none() => each.into(),
-                _ => number(asked.requests),
-            },
-            asked.medium.clone(),
-            scale.map_or(each.into(), |scale| size(scale.memory)),
-            scale.map_or(each.into(), |scale| size(scale.disk)),
-            scale.map_or(each.into(), |scale| format!("{}", scale.utilization)),
-            asked.version.clone(),
+        let asked = asked.fields().map(|(name, value)| match value.parse() {
+            Ok(number) => (name, thousands(number)),
+            Err(_) if name == "requests at most" && scale.is_none() => (name, each.into()),
+            Err(_) => (name, value),
+        });
+        let scale = [
+            ("memory", scale.map_or(each.into(), |scale| size(scale.memory))),
+            ("disk", scale.map_or(each.into(), |scale| size(scale.disk))),
+            ("utilisation", scale.map_or(each.into(), |scale| format!("{}", scale.utilization))),
         ];
-        rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+        for (nth, (name, cell)) in asked.into_iter().chain(scale).enumerate() {
+            if rows.len() == nth {
+                rows.push(vec![name.to_owned()]);
+            }
+            rows[nth].push(cell);
+        }
     }
-    let note = "Requests go to a cache in memory, then to one on disk, which forget what was used least lately; what they read, \
+    let note = "Requests go to a cache in memory, then to one on disk, which forget what was used least lately unless a recipe says \
+                otherwise; what they read, \
                 write and delete takes as long as the medium says, one after the other (docs/lab.md).";
     heading(2, "What was asked", false) + &table(true, &head, &rows) + &paragraph(note)
 }

@@ -30,6 +30,7 @@ pub fn section(runs: &[(&str, &Run)]) -> Result<String, String> {
         body += &hits(run)?;
         body += &heading(2, &title("Operations"), run.asked.synthetic);
         body += &operations(run);
+        body += &notes(run);
         for looked in &run.seen {
             body += &heading(2, &title(&format!("Pictures of {}", looked.recipe)), run.asked.synthetic);
             body += &pictures::all(&looked.recipe, &looked.seen)?;
@@ -110,23 +111,20 @@ fn gets(run: &Run) -> Result<String, String> {
 }
 
 fn device(run: &Run) -> Result<String, String> {
-    let of = |value: fn(&Row) -> Option<u64>| run.rows.iter().map(move |row| value(row).unwrap_or(0) as f64);
-    let axis = Axis::linear(
-        "device reads and writes",
-        of(|row| row.device_reads).chain(of(|row| row.device_writes)),
-    );
-    let group = |row: &Row| Bars {
-        name: row.recipe.clone(),
-        values: [row.device_reads, row.device_writes].map(|count| count.unwrap_or(0) as f64).to_vec(),
-        published: None,
+    // What nobody counted has no bar.
+    let counts = |row: &Row| {
+        [row.device_reads, row.device_writes].map(|count| count.map_or(f64::NAN, |count| count as f64))
     };
+    let axis = Axis::linear("device reads and writes", run.rows.iter().flat_map(counts));
+    let group = |row: &Row| Bars { name: row.recipe.clone(), values: counts(row).to_vec(), published: None };
     let plot = bars(axis, &["reads", "writes"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
     let known = |count: Option<u64>, say: &dyn Fn(u64) -> String| count.map_or("not counted".into(), say);
     let per =
         |row: &Row, count| known(count, &|count| format!("{:.3}", count as f64 / row.gets.max(1) as f64));
     let megabytes = |count| known(count, &|count| thousands(count / 1_000_000));
+    let on_flash = run.rows.iter().any(|row| row.write_amplification.is_some());
     let cells = |row: &Row| {
-        vec![
+        let mut cells = vec![
             row.recipe.clone(),
             known(row.device_reads, &thousands),
             known(row.device_writes, &thousands),
@@ -134,10 +132,25 @@ fn device(run: &Run) -> Result<String, String> {
             per(row, row.device_writes),
             megabytes(row.device_bytes_read),
             megabytes(row.device_bytes_written),
-        ]
+            row.counted_by.clone().unwrap_or_else(|| "nobody".to_owned()),
+        ];
+        if on_flash {
+            cells.push(row.write_amplification.map_or(String::new(), |found| format!("{found:.2}")));
+        }
+        cells
     };
-    let head =
-        columns(&["recipe", "reads", "writes", "reads a get", "writes a get", "MB read", "MB written"]);
+    let mut names = vec![
+        "recipe",
+        "reads",
+        "writes",
+        "reads a get",
+        "writes a get",
+        "MB read",
+        "MB written",
+        "counted by",
+    ];
+    names.extend(on_flash.then_some("write amplification"));
+    let head = columns(&names);
     let rows: Vec<Vec<String>> = run.rows.iter().map(cells).collect();
     Ok(figure(&plot, "Transfers of the device, as many as it was told.") + &table(false, &head, &rows))
 }
@@ -162,6 +175,22 @@ fn hits(run: &Run) -> Result<String, String> {
     let head = columns(&["recipe", "hits", "of bytes", "in memory", "on disk", "stored", "not stored"]);
     let rows: Vec<Vec<String>> = run.rows.iter().map(cells).collect();
     Ok(figure(&plot, "Of both caches together.") + &table(false, &head, &rows))
+}
+
+/// What else a paper tells of recipes.
+fn notes(run: &Run) -> String {
+    let names: BTreeSet<&str> = run.rows.iter().flat_map(|row| row.notes.keys().map(AsRef::as_ref)).collect();
+    let head: Vec<String> =
+        std::iter::once("recipe".to_owned()).chain(names.iter().map(|name| name.replace('_', " "))).collect();
+    let cells = |row: &Row| {
+        let values = names
+            .iter()
+            .map(|name| row.notes.get(*name).map_or(String::new(), |value| format!("{value:.2}")));
+        std::iter::once(row.recipe.clone()).chain(values).collect()
+    };
+    let noted = run.rows.iter().filter(|row| !row.notes.is_empty());
+    let rows: Vec<Vec<String>> = noted.map(cells).collect();
+    if rows.is_empty() { String::new() } else { table(false, &head, &rows) }
 }
 
 fn operations(run: &Run) -> String {

@@ -93,6 +93,7 @@ fn the_page_needs_nothing_else() {
         assert!(text.contains(&format!("<h3>Figure {}: ", figure.number)), "{}", figure.number);
     }
     assert_eq!(text, page(&[full()]).unwrap(), "the same page from the same results");
+    assert!(text.contains("<td>10</td><td>3 (30.0 %)</td><td>611</td>"), "counts, and shares of the reads");
 }
 
 #[test]
@@ -162,6 +163,34 @@ fn odd_results_make_pages_too() {
         text.contains("<h3>Figure 6: ") && !text.contains("<h3>Figure 7: "),
         "there is but one of its points"
     );
+}
+
+#[test]
+fn all_that_was_measured_is_shown() {
+    let flash = crate::Row { write_amplification: Some(1.23), ..row("squid", 30.0) };
+    let text = check(&[source("one", Some(Run { rows: vec![flash, row("stream", 90.0)], ..run() }), None)]);
+    for part in
+        ["<th>write amplification</th>", "<td>1.23</td>", "<td>model</td>", "<th>free piece bytes</th>"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(!check(&[source("one", Some(run()), None)]).contains("write amplification"));
+    let limited = |limit: &str| {
+        let asked = crate::saved::Asked { limit: Some(limit.into()), ..asked() };
+        source(limit, Some(Run { asked, ..run() }), None)
+    };
+    assert!(
+        check(&[limited("none"), limited("64MiB")]).contains("<td>limit</td><td>none</td><td>64MiB</td>")
+    );
+}
+
+#[test]
+fn what_nobody_counted_has_no_bar() {
+    let labels = |count: Option<u64>| {
+        let row = crate::Row { device_reads: count, device_writes: count, ..row("squid", 30.0) };
+        check(&[source("one", Some(Run { rows: vec![row], ..run() }), None)]).matches("<text").count()
+    };
+    assert_eq!(labels(Some(0)), labels(None) + 2, "a value behind each bar");
 }
 
 /// What `cosm lab` may be given to read makes a page or an error of one line.

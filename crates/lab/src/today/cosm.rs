@@ -110,6 +110,9 @@ impl Storage for Cosm {
 
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
         let Some(open) = &self.open else { return Ok(Outcome::Passed) };
+        if access.size > self.space {
+            return Ok(Outcome::Passed);
+        }
         let (now, key) = (millis(medium), key(access));
         let disk = Lent::new(medium, open.file);
         open.store.turn(&disk, now);

@@ -83,15 +83,31 @@ impl Events {
         Ok(Events { instance, shared, reader: Some(reader) })
     }
 
-    /// All that the device has done until now; an error when events were lost.
+    /// Ends the reading, with what was captured written to its end; else an error says what is missing.
+    pub fn finish(&mut self) -> Result<(), String> {
+        self.stop();
+        self.traffic().map(|_| ())
+    }
+
+    fn stop(&mut self) {
+        let _ = self.instance.write("tracing_on", "0");
+        self.shared.stop.store(true, SeqCst);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+
+    /// All that the device has done until now; an error when not all of it is known.
     pub fn traffic(&self) -> Result<Traffic, String> {
         let question = self.shared.asked.fetch_add(1, SeqCst) + 1;
         let patience = Instant::now() + Duration::from_secs(5);
         while self.shared.answered.load(SeqCst) < question && Instant::now() < patience {
             std::thread::sleep(PAUSE);
         }
+        let answered = self.shared.answered.load(SeqCst) >= question;
         let found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
         match &found.failed {
+            None if !answered => Err("block events come faster than they are read".into()),
             Some(why) => Err(why.clone()),
             None if found.lost > 0 => Err(format!("{} block events were lost", found.lost)),
             None => Ok(found.traffic),
@@ -101,11 +117,7 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        let _ = self.instance.write("tracing_on", "0");
-        self.shared.stop.store(true, SeqCst);
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
+        self.stop();
     }
 }
 
@@ -119,41 +131,48 @@ struct Reading {
 }
 
 impl Reading {
-    fn run(mut self, mut pipe: File) {
+    fn run(mut self, pipe: File) {
+        if let Err(why) = self.read(pipe).and_then(|()| self.end()) {
+            self.found().failed = Some(why);
+        }
+        // There will be no other answer.
+        self.shared.answered.store(u64::MAX, SeqCst);
+    }
+
+    /// Until it is stopped and nothing is left.
+    fn read(&mut self, mut pipe: File) -> Result<(), String> {
         let mut buffer = vec![0; 64 << 10];
         let mut rest = Vec::new();
         loop {
             let (asked, stop) = (self.shared.asked.load(SeqCst), self.shared.stop.load(SeqCst));
-            let failed = match pipe.read(&mut buffer) {
+            match pipe.read(&mut buffer) {
                 Ok(count) if count > 0 => {
                     rest.extend_from_slice(&buffer[..count]);
-                    self.lines(&mut rest).err()
+                    self.lines(&mut rest)?;
                 }
                 Err(error) if ![ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => {
-                    Some(format!("trace_pipe: {error}"))
+                    return Err(format!("trace_pipe: {error}"));
                 }
                 // Nothing is there that was not read.
                 _ => {
                     self.shared.answered.store(asked, SeqCst);
                     if stop {
-                        break;
+                        return Ok(());
                     }
                     std::thread::sleep(PAUSE);
-                    None
                 }
-            };
-            if failed.is_some() {
-                self.found().failed = failed;
-                self.shared.answered.store(u64::MAX, SeqCst);
-                return;
             }
         }
-        if let Some(mut writer) = self.writer.take() {
-            for request in self.pairs.unfinished() {
-                let _ = writer.write(&request);
-            }
-            let _ = writer.flush();
-        }
+    }
+
+    /// Captures what is still under way.
+    fn end(&mut self) -> Result<(), String> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let mut unfinished = std::mem::take(&mut self.pairs).unfinished().into_iter();
+        unfinished
+            .try_for_each(|request| writer.write(&request))
+            .and_then(|()| writer.flush())
+            .map_err(captured)
     }
 
     fn found(&self) -> std::sync::MutexGuard<'_, Found> {
@@ -179,12 +198,16 @@ impl Reading {
             if let Some(writer) = &mut self.writer
                 && let Taken::Request(request) = self.pairs.take(event)
             {
-                writer.write(&request).map_err(|error| format!("the captured trace: {error}"))?;
+                writer.write(&request).map_err(captured)?;
             }
         }
         rest.drain(..end);
         Ok(())
     }
+}
+
+fn captured(error: io::Error) -> String {
+    format!("the captured trace: {error}")
 }
 
 /// What the kernel says when its buffer was too small.

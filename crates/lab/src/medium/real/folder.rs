@@ -1,16 +1,17 @@
 //! The one folder that a run makes for itself, and removes.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// What it is called, and the mark in it: the number of the process that made it.
+/// What it is called, and the mark in it, which is locked while somebody is at work: the kernel forgets the lock of a process
+/// that was killed.
 const NAME: &str = "cosm-lab";
 const MARK: &str = "made-by-process";
 
 /// Removed with all that is in it when dropped.
 pub struct Folder {
     path: PathBuf,
+    _mark: File,
 }
 
 impl Folder {
@@ -27,10 +28,9 @@ impl Folder {
             made => made.map_err(at)?,
         }
         // Whoever comes second finds the mark.
-        let mut mark = File::create_new(path.join(MARK)).map_err(at)?;
-        let folder = Folder { path: path.clone() };
-        writeln!(mark, "{}", std::process::id()).map_err(at)?;
-        Ok(folder)
+        let mark = File::create_new(path.join(MARK)).map_err(at)?;
+        lock(&mark, &path)?;
+        Ok(Folder { path, _mark: mark })
     }
 
     pub fn path(&self) -> &Path {
@@ -44,22 +44,30 @@ impl Drop for Folder {
     }
 }
 
-/// Empties what is ours and whose process is gone.
+fn lock(mark: &File, path: &Path) -> Result<(), String> {
+    mark.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            format!(
+                "{}: another run is at work in it; wait for it, or name another directory",
+                path.display()
+            )
+        }
+        TryLockError::Error(error) => format!("{}: {error}", path.display()),
+    })
+}
+
+/// Empties what is ours and where nobody is at work.
 fn clear(path: &Path) -> Result<(), String> {
     let at = |error: std::io::Error| format!("{}: {error}", path.display());
     let is_empty = fs::read_dir(path).map_err(at)?.next().is_none();
-    let maker = fs::read_to_string(path.join(MARK)).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    match maker {
+    match File::open(path.join(MARK)) {
         _ if is_empty => Ok(()),
-        Some(maker) if Path::new(&format!("/proc/{maker}")).exists() => Err(format!(
-            "{}: process {maker} is at work in it; wait for it, or name another directory",
-            path.display()
-        )),
-        Some(_) => {
+        Ok(mark) => {
+            lock(&mark, path)?;
             fs::remove_dir_all(path).map_err(at)?;
             fs::create_dir(path).map_err(at)
         }
-        None => {
+        Err(_) => {
             Err(format!("{}: not empty and not ours; remove it, or name another directory", path.display()))
         }
     }
@@ -79,9 +87,9 @@ mod tests {
         assert!(busy.contains("at work"), "{busy}");
         drop(folder);
         assert!(!path.exists());
-        // Of a process that is gone: numbers go no higher than 4,194,304.
+        // Of a run that was killed; its number may be ours by now.
         fs::create_dir(&path).unwrap();
-        fs::write(path.join(MARK), "4999999\n").unwrap();
+        fs::write(path.join(MARK), format!("{}\n", std::process::id())).unwrap();
         fs::write(path.join("left"), "over").unwrap();
         let folder = Folder::make(place.path()).unwrap();
         assert!(!path.join("left").exists());

@@ -63,6 +63,7 @@ pub struct Real {
 /// Who counts what the device does.
 struct Counter {
     events: Option<Events>,
+    captures: bool,
     disk: Option<(Disk, Traffic)>,
 }
 
@@ -86,7 +87,7 @@ impl Real {
             dirs: vec![folder.path().to_path_buf()],
             began: Instant::now(),
             calls: 0,
-            counter: Counter { events: None, disk: None },
+            counter: Counter { events: None, captures: false, disk: None },
             folder,
             group,
         };
@@ -234,8 +235,13 @@ impl Medium for Real {
         self.counter.traffic().map_or(Traffic::default(), |(traffic, _)| traffic)
     }
 
+    /// A block trace that was captured is whole, or the replay fails.
     fn settle(&mut self) -> Result<(), Failed> {
-        self.sync()
+        self.sync()?;
+        match &mut self.counter.events {
+            Some(events) if self.counter.captures => events.finish(),
+            _ => Ok(()),
+        }
     }
 
     fn counted_by(&self) -> Option<&'static str> {
@@ -250,7 +256,7 @@ impl Counter {
             Err(why) if wanted.capture.is_some() => return Err(why),
             Err(why) => {
                 say(&why);
-                return Ok(Counter { events: None, disk: None });
+                return Ok(Counter { events: None, captures: false, disk: None });
             }
         };
         let events = match Events::of(&disk, wanted.capture) {
@@ -262,7 +268,7 @@ impl Counter {
             }
         };
         let before = disk.traffic()?;
-        Ok(Counter { events, disk: Some((disk, before)) })
+        Ok(Counter { events, captures: wanted.capture.is_some(), disk: Some((disk, before)) })
     }
 
     fn traffic(&self) -> Option<(Traffic, &'static str)> {
