@@ -225,11 +225,7 @@ fn who_reads_may_leave_before_the_end() {
 
 #[test]
 fn what_would_not_be_looked_at_is_refused() {
-    for words in [
-        "replay --recipe stream --like dec --strict",
-        "simulate --like dec --format csv",
-        "compare --trace x --seed 3",
-    ] {
+    for words in ["replay --recipe stream --like dec --strict", "simulate --like dec --format csv"] {
         assert!(fails(words, &[], 2).contains("cannot be used with"), "{words}");
     }
 }

@@ -1,7 +1,7 @@
 //! What the papers measured, to be measured again: each experiment is a row, and so is each figure that is published of it.
 
 use crate::input::{From, Input};
-use crate::recipe::Scale;
+use crate::recipe::{Scale, gets};
 use crate::replay::Row;
 use trace::synthetic;
 
@@ -44,12 +44,6 @@ impl Found {
 
     fn gets(&self, experiment: &str, recipe: &str) -> Option<f64> {
         self.row(experiment, recipe).map(|row| row.gets_per_second)
-    }
-
-    /// Reads, writes and deletions a second: from BUDDY on, Table 2 counts these, of which the papers' gets caused a million (USITS99,
-    /// Table 1).
-    fn operations(&self, recipe: &str) -> Option<f64> {
-        self.row(TABLE_2, recipe).map(|row| 1e6 / row.seconds)
     }
 
     fn free_piece(&self, recipe: &str) -> Option<f64> {
@@ -144,12 +138,12 @@ pub const ALL: &[Experiment] = &[
         disk: 2 * GIB,
         recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
         figures: &[
-            one("buddy, operations/s", 133.0, |found| found.operations("buddy")),
-            one("stream, operations/s", 295.0, |found| found.operations("stream")),
-            one("stream-packetizer, operations/s", 358.0, |found| found.operations("stream-packetizer")),
-            one("lazy-reads, operations/s", 396.0, |found| found.operations("lazy-reads")),
-            one("stream-loc, operations/s", 460.0, |found| found.operations("stream-loc")),
-            one("lazy-reads-loc, operations/s", 495.0, |found| found.operations("lazy-reads-loc")),
+            one("buddy, gets/s", gets(133.0), |found| found.gets(TABLE_2, "buddy")),
+            one("stream, gets/s", gets(295.0), |found| found.gets(TABLE_2, "stream")),
+            one("stream-packetizer, gets/s", gets(358.0), |found| found.gets(TABLE_2, "stream-packetizer")),
+            one("lazy-reads, gets/s", gets(396.0), |found| found.gets(TABLE_2, "lazy-reads")),
+            one("stream-loc, gets/s", gets(460.0), |found| found.gets(TABLE_2, "stream-loc")),
+            one("lazy-reads-loc, gets/s", gets(495.0), |found| found.gets(TABLE_2, "lazy-reads-loc")),
             one("seconds, lazy-reads over stream-packetizer", 0.906, |found| {
                 found.ratio(TABLE_2, "lazy-reads", "stream-packetizer", seconds)
             }),

@@ -10,7 +10,7 @@ use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
 use lab::Row;
 use lab::input::Input;
-use lab::recipe::{ALL, Recipe, named};
+use lab::recipe::{self, ALL, Recipe, named};
 use lab::replay::Plan;
 use lab::saved::Run;
 use lab::watch::Watch;
@@ -148,13 +148,7 @@ pub fn print_rows(run: &Run) {
         if on_flash { "  flash" } else { "" }
     );
     for row in &run.rows {
-        let recipe = ALL.iter().find(|recipe| recipe.name == row.recipe);
-        let published = recipe.and_then(|recipe| recipe.table_2).map_or(String::new(), |(least, most)| {
-            match least == most {
-                true => format!("{least}"),
-                false => format!("{least}-{most}"),
-            }
-        });
+        let published = recipe::published(row).map_or(String::new(), |gets| format!("{gets:.0}"));
         line!(
             "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}{}",
             row.recipe,

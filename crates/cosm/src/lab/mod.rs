@@ -69,8 +69,7 @@ fn input_args() -> [Arg; 7] {
     let largest =
         Arg::new("largest").long("largest").value_name("SIZE").help("Leave out requests for larger objects");
     let of_file = |arg: Arg| arg.conflicts_with("like");
-    let seed = seed().conflicts_with("trace");
-    [of_file(trace()), of_file(from_format()), of_file(strict()), like(), requests(), seed, largest]
+    [of_file(trace()), of_file(from_format()), of_file(strict()), like(), requests(), seed(), largest]
 }
 
 /// What they are sent through.

@@ -86,15 +86,13 @@ impl Found<'_> {
         let group = |(curve, _, point): (&Curve, f64, &Point)| Bars {
             name: curve.name(self.figure),
             values: vec![point.row.seconds],
-            published: self.published(curve).first().map(|(_, seconds)| (*seconds, *seconds)),
+            published: self.published(curve).first().map(|(_, seconds)| *seconds),
         };
         let groups: Vec<Bars> = self.all().map(group).collect();
-        let most = groups
-            .iter()
-            .flat_map(|group| group.published.map(|(_, most)| most).into_iter().chain(group.values.clone()));
+        let most = groups.iter().flat_map(|group| group.published.into_iter().chain(group.values.clone()));
         let plot = bars(Axis::linear("seconds", most), &["seconds"], &groups)?;
         let row = |group: &Bars| {
-            let published = group.published.map_or(String::new(), |(seconds, _)| format!("{seconds:.0}"));
+            let published = group.published.map_or(String::new(), |seconds| format!("{seconds:.0}"));
             vec![group.name.clone(), format!("{:.0}", group.values[0]), published]
         };
         let rows: Vec<Vec<String>> = groups.iter().map(row).collect();

@@ -124,8 +124,8 @@ pub struct Bars {
     pub name: String,
     /// What is not a number has no bar.
     pub values: Vec<f64>,
-    /// The least and the most that is published of the first.
-    pub published: Option<(f64, f64)>,
+    /// What is published of the first.
+    pub published: Option<f64>,
 }
 
 /// Bars, one group under the other, each with its value behind it.
@@ -155,12 +155,9 @@ pub fn bars(axis: Axis, series: &[&str], groups: &[Bars]) -> Result<String, Fail
                 plot.draw(&Rectangle::new(corners, colour.filled())).map_err(failed)?;
                 let published = group.published.filter(|_| bar == 0);
                 let mut label = *value;
-                if let Some((least, most)) = published {
-                    for at in [least, most] {
-                        plot.draw(&Mark::PublishedAll.element((at, middle))).map_err(failed)?;
-                    }
-                    plot.draw(&PathElement::new([(least, middle), (most, middle)], BLACK)).map_err(failed)?;
-                    label = label.max(most);
+                if let Some(at) = published {
+                    plot.draw(&Mark::PublishedAll.element((at, middle))).map_err(failed)?;
+                    label = label.max(at);
                 }
                 let style = font(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
                 let text = EmptyElement::at((label, middle))
