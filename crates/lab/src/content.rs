@@ -63,16 +63,18 @@ impl Object {
 
 /// How many bytes, from the front, are the words from `first` on.
 pub fn run(bytes: &[u8], first: u64) -> usize {
+    let (words, rest) = bytes.as_chunks::<WORD>();
     let mut word = first;
-    let mut same = 0;
-    for chunk in bytes.chunks(WORD) {
-        if *chunk != word.to_le_bytes()[..chunk.len()] {
-            return same + chunk.iter().zip(word.to_le_bytes()).take_while(|(a, b)| **a == *b).count();
+    let is_next = |chunk: &&[u8; WORD]| {
+        let same = u64::from_le_bytes(**chunk) == word;
+        if same {
+            word = word.wrapping_add(STEP);
         }
-        same += chunk.len();
-        word = word.wrapping_add(STEP);
-    }
-    same
+        same
+    };
+    let same = words.iter().take_while(is_next).count();
+    let rest = words.get(same).map_or(rest, |chunk| &chunk[..]);
+    same * WORD + rest.iter().zip(word.to_le_bytes()).take_while(|(a, b)| **a == *b).count()
 }
 
 #[cfg(test)]

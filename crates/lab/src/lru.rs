@@ -76,10 +76,13 @@ impl<K: Hash + Eq + Copy, V> Lru<K, V> {
     }
 
     /// From the oldest on.
-    pub fn keys(&self) -> impl Iterator<Item = K> {
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         let some = |node: u32| Some(node).filter(|node| *node != NONE);
         let nodes = std::iter::successors(some(self.list.oldest), move |node| some(self.links.newer(*node)));
-        nodes.map(|node| self.nodes[node as usize].0)
+        nodes.filter_map(|node| {
+            let (key, value) = &self.nodes[node as usize];
+            Some((*key, value.as_ref()?))
+        })
     }
 }
 
@@ -141,7 +144,7 @@ mod tests {
                     _ => prop_assert_eq!(lru.pop_oldest(), Some(list.remove(0))),
                 }
                 prop_assert_eq!(lru.len(), list.len());
-                prop_assert!(lru.keys().eq(list.iter().map(|(key, _)| *key)));
+                prop_assert!(lru.iter().eq(list.iter().map(|(key, value)| (*key, value))));
             }
         }
     }

@@ -170,6 +170,6 @@ mod tests {
         let slots: usize = rock.kept.values().map(|kept| kept.place.len()).sum();
         assert_eq!(slots + rock.free.len(), 64);
         assert!(rock.kept.len() > 25, "{}", rock.kept.len());
-        assert!(rock.kept.keys().all(|object| rock.anchors[rock.anchor(*object)] == Some(*object)));
+        assert!(rock.kept.iter().all(|(object, _)| rock.anchors[rock.anchor(*object)] == Some(*object)));
     }
 }

@@ -495,7 +495,7 @@ mod tests {
         let writes = ufs.traffic().bytes_written;
         ufs.spend(31_000.0);
         assert!(ufs.traffic().bytes_written > writes);
-        assert!(ufs.pages.keys().all(|key| ufs.pages.peek(&key) == Some(&false)));
+        assert!(ufs.pages.iter().all(|(_, dirty)| !dirty));
     }
 
     /// WebCoSM 3.1: at most 4.7 MB/s were measured.

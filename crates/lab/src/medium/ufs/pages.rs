@@ -104,9 +104,10 @@ impl Ufs {
         let part_of = |file: u32, page: u32| (u64::from(file) + u64::from(page) / stretch) % FLUSH_PARTS;
         let dirty: Vec<(u32, u32)> = self
             .pages
-            .keys()
+            .iter()
+            .filter(|(_, dirty)| **dirty)
+            .map(|(key, _)| key)
             .filter(|(file, page)| part.is_none_or(|part| part_of(*file, *page) == part))
-            .filter(|key| self.pages.peek(key) == Some(&true))
             .collect();
         for (file, page) in dirty {
             // A file that is gone has no pages.
@@ -118,9 +119,10 @@ impl Ufs {
         let fragments = self.manner.fragments();
         let dirty: Vec<u64> = self
             .metadata
-            .keys()
+            .iter()
+            .filter(|(_, dirty)| **dirty)
+            .map(|(address, _)| address)
             .filter(|address| part.is_none_or(|part| address / fragments % FLUSH_PARTS == part))
-            .filter(|address| self.metadata.peek(address) == Some(&true))
             .collect();
         for address in dirty {
             self.write_later(address, fragments);
