@@ -100,8 +100,10 @@ pub fn replay(
             .map_err(|why| format!("{}: request {}: {why}", recipe.name, reading.read))?;
         watch.look(pipeline.outcomes.gets, &*storage);
     }
-    let Some(Start { seconds, traffic: before, programmed }) = start else {
-        return Err(format!("the trace has {} requests: none to measure after {warm_up}", reading.read));
+    let Start { seconds, traffic: before, programmed } = match start {
+        Some(start) => start,
+        None if *warm_up == 0 => Start::now(&mut counted, &mut pipeline, &mut *storage, watch),
+        None => return Err(format!("a warm-up of {warm_up} requests leaves none of the trace to measure")),
     };
     watch.end(&mut counted, &*storage);
     storage.finish(&mut counted)?;
@@ -178,6 +180,6 @@ mod tests {
     #[test]
     fn a_warm_up_as_long_as_the_trace_leaves_nothing() {
         assert!(measured("stream", 500, 499).is_ok());
-        assert!(measured("stream", 500, 500).is_err_and(|why| why.contains("500 requests")));
+        assert!(measured("stream", 500, 500).is_err_and(|why| why.contains("warm-up of 500")));
     }
 }

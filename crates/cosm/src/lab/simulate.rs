@@ -80,10 +80,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 
 fn print(trace: &str, found: &Simulated) {
     line!("{trace}");
-    line!("{:<10} {:>14} {:>8} {:>8} {:>14}", "policy", "bytes", "hits", "of bytes", "requests/s");
+    line!("{:<16} {:>14} {:>8} {:>8} {:>14}", "policy", "bytes", "hits", "of bytes", "requests/s");
     for row in &found.rows {
         line!(
-            "{:<10} {:>14} {:>7.2}% {:>7.2}% {:>14.0}",
+            "{:<16} {:>14} {:>7.2}% {:>7.2}% {:>14.0}",
             row.policy,
             row.size,
             100.0 * row.hit_ratio,
