@@ -29,6 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
         (Scope::Host("h"), [true, false]),
         (Scope::Origin("http://h:8080"), [true, false]),
         (Scope::Prefix("http://h:8080/a"), [true, false]),
+        (Scope::Path("/a/b"), [true, false]),
+        (Scope::PathPrefix("/a/"), [true, false]),
         (Scope::Group { origin: Some("http://other"), name: "g" }, [false, true]),
         (Scope::Group { origin: None, name: "g" }, [true, true]),
     ];

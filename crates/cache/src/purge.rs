@@ -1,13 +1,20 @@
-//! What was purged by host, prefix or group: noted in constant time, and found out when something stored is about to
-//! answer. Nothing that is stored is ever walked.
+//! What was purged by host, prefix, path or group: noted in constant time, and found out when something stored is about
+//! to answer. Nothing that is stored is ever walked.
 //!
 //! Each purge has a number higher than all before it; what is stored remembers the newest one known when it was asked
 //! for. It is purged when a later one covers it. Numbers are taken from the clock where that is ahead: then none is
 //! given twice, even when a crash lost the last ones.
+//!
+//! Scopes are bounded. Beyond that an origin that has many is purged whole, or else a site whose hosts have; where none
+//! has, the older half of all is kept by buckets of hosts, paths and group names, whose newest number counts for all in
+//! them. So too many purges remove too much, but the harm stays with those who have many.
 
 use crate::key::{self, origin_of};
 use crate::{Head, groups, wire};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// All purges that may still cover something stored. Bounded: when there are too many, some become wider.
 ///
@@ -19,10 +26,16 @@ pub struct Purges {
     floor: u64,
     /// By the scope's text.
     scopes: HashMap<String, u64>,
-    /// How many prefixes there are of each length.
+    /// How many prefixes of URLs, and of paths, there are of each length.
     prefixes: BTreeMap<usize, usize>,
-    /// About what encoding takes.
+    path_prefixes: BTreeMap<usize, usize>,
+    /// About what encoding the scopes takes.
     bytes: usize,
+    /// The newest number of each bucket that scopes were moved to; where no bucket has one, empty.
+    buckets: Vec<u64>,
+    has_sites: bool,
+    /// Which bucket a text belongs to: nobody outside can choose hosts that share one.
+    seed: u64,
 }
 
 /// What a purge covers. Hosts and URLs are written as keys have them (`key::primary`): in lower case, no default port.
@@ -35,6 +48,10 @@ pub enum Scope<'a> {
     Origin(&'a str),
     /// URLs that begin with this text, which reaches beyond the host.
     Prefix(&'a str),
+    /// This path and query, of any host.
+    Path(&'a str),
+    /// Paths that begin with this text, of any host.
+    PathPrefix(&'a str),
     /// A group of an origin's responses (RFC 9875); without an origin, of any.
     Group {
         origin: Option<&'a str>,
@@ -47,11 +64,13 @@ impl Scope<'_> {
     fn write(&self, out: &mut String) {
         let parts = match *self {
             Scope::All => ["all", "", ""],
-            Scope::Host(host) => ["host ", host, ""],
-            Scope::Origin(origin) => ["origin ", origin, ""],
+            Scope::Host(host) => [HOST, host, ""],
+            Scope::Origin(origin) => [ORIGIN, origin, ""],
             Scope::Prefix(prefix) => [PREFIX, prefix, ""],
+            Scope::Path(path) => [PATH, path, ""],
+            Scope::PathPrefix(prefix) => [PATH_PREFIX, prefix, ""],
             Scope::Group { origin, name } => {
-                out.push_str("group ");
+                out.push_str(GROUP);
                 out.push_str(origin.unwrap_or("*"));
                 [" ", name, ""]
             }
@@ -60,13 +79,43 @@ impl Scope<'_> {
     }
 }
 
+const HOST: &str = "host ";
+const ORIGIN: &str = "origin ";
 const PREFIX: &str = "prefix ";
+const PATH: &str = "path ";
+const PATH_PREFIX: &str = "path-prefix ";
+const GROUP: &str = "group ";
+const ANY_ORIGINS_GROUP: &str = "group * ";
+
+/// A site, which only widening purges.
+const SITE: &str = "site ";
+
+/// Of an origin or a site with so many scopes all is purged, when there are too many.
+const MANY: usize = 8;
 
 impl Purges {
     /// Bytes that an encoding takes at most.
-    pub const MAX: usize = 192 << 10;
+    pub const MAX: usize = Purges::SCOPES + Purges::BUCKETS * Purges::BUCKET + Purges::HEADER;
+    /// Bytes that the scopes take at most.
+    const SCOPES: usize = 192 << 10;
     const ENTRY: usize = 16;
-    const HEADER: usize = 32;
+    const HEADER: usize = 48;
+    const BUCKETS: usize = 4096;
+    /// A bucket's number and place.
+    const BUCKET: usize = 12;
+
+    /// None. The seed, a number by chance, says which hosts share a bucket.
+    pub fn new(seed: u64) -> Purges {
+        Purges { seed, ..Purges::default() }
+    }
+
+    /// The same with another seed, unless something is in buckets by the one it has.
+    pub fn seeded(mut self, seed: u64) -> Purges {
+        if self.buckets.is_empty() {
+            self.seed = seed;
+        }
+        self
+    }
 
     /// The number of the newest purge: what is asked for now knows of it.
     pub fn newest(&self) -> u64 {
@@ -86,13 +135,13 @@ impl Purges {
     pub fn purge(&mut self, scope: Scope<'_>, now: u64) {
         self.newest = now.max(self.newest.saturating_add(1));
         if scope == Scope::All {
-            *self = Purges { newest: self.newest, floor: self.newest, ..Purges::default() };
+            *self = Purges { newest: self.newest, floor: self.newest, ..Purges::new(self.seed) };
             return;
         }
         let mut text = String::new();
         scope.write(&mut text);
         self.insert(text, self.newest);
-        while self.bytes > Purges::MAX - Purges::HEADER {
+        while self.bytes > Purges::SCOPES {
             self.widen();
         }
     }
@@ -107,18 +156,28 @@ impl Purges {
         }
         let Some(url) = key::uri(key) else { return true };
         let origin = origin_of(url);
+        let path = &url[origin.len()..];
         let mut text = String::new();
         let mut is_purged = |scope: Scope<'_>| {
             text.clear();
             scope.write(&mut text);
             self.scopes.get(&text).is_some_and(|number| *number > head.purges_known)
+                || self.bucket(&text).is_some_and(|at| self.buckets[at] > head.purges_known)
         };
-        is_purged(Scope::Host(host_of(origin)))
+        let host = host_of(origin);
+        let of_site = |site: String| self.scopes.get(&site).is_some_and(|number| *number > head.purges_known);
+        is_purged(Scope::Host(host))
+            || (self.has_sites && of_site(site_of(host)))
             || is_purged(Scope::Origin(origin))
+            || is_purged(Scope::Path(path))
             || self
                 .prefixes
                 .keys()
                 .any(|length| url.get(..*length).is_some_and(|p| is_purged(Scope::Prefix(p))))
+            || self
+                .path_prefixes
+                .keys()
+                .any(|length| path.get(..*length).is_some_and(|p| is_purged(Scope::PathPrefix(p))))
             || groups(&head.headers).iter().any(|name| {
                 is_purged(Scope::Group { origin: None, name })
                     || is_purged(Scope::Group { origin: Some(origin), name })
@@ -128,7 +187,7 @@ impl Purges {
     /// At most `MAX` bytes; their layout is drawn in `wire.rs`.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes + Purges::HEADER);
-        out.push(wire::PURGES);
+        out.push(if self.buckets.is_empty() { wire::PURGES } else { wire::PURGES_IN_BUCKETS });
         for number in [self.newest, self.floor, self.scopes.len() as u64] {
             wire::put_number(&mut out, number);
         }
@@ -136,6 +195,15 @@ impl Purges {
             wire::put_number(&mut out, *number);
             wire::put_number(&mut out, text.len() as u64);
             out.extend_from_slice(text.as_bytes());
+        }
+        if !self.buckets.is_empty() {
+            let used = || self.buckets.iter().enumerate().filter(|(_, number)| **number > 0);
+            wire::put_number(&mut out, self.seed);
+            wire::put_number(&mut out, used().count() as u64);
+            for (at, number) in used() {
+                wire::put_number(&mut out, at as u64);
+                wire::put_number(&mut out, *number);
+            }
         }
         out
     }
@@ -146,7 +214,11 @@ impl Purges {
         if bytes.is_empty() {
             return Some(purges);
         }
-        let mut read = wire::Reader::new(bytes.strip_prefix(&[wire::PURGES])?);
+        let (kind, rest) = bytes.split_first()?;
+        if ![wire::PURGES, wire::PURGES_IN_BUCKETS].contains(kind) {
+            return None;
+        }
+        let mut read = wire::Reader::new(rest);
         (purges.newest, purges.floor) = (read.number()?, read.number()?);
         for _ in 0..read.number()? {
             let number = read.number()?;
@@ -156,50 +228,146 @@ impl Purges {
             }
             purges.insert(text, number);
         }
+        if *kind == wire::PURGES_IN_BUCKETS {
+            purges.seed = read.number()?;
+            purges.buckets = vec![0; Purges::BUCKETS];
+            let count = read.number()?;
+            if count == 0 {
+                return None;
+            }
+            for _ in 0..count {
+                let (at, number) = (usize::try_from(read.number()?).ok()?, read.number()?);
+                let bucket = purges.buckets.get_mut(at).filter(|bucket| **bucket == 0)?;
+                if number == 0 || number > purges.newest {
+                    return None;
+                }
+                *bucket = number;
+            }
+        }
         read.end()?;
         Some(purges)
     }
 
     fn insert(&mut self, text: String, number: u64) {
-        let (bytes, length) = (text.len() + Purges::ENTRY, text.strip_prefix(PREFIX).map(str::len));
-        if self.scopes.insert(text, number).is_none() {
-            self.bytes += bytes;
-            length.into_iter().for_each(|length| *self.prefixes.entry(length).or_default() += 1);
-        }
-    }
-
-    fn retain(&mut self, keep: impl Fn(&str, u64) -> bool) {
-        let all = std::mem::take(&mut self.scopes);
-        (self.prefixes, self.bytes) = (BTreeMap::new(), 0);
-        for (text, number) in all.into_iter().filter(|(text, number)| keep(text, *number)) {
-            self.insert(text, number);
-        }
-    }
-
-    /// Makes room: the origin with the most scopes is purged whole; where none has several, the older half of all
-    /// purges is widened to everything.
-    fn widen(&mut self) {
-        let mut origins: HashMap<&str, (usize, u64)> = HashMap::new();
-        for (text, number) in &self.scopes {
-            if let Some(origin) = origin_of_scope(text) {
-                let (count, newest) = origins.entry(origin).or_default();
-                (*count, *newest) = (*count + 1, (*newest).max(*number));
+        let bytes = text.len() + Purges::ENTRY;
+        self.has_sites |= text.starts_with(SITE);
+        let lengths = match (text.strip_prefix(PREFIX), text.strip_prefix(PATH_PREFIX)) {
+            (Some(prefix), _) => Some((&mut self.prefixes, prefix.len())),
+            (_, Some(prefix)) => Some((&mut self.path_prefixes, prefix.len())),
+            _ => None,
+        };
+        match self.scopes.entry(text) {
+            Entry::Occupied(mut there) => {
+                let newest = number.max(*there.get());
+                there.insert(newest);
+            }
+            Entry::Vacant(free) => {
+                free.insert(number);
+                self.bytes += bytes;
+                if let Some((lengths, length)) = lengths {
+                    *lengths.entry(length).or_default() += 1;
+                }
             }
         }
-        let largest =
-            origins.into_iter().max_by_key(|(_, (count, _))| *count).filter(|(_, (count, _))| *count > 1);
-        if let Some((origin, (_, newest))) = largest {
-            let origin = origin.to_owned();
-            self.retain(|text, _| origin_of_scope(text) != Some(&origin));
-            let mut text = String::new();
-            Scope::Origin(&origin).write(&mut text);
-            return self.insert(text, newest);
+    }
+
+    /// The bucket of a scope's text; `None` where nothing is in buckets, or this kind of scope never is.
+    fn bucket(&self, text: &str) -> Option<usize> {
+        let is_wide = [HOST, PATH, ANY_ORIGINS_GROUP].iter().any(|kind| text.starts_with(kind));
+        (is_wide && !self.buckets.is_empty()).then(|| self.place(text))
+    }
+
+    fn place(&self, text: &str) -> usize {
+        (xxh3_64_with_seed(text.as_bytes(), self.seed) % Purges::BUCKETS as u64) as usize
+    }
+
+    /// Makes room: an origin with many scopes is purged whole, or a site; where none has, the older half of all goes to
+    /// buckets.
+    fn widen(&mut self) {
+        let origin = |text: &str| {
+            origin_of_scope(text).map(|origin| {
+                let mut wider = String::new();
+                Scope::Origin(origin).write(&mut wider);
+                wider
+            })
+        };
+        let site = |text: &str| {
+            let host = text.strip_prefix(HOST).or_else(|| origin_of_scope(text).map(host_of))?;
+            Some(site_of(host))
+        };
+        let all = std::mem::take(&mut self.scopes);
+        (self.prefixes, self.path_prefixes, self.bytes) = Default::default();
+        for wider_of in [&origin as &dyn Fn(&str) -> Option<String>, &site] {
+            let Some((wider, newest)) = most(&all, wider_of) else { continue };
+            for (text, number) in all {
+                if wider_of(&text).as_ref() != Some(&wider) {
+                    self.insert(text, number);
+                }
+            }
+            return self.insert(wider, newest);
         }
-        let mut numbers: Vec<u64> = self.scopes.values().copied().collect();
+        let mut numbers: Vec<u64> = all.values().copied().collect();
         let middle = numbers.len() / 2;
-        let floor = *numbers.select_nth_unstable(middle).1;
-        self.floor = self.floor.max(floor);
-        self.retain(|_, number| number > floor);
+        let middle = *numbers.select_nth_unstable(middle).1;
+        for (text, number) in all {
+            match number > middle {
+                true => self.insert(text, number),
+                false => self.move_to_bucket(&text, number),
+            }
+        }
+    }
+
+    /// Notes a scope's number where it needs no room of its own.
+    fn move_to_bucket(&mut self, text: &str, number: u64) {
+        // Prefixes of paths are the operator's, and become shorter.
+        if let Some(path) = text.strip_prefix(PATH_PREFIX) {
+            let parent = path.trim_end_matches('/').rfind('/').map_or("/", |slash| &path[..=slash]);
+            let mut wider = String::new();
+            Scope::PathPrefix(parent).write(&mut wider);
+            return self.insert(wider, number);
+        }
+        let at = match origin_of_scope(text) {
+            Some(origin) => {
+                let mut wider = String::new();
+                Scope::Host(host_of(origin)).write(&mut wider);
+                self.place(&wider)
+            }
+            None => self.place(text),
+        };
+        self.buckets.resize(Purges::BUCKETS, 0);
+        self.buckets[at] = self.buckets[at].max(number);
+    }
+}
+
+/// What most scopes become when they are made wider in one way, if that are many, and the newest of their numbers.
+fn most(all: &HashMap<String, u64>, wider_of: &dyn Fn(&str) -> Option<String>) -> Option<(String, u64)> {
+    let mut wider: HashMap<String, (usize, u64)> = HashMap::new();
+    for (text, number) in all {
+        if let Some(text) = wider_of(text) {
+            let (count, newest) = wider.entry(text).or_default();
+            (*count, *newest) = (*count + 1, (*newest).max(*number));
+        }
+    }
+    let (text, (count, newest)) = wider.into_iter().max_by_key(|(_, (count, _))| *count)?;
+    (count >= MANY).then_some((text, newest))
+}
+
+/// The scope of those whose hosts probably belong to one owner: the last two labels of a name, or three where the last but
+/// one is as short as in `co.uk`; an IPv4 address's first 24 bits, an IPv6 address's first 64.
+fn site_of(host: &str) -> String {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse() {
+        Ok(IpAddr::V4(address)) => format!("{SITE}{}/24", Ipv4Addr::from_bits(address.to_bits() & !0xff)),
+        Ok(IpAddr::V6(address)) => {
+            format!("{SITE}{}/64", Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        Err(_) => {
+            let labels: Vec<&str> = host.trim_end_matches('.').rsplit('.').take(3).collect();
+            let short = labels.get(1).is_some_and(|label| label.len() <= 3);
+            let count = if short { 3 } else { 2 };
+            let labels: Vec<&str> = labels.into_iter().take(count).rev().collect();
+            format!("{SITE}{}", labels.join("."))
+        }
     }
 }
 

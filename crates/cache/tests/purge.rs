@@ -29,6 +29,12 @@ fn what_each_scope_covers() {
         (Prefix("http://h/a?x"), "h", "/a?xy", true),
         (Prefix("http://h/a"), "h", "/A", false),
         (Prefix("http://h/a"), "g", "/a", false),
+        (Path("/a?b"), "h:81", "/a?b", true),
+        (Path("/a?b"), "h", "/a", false),
+        (Path("/a"), "h", "/a?b", false),
+        (PathPrefix("/a"), "h:81", "/abc?d", true),
+        (PathPrefix("/a/"), "h", "/a", false),
+        (PathPrefix("/"), "h", "/a", true),
         (Group { origin: None, name: "one" }, "h", "/", true),
         (Group { origin: Some("http://h"), name: "two words" }, "h", "/", true),
         (Group { origin: Some("http://g"), name: "one" }, "h", "/", false),
@@ -79,8 +85,77 @@ fn too_many_purges_become_wider_but_never_fewer() {
         purges.purge(Scope::Host(&format!("{n}.{}", "y".repeat(40))), 0);
     }
     assert!(purges.encode().len() <= Purges::MAX);
-    assert!(covers(&purges, "other", "/", 0), "the oldest are everything's");
+    for n in 0..number {
+        let host = format!("{n}.{}", "y".repeat(40));
+        assert!(covers(&purges, &host, "/", (number + n) as u64), "{n}");
+    }
     assert!(!covers(&purges, "other", "/", purges.newest() - 1));
+    assert_eq!(Purges::decode(&purges.encode()).as_ref(), Some(&purges));
+}
+
+/// Each of somebody's many hosts ends a group of its own: others lose nothing by it.
+#[test]
+fn groups_of_many_hosts_do_not_empty_the_cache() {
+    let host = |n: usize| match n % 3 {
+        0 => format!("h{n}.evil.example"),
+        1 => format!("[2001:db8::{n:x}]"),
+        _ => format!("10.1.1.{}:{n}", n % 256),
+    };
+    let mut purges = Purges::new(1);
+    for n in 0..30_000 {
+        purges.purge(Scope::Group { origin: Some(&format!("http://{}", host(n))), name: "g" }, 0);
+    }
+    let before = head(0, "\"g\"");
+    for n in 0..1_000 {
+        let key = key::primary("http", &format!("site{n}.example"), "/");
+        assert!(!purges.cover(&key, &before), "site{n} lost what is its own");
+    }
+    for n in 0..30_000 {
+        let key = key::primary("http", &host(n), "/");
+        assert!(purges.cover(&key, &head(n as u64, "\"g\"")), "{} came back", host(n));
+    }
+    assert_eq!(Purges::decode(&purges.encode()).map(|p| p.seeded(1)), Some(purges));
+}
+
+/// Where no site has many, what is lost by accident is bounded too.
+#[test]
+fn groups_of_many_sites_are_kept_by_buckets() {
+    for seed in [1, 2, 3] {
+        let mut purges = Purges::new(seed);
+        for n in 0..5_000 {
+            let origin = format!("http://h.evil{n}.example");
+            purges.purge(Scope::Group { origin: Some(&origin), name: "g" }, 0);
+        }
+        let before = head(0, "\"g\"");
+        let others = (0..1_000).map(|n| key::primary("http", &format!("site{n}.example"), "/"));
+        let lost = others.filter(|key| purges.cover(key, &before)).count();
+        assert!((1..700).contains(&lost), "{lost} of 1,000 others with seed {seed}");
+        for n in 0..5_000 {
+            let key = key::primary("http", &format!("h.evil{n}.example"), "/");
+            assert!(purges.cover(&key, &head(n, "\"g\"")), "{n} came back");
+        }
+        assert_eq!(Purges::decode(&purges.encode()).map(|p| p.seeded(9)), Some(purges));
+    }
+}
+
+#[test]
+fn paths_and_groups_of_any_host_are_kept_by_buckets_too() {
+    let mut purges = Purges::new(7);
+    let long = "x".repeat(80);
+    for n in 0..8_000 {
+        purges.purge(Scope::Path(&format!("/{long}{n}")), 0);
+        purges.purge(Scope::PathPrefix(&format!("/{}/{long}{n}", n % 7)), 0);
+        purges.purge(Scope::Group { origin: None, name: &format!("{n}{long}") }, 0);
+    }
+    assert!(purges.encode().len() <= Purges::MAX);
+    for n in 0..8_000u64 {
+        let known = 3 * n;
+        let path = key::primary("http", "h", &format!("/{long}{n}"));
+        assert!(purges.cover(&path, &head(known, "")), "{n}");
+        let prefix = key::primary("http", "h", &format!("/{}/{long}{n}/more", n % 7));
+        assert!(purges.cover(&prefix, &head(known + 1, "")), "{n}");
+    }
+    assert!(!purges.cover(&key::primary("http", "h", "/"), &head(purges.newest() - 3, "")));
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +164,8 @@ enum Plain {
     Host(String),
     Origin(String),
     Prefix(String),
+    Path(String),
+    PathPrefix(String),
     Group(Option<String>, String),
 }
 
@@ -99,6 +176,8 @@ fn scope() -> impl Strategy<Value = Plain> {
         4 => "[ab]".prop_map(Plain::Host),
         4 => host.prop_map(|h| Plain::Origin(format!("http://{h}"))),
         4 => (host, "/[xy/]{0,3}").prop_map(|(h, p)| Plain::Prefix(format!("http://{h}{p}"))),
+        2 => "/[xy/]{0,3}".prop_map(Plain::Path),
+        2 => "/[xy/]{0,3}".prop_map(Plain::PathPrefix),
         4 => (proptest::option::of(host), "[gk]")
             .prop_map(|(h, g)| Plain::Group(h.map(|h| format!("http://{h}")), g)),
     ]
@@ -111,6 +190,8 @@ impl Plain {
             Plain::Host(host) => Scope::Host(host),
             Plain::Origin(origin) => Scope::Origin(origin),
             Plain::Prefix(prefix) => Scope::Prefix(prefix),
+            Plain::Path(path) => Scope::Path(path),
+            Plain::PathPrefix(prefix) => Scope::PathPrefix(prefix),
             Plain::Group(origin, name) => Scope::Group { origin: origin.as_deref(), name },
         }
     }
@@ -121,6 +202,8 @@ impl Plain {
             Plain::Host(name) => name == host.split(':').next().unwrap(),
             Plain::Origin(origin) => *origin == format!("http://{host}"),
             Plain::Prefix(prefix) => format!("http://{host}{path}").starts_with(prefix),
+            Plain::Path(purged) => purged == path,
+            Plain::PathPrefix(prefix) => path.starts_with(prefix),
             Plain::Group(origin, name) => {
                 name == group && origin.as_ref().is_none_or(|origin| *origin == format!("http://{host}"))
             }
