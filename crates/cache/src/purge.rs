@@ -14,6 +14,7 @@ use crate::{Head, groups, wire};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// All purges that may still cover something stored. Bounded: when there are too many, some become wider.
@@ -90,6 +91,10 @@ const ANY_ORIGINS_GROUP: &str = "group * ";
 /// A site, which only widening purges.
 const SITE: &str = "site ";
 
+/// The kinds of scopes that are kept in buckets, and where theirs are.
+const BUCKETS: [(&str, Range<usize>); 3] =
+    [(SITE, 0..3072), (PATH, 3072..3584), (ANY_ORIGINS_GROUP, 3584..4096)];
+
 /// Of an origin or a site with so many scopes all is purged, when there are too many.
 const MANY: usize = 8;
 
@@ -100,7 +105,7 @@ impl Purges {
     const SCOPES: usize = 192 << 10;
     const ENTRY: usize = 16;
     const HEADER: usize = 48;
-    const BUCKETS: usize = 4096;
+    const BUCKETS: usize = BUCKETS[2].1.end;
     /// A bucket's number and place.
     const BUCKET: usize = 12;
 
@@ -157,17 +162,20 @@ impl Purges {
         let Some(url) = key::uri(key) else { return true };
         let origin = origin_of(url);
         let path = &url[origin.len()..];
+        let after = |number: u64| number > head.purges_known;
+        let is_noted = |text: &str| {
+            self.scopes.get(text).is_some_and(|number| after(*number))
+                || (!self.buckets.is_empty() && self.bucket(text).is_some_and(|at| after(self.buckets[at])))
+        };
         let mut text = String::new();
         let mut is_purged = |scope: Scope<'_>| {
             text.clear();
             scope.write(&mut text);
-            self.scopes.get(&text).is_some_and(|number| *number > head.purges_known)
-                || self.bucket(&text).is_some_and(|at| self.buckets[at] > head.purges_known)
+            is_noted(&text)
         };
         let host = host_of(origin);
-        let of_site = |site: String| self.scopes.get(&site).is_some_and(|number| *number > head.purges_known);
         is_purged(Scope::Host(host))
-            || (self.has_sites && of_site(site_of(host)))
+            || ((self.has_sites || !self.buckets.is_empty()) && is_noted(&site_of(host)))
             || is_purged(Scope::Origin(origin))
             || is_purged(Scope::Path(path))
             || self
@@ -271,14 +279,11 @@ impl Purges {
         }
     }
 
-    /// The bucket of a scope's text; `None` where nothing is in buckets, or this kind of scope never is.
+    /// The bucket of a scope's text; `None` where this kind of scope has none.
     fn bucket(&self, text: &str) -> Option<usize> {
-        let is_wide = [HOST, PATH, ANY_ORIGINS_GROUP].iter().any(|kind| text.starts_with(kind));
-        (is_wide && !self.buckets.is_empty()).then(|| self.place(text))
-    }
-
-    fn place(&self, text: &str) -> usize {
-        (xxh3_64_with_seed(text.as_bytes(), self.seed) % Purges::BUCKETS as u64) as usize
+        let (_, range) = BUCKETS.iter().find(|(kind, _)| text.starts_with(kind))?;
+        let hash = xxh3_64_with_seed(text.as_bytes(), self.seed);
+        Some(range.start + (hash % range.len() as u64) as usize)
     }
 
     /// Makes room: an origin with many scopes is purged whole, or a site; where none has, the older half of all goes to
@@ -326,16 +331,11 @@ impl Purges {
             Scope::PathPrefix(parent).write(&mut wider);
             return self.insert(wider, number);
         }
-        let at = match origin_of_scope(text) {
-            Some(origin) => {
-                let mut wider = String::new();
-                Scope::Host(host_of(origin)).write(&mut wider);
-                self.place(&wider)
-            }
-            None => self.place(text),
-        };
-        self.buckets.resize(Purges::BUCKETS, 0);
-        self.buckets[at] = self.buckets[at].max(number);
+        let host = text.strip_prefix(HOST).or_else(|| origin_of_scope(text).map(host_of));
+        if let Some(at) = self.bucket(&host.map_or_else(|| text.to_owned(), site_of)) {
+            self.buckets.resize(Purges::BUCKETS, 0);
+            self.buckets[at] = self.buckets[at].max(number);
+        }
     }
 }
 
