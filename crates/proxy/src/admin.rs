@@ -3,7 +3,6 @@
 //! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::purge;
 use crate::settings::Origin;
 use crate::target::SCHEME;
 use crate::worker::Shared;
@@ -165,10 +164,10 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
     let mut scopes = Vec::new();
     for what in &wanted {
         match what {
-            What::Url(primary) => purge::forget(shared, primary),
+            What::Url(primary) => shared.tiers.forget(primary),
             What::Prefix { scope, path } => {
                 // Searches that are answered alike are known by their path only.
-                purge::forget_searches(shared, path);
+                shared.tiers.forget_searches(path);
                 scopes.push(Scope::Prefix(scope));
             }
             What::Host(host) => scopes.push(Scope::Host(host)),
@@ -176,8 +175,8 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
             What::All => scopes.push(Scope::All),
         }
     }
-    shared.purged.purge(scopes, shared.store.as_ref());
-    match &shared.store {
+    shared.tiers.purge(scopes);
+    match &shared.tiers.store {
         Some(store) if !store.persist(PATIENCE) => {
             let why =
                 "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";

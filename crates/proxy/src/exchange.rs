@@ -8,9 +8,9 @@ use crate::connection::Link;
 use crate::fill::Lead;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
+use crate::invalidation::Moment;
 use crate::origin::{Line, Outgoing};
 use crate::pump;
-use crate::purge;
 use crate::reply;
 use crate::respond::{self, Refusal};
 use crate::serve;
@@ -70,10 +70,10 @@ impl Exchange {
 
     /// Passes the request to the origin and the response back; nothing is stored.
     pub async fn forward(self, outcome: Outcome) -> Response<ReplyBody> {
-        let (sent, known) = (serve::now(), self.worker.shared.purged.newest());
+        let (sent, began) = (serve::now(), self.worker.shared.tiers.now());
         match self.forward_content().await {
             Ok((exchange, fetched)) if exchange.parts.method == Method::POST => {
-                exchange.pass_and_keep(fetched, outcome, sent, known)
+                exchange.pass_and_keep(fetched, outcome, sent, began)
             }
             Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
             Err(refusal) => refusal.response(),
@@ -86,7 +86,7 @@ impl Exchange {
         fetched: Fetched,
         outcome: Outcome,
         sent: Time,
-        purges_known: u64,
+        began: Moment,
     ) -> Response<ReplyBody> {
         let (authority, path) = (self.target.host(), self.target.path.as_str());
         let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
@@ -94,11 +94,19 @@ impl Exchange {
         let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched)) else {
             return self.pass(fetched, outcome.into());
         };
-        purge::invalidate(&self.worker.shared, &self.parts.method, &self.target, &fetched.parts);
-        head.purges_known = purges_known;
+        let tiers = &self.worker.shared.tiers;
         let key = serve::primary(&self.target);
-        let lead = self.worker.shared.fills.lone(&key);
-        self.keep(lead, fetched, pump::Object::new(key, head), Report { stored: true, ..outcome.into() })
+        // Another's change meanwhile makes this answer as old as what it removes itself.
+        let outdated = tiers.is_removed_since(&key, began);
+        tiers.invalidate(&self.parts.method, &self.target, &fetched.parts);
+        if outdated {
+            return self.stream(fetched, outcome.into());
+        }
+        let began = began.knowing_removals_until(tiers.now());
+        head.purges_known = began.purges;
+        let lead = self.worker.shared.fills.lone(&key, began);
+        let object = pump::Object::new(key, head, began);
+        self.keep(lead, fetched, object, Report { stored: true, ..outcome.into() })
     }
 
     /// Passes a response on while it is stored.
@@ -140,7 +148,11 @@ impl Exchange {
 
     /// Streams a response through.
     pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
-        purge::invalidate(&self.worker.shared, &self.parts.method, &self.target, &fetched.parts);
+        self.worker.shared.tiers.invalidate(&self.parts.method, &self.target, &fetched.parts);
+        self.stream(fetched, report)
+    }
+
+    fn stream(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
         let Fetched { mut parts, body } = fetched;
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.upgraded(parts, body.into_line());

@@ -7,8 +7,10 @@
 //! beyond its bound only by what is gathered for the store anyway, at most one span; every reader learns whether the
 //! body ended or broke off.
 
+use crate::invalidation::Moment;
 use crate::memory::Held;
 use crate::respond::Refusal;
+use crate::tiers::Tiers;
 use bytes::Bytes;
 use http::StatusCode;
 use std::collections::{HashMap, VecDeque};
@@ -36,6 +38,8 @@ struct Alone {
 /// One fetch that several requests may share.
 pub struct Fill {
     key: Key,
+    /// What was removed later, it may be.
+    began: Moment,
     head: OnceLock<Arc<Opened>>,
     state: Mutex<State>,
     window: usize,
@@ -67,8 +71,6 @@ struct State {
     readable: u64,
     /// The body is being kept: what the window holds is in memory anyway, until the store can give it.
     kept: bool,
-    /// The object was invalidated meanwhile.
-    disowned: bool,
     /// A write that the store broke off: what it wrote stays readable as long as somebody may read it.
     broken_off: Option<Writer>,
 }
@@ -155,36 +157,24 @@ impl Fills {
         Arc::new(Fills { table: Mutex::default(), alone: Mutex::new(alone), window })
     }
 
-    /// Joins the fetch of a key, or starts it.
-    pub fn join(self: &Arc<Fills>, key: &Key) -> Joined {
+    /// Joins the fetch of a key, or starts it. What was removed meanwhile is not joined, but fetched anew.
+    pub fn join(self: &Arc<Fills>, key: &Key, tiers: &Tiers) -> Joined {
         let mut table = lock(&self.table);
-        if let Some(fill) = table.get(&key.hash()) {
+        if let Some(fill) = table.get(&key.hash()).filter(|fill| !fill.is_outdated(tiers)) {
             let seat = if fill.is_for(key) { Seat::take(fill) } else { None };
             return seat.map_or(Joined::Alone, Joined::Follower);
         }
         if lock(&self.alone).knows(key.hash()) {
             return Joined::Alone;
         }
-        let fill = Fill::new(key.clone(), self.window);
+        let fill = Fill::new(key.clone(), tiers.now(), self.window);
         table.insert(key.hash(), fill.clone());
         Joined::Leader(Lead { fill, table: Some(self.clone()) })
     }
 
     /// A fetch that nobody follows.
-    pub fn lone(&self, key: &Key) -> Lead {
-        Lead { fill: Fill::new(key.clone(), self.window), table: None }
-    }
-
-    /// What is being fetched under the key, or a variant of it, is not to be stored: it is older than a change.
-    pub fn disown(&self, primary: &Key) {
-        let mut table = lock(&self.table);
-        table.retain(|_, fill| {
-            let ours = is_variant(fill.key.bytes(), primary.bytes());
-            if ours {
-                fill.lock().disowned = true;
-            }
-            !ours
-        });
+    pub fn lone(&self, key: &Key, began: Moment) -> Lead {
+        Lead { fill: Fill::new(key.clone(), began, self.window), table: None }
     }
 
     /// The object will lie under another key than was asked for: it is found under both.
@@ -200,11 +190,6 @@ impl Fills {
             }
         }
     }
-}
-
-/// A variant's key is its primary key, NUL, and more.
-fn is_variant(key: &[u8], primary: &[u8]) -> bool {
-    key.strip_prefix(primary).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == 0))
 }
 
 impl Alone {
@@ -310,10 +295,6 @@ impl Lead {
         Poll::Pending
     }
 
-    pub fn is_disowned(&self) -> bool {
-        self.fill.lock().disowned
-    }
-
     /// The body is over. From here on requests find the object, or fetch it anew.
     pub fn end(self, end: End) {
         let mut state = self.fill.lock();
@@ -337,12 +318,18 @@ impl Drop for Lead {
 }
 
 impl Fill {
-    fn new(key: Key, window: usize) -> Arc<Fill> {
-        Arc::new(Fill { key, head: OnceLock::new(), state: Mutex::default(), window })
+    fn new(key: Key, began: Moment, window: usize) -> Arc<Fill> {
+        Arc::new(Fill { key, began, head: OnceLock::new(), state: Mutex::default(), window })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Whether what it brings was removed since it began.
+    fn is_outdated(&self, tiers: &Tiers) -> bool {
+        tiers.is_removed_since(&self.key, self.began)
+            || self.head.get().is_some_and(|opened| tiers.covers(&opened.held))
     }
 
     fn is_for(&self, key: &Key) -> bool {

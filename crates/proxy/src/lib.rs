@@ -14,17 +14,18 @@ mod framing;
 mod guard;
 mod headers;
 mod idle;
+mod invalidation;
 mod lookup;
 mod memory;
 mod origin;
 mod pump;
-mod purge;
 mod reply;
 mod respond;
 mod serve;
 mod settings;
 mod span;
 mod target;
+mod tiers;
 mod tunnel;
 mod worker;
 
@@ -150,12 +151,10 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
     let bounds = &settings.bounds;
     Ok(Shared {
         names: guard::Names::new(&settings.pseudonym),
-        memory: memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
-        purged: purge::Purged::of(store.as_ref()),
+        tiers: tiers::Tiers::new(memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes), store),
         fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
         reverse,
-        store,
         settings: Arc::new(settings),
     })
 }

@@ -4,6 +4,7 @@ use crate::body::{ReplyBody, Stream};
 use crate::exchange::{Exchange, Fetched};
 use crate::fill::{Failure, Joined, Lead, News, Opened, Seat};
 use crate::headers;
+use crate::invalidation::Moment;
 use crate::memory::{Entry, Held, Resident, Searches, Variants, nonce};
 use crate::pump;
 use crate::reply;
@@ -28,6 +29,8 @@ const BEHIND: usize = 1024;
 
 /// What a look into the cache found.
 struct Look {
+    /// Before it looked.
+    began: Moment,
     /// Of the URI's GET.
     uri: Key,
     /// The key that variants are made of: the same, or that of a QUERY, or of all searches that are answered alike.
@@ -91,21 +94,23 @@ impl Exchange {
                 return self.only_if_cached();
             }
             if self.asked.is_head() {
-                return Box::pin(self.head(look.found, why)).await;
+                return Box::pin(self.head(look, why)).await;
             }
             let part = if why == Miss::Partial { look.found.clone() } else { None };
             let want =
                 Want { look: Rc::new(look), why, stale, part, collapsed: (looks > 0).then_some(false) };
-            let fills = &self.worker.shared.fills;
+            let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);
             let own = self.asked.is_conditional() || self.asked.has_range();
             let shares = looks < LOOKS && (want.stale.is_some() || !own);
-            let joined = if shares { fills.join(&want.look.key) } else { Joined::Alone };
+            let joined = if shares { fills.join(&want.look.key, tiers) } else { Joined::Alone };
             match joined {
                 Joined::Leader(lead) => return self.lead(lead, &want).await,
-                Joined::Alone => return self.lead(fills.lone(&want.look.key), &want).await,
+                Joined::Alone => return self.lead(fills.lone(&want.look.key, want.look.began), &want).await,
                 Joined::Follower(seat) => match self.follow(seat, &want).await {
                     Followed::Answered(response) => return response,
-                    Followed::Alone => return self.lead(fills.lone(&want.look.key), &want).await,
+                    Followed::Alone => {
+                        return self.lead(fills.lone(&want.look.key, want.look.began), &want).await;
+                    }
                     Followed::LookAgain => {}
                 },
             }
@@ -115,14 +120,14 @@ impl Exchange {
 
     /// Looks into memory, then into the store.
     async fn look(&self, content: &Bytes) -> Look {
-        let uri = primary(&self.target);
+        let (uri, began) = (primary(&self.target), self.worker.shared.tiers.now());
         if self.asked.is_query() {
             let marker = self.queries(&uri).await;
             let Entry::Queries(nonce) = &marker.entry else { unreachable!("a marker of queries") };
             let key = key::of_query(marker.key.bytes(), *nonce, &self.parts.headers, content);
-            return self.look_under(uri, Key::new(key), Some(marker)).await;
+            return self.look_under(began, uri, Key::new(key), Some(marker)).await;
         }
-        let exact = self.look_under(uri.clone(), uri, None).await;
+        let exact = self.look_under(began, uri.clone(), uri, None).await;
         if exact.found.is_some() || exact.variants.is_some() {
             return exact;
         }
@@ -130,11 +135,11 @@ impl Exchange {
         let Some(marker) = self.find(&marker).await else { return exact };
         let Entry::Searches(searches) = &marker.entry else { return exact };
         let key = searches.of(&marker.key, self.target.path.as_str());
-        self.look_under(exact.uri, key, Some(marker)).await
+        self.look_under(began, exact.uri, key, Some(marker)).await
     }
 
-    async fn look_under(&self, uri: Key, primary: Key, marker: Option<Arc<Held>>) -> Look {
-        let blank = Look { uri, key: primary.clone(), primary, marker, variants: None, found: None };
+    async fn look_under(&self, began: Moment, uri: Key, primary: Key, marker: Option<Arc<Held>>) -> Look {
+        let blank = Look { began, uri, key: primary.clone(), primary, marker, variants: None, found: None };
         let Some(held) = self.find(&blank.primary).await else { return blank };
         match &held.entry {
             Entry::Response(_) => Look { found: Some(held), ..blank },
@@ -179,23 +184,8 @@ impl Exchange {
 
     /// What was purged is not found.
     async fn find(&self, key: &Key) -> Option<Arc<Held>> {
-        let held = self.held(key).await?;
-        (!self.worker.shared.purged.covers(&held)).then_some(held)
-    }
-
-    async fn held(&self, key: &Key) -> Option<Arc<Held>> {
         let shared = &self.worker.shared;
-        if let Some(held) = shared.memory.get(key) {
-            return Some(held);
-        }
-        let (store, reader) = (shared.store.as_ref()?, self.worker.reader.as_ref()?);
-        if !store.contains(key) {
-            return None;
-        }
-        let object = reader.get(key).await?;
-        let held = Arc::new(Held::decode(key.clone(), object, &shared.memory, &shared.names)?);
-        shared.memory.insert(&held);
-        Some(held)
+        shared.tiers.find(key, self.worker.reader.as_ref(), &shared.names).await
     }
 
     fn verdict(&self, held: &Held) -> Result<Outcome, Miss> {
@@ -217,7 +207,9 @@ impl Exchange {
         if worker.pumps.get() >= BEHIND {
             return;
         }
-        let Joined::Leader(lead) = worker.shared.fills.join(&want.look.key) else { return };
+        let Joined::Leader(lead) = worker.shared.fills.join(&want.look.key, &worker.shared.tiers) else {
+            return;
+        };
         let behind = pump::Counted::new(&worker);
         tokio::task::spawn_local(async move {
             let mut body = self.behind().lead(lead, &want).await.into_body();
@@ -268,7 +260,7 @@ impl Exchange {
         let head = &resident(&opened.held).head;
         let same = opened.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
         let whole = head.part().is_none();
-        let purged = self.worker.shared.purged.covers(&opened.held);
+        let purged = self.worker.shared.tiers.covers(&opened.held);
         let fresh = cache::judge(&self.asked, head, serve::now()) == Verdict::Fresh;
         let just_fetched = !matches!(want.why, Miss::Stale(Stale::RequestNoCache));
         same && whole && fresh && just_fetched && !purged
@@ -289,7 +281,10 @@ impl Exchange {
         let mut validating = want.stale.as_deref();
         let mut resting = want.part.as_deref().filter(|_| !self.asked.has_range());
         loop {
-            let (sent, purges_known) = (serve::now(), self.worker.shared.purged.newest());
+            // What is made with something stored is as old as that was when it was found.
+            let with_stored = validating.is_some() || want.part.is_some();
+            let began = if with_stored { want.look.began } else { self.worker.shared.tiers.now() };
+            let sent = serve::now();
             let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => {
@@ -321,12 +316,12 @@ impl Exchange {
             }
             let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came);
             if let Ok(head) = &mut storable {
-                head.purges_known = purges_known;
+                head.purges_known = began.purges;
             }
             if let Some(part) = resting.take() {
                 match storable.as_ref().map(|head| self.whole(part, head, &fetched)) {
                     Ok(Some((head, begin))) if self.keeps(&fetched) => {
-                        return self.fill(lead, fetched, head, begin, want);
+                        return self.fill(lead, fetched, head, begin, began, want);
                     }
                     // Only the whole can be used as it is.
                     _ if fetched.parts.status == StatusCode::OK => {}
@@ -338,7 +333,7 @@ impl Exchange {
                 Ok(head) if head.part().is_some() && !self.asked.has_range() => {
                     self.pass_alone(lead, fetched, Some(NotStored::Partial), want)
                 }
-                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), want),
+                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), began, want),
                 Ok(_) => self.pass_alone(lead, fetched, None, want),
                 Err(why) => self.pass_alone(lead, fetched, Some(why), want),
             };
@@ -377,9 +372,9 @@ impl Exchange {
     /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
     pub fn keeps(&self, fetched: &Fetched) -> bool {
         let length = fetched.body.left();
-        let max = match self.worker.shared.store {
+        let max = match self.worker.shared.tiers.store {
             Some(_) => self.worker.settings.bounds.object_bytes,
-            None => self.worker.shared.memory.object_max(),
+            None => self.worker.shared.tiers.memory.object_max(),
         };
         fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
     }
@@ -391,6 +386,7 @@ impl Exchange {
         fetched: Fetched,
         head: Head,
         begin: Bytes,
+        began: Moment,
         want: &Want,
     ) -> Response<ReplyBody> {
         lead.worth_waiting(&self.worker.shared.fills);
@@ -399,7 +395,7 @@ impl Exchange {
         let fwd_status = (!begin.is_empty()).then_some(fetched.parts.status);
         let collapsed = want.collapsed;
         let report = Report { stored: true, collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
-        self.keep(lead, fetched, pump::Object { begin, part, ..pump::Object::new(key, head) }, report)
+        self.keep(lead, fetched, pump::Object { begin, part, ..pump::Object::new(key, head, began) }, report)
     }
 
     /// The key under which a response is to be stored. Markers say by what the primary key's responses vary.
@@ -434,7 +430,7 @@ impl Exchange {
             _ if config.is_default() => look.uri.clone(),
             _ => {
                 // What lies under the URI itself would be found first.
-                self.drop_object(&look.uri);
+                self.worker.shared.tiers.remove(&look.uri);
                 let marker = Key::new(key::searches(look.uri.bytes()));
                 let searches = Searches { config, nonce: nonce() };
                 let primary = searches.of(&marker, self.target.path.as_str());
@@ -444,15 +440,8 @@ impl Exchange {
         }
     }
 
-    /// Keeps a marker. Refused, what it leads to is not found again: a miss.
     fn mark(&self, marker: Held) -> Arc<Held> {
-        let shared = &self.worker.shared;
-        if let (Some(store), Some((meta, nonce))) = (&shared.store, marker.marker()) {
-            let _ = store.put(&marker.key, &meta, &nonce);
-        }
-        let marker = Arc::new(marker);
-        shared.memory.insert(&marker);
-        marker
+        self.worker.shared.tiers.mark(marker)
     }
 
     fn pass_alone(
@@ -467,7 +456,7 @@ impl Exchange {
             lead.alone(&self.worker.shared.fills);
         }
         if want.stale.is_some() && !is_outage(fetched.parts.status) {
-            self.drop_object(&want.look.key);
+            self.worker.shared.tiers.remove(&want.look.key);
         }
         self.pass(fetched, Report { not_stored: why, ..Outcome::Miss(want.why).into() })
     }
@@ -475,17 +464,14 @@ impl Exchange {
     /// The origin says that the stored response holds: it is updated, and answers.
     fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Response<ReplyBody> {
         let Miss::Stale(why) = want.why else { return self.only_if_cached() };
-        let disowned = lead.is_disowned();
-        let held = self.renew(stale, head);
-        if disowned {
-            self.drop_object(&stale.key);
-        }
+        let held = self.renew(stale, head, want.look.began);
         lead.again();
         self.hit(&held, Report { collapsed: want.collapsed, ..Outcome::Revalidated(why).into() })
     }
 
     /// A HEAD that what is stored cannot answer: the origin's answer says whether that still holds (4.3.5).
-    async fn head(self, found: Option<Arc<Held>>, why: Miss) -> Response<ReplyBody> {
+    async fn head(self, look: Look, why: Miss) -> Response<ReplyBody> {
+        let Look { began, found, .. } = look;
         let sent = serve::now();
         let (exchange, fetched) = match self.forward_content().await {
             Ok(answered) => answered,
@@ -500,36 +486,18 @@ impl Exchange {
             let freshened = || cache::freshen_by_head(asked, head, length, &fetched.parts, sent, came);
             // What was no 200 and is one now has changed.
             match (head.status == StatusCode::OK).then(freshened).flatten() {
-                Some(head) => drop(exchange.renew(&held, head)),
-                None => exchange.drop_object(&held.key),
+                Some(head) => drop(exchange.renew(&held, head, began)),
+                None => exchange.worker.shared.tiers.remove(&held.key),
             }
         }
         exchange.pass(fetched, Outcome::Miss(why).into())
     }
 
     /// Stores an object with new fields, if they let it stay.
-    fn renew(&self, held: &Held, head: Head) -> Arc<Held> {
+    fn renew(&self, held: &Held, head: Head, began: Moment) -> Arc<Held> {
         let shared = &self.worker.shared;
-        let body = resident(held).body.clone();
-        let (encoded, stays) = (head.encode(), head.may_stay().is_ok());
-        let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body, &shared.names));
-        if !stays {
-            self.drop_object(&held.key);
-        } else {
-            if let Some(store) = &shared.store {
-                // Refused, the next request validates again.
-                let _ = store.put_meta(&held.key, &encoded, &resident(&renewed).body);
-            }
-            shared.memory.insert(&renewed);
-        }
-        renewed
-    }
-
-    fn drop_object(&self, key: &Key) {
-        self.worker.shared.memory.remove(key);
-        if let Some(store) = &self.worker.shared.store {
-            store.remove(key);
-        }
+        let stays = head.may_stay().is_ok();
+        shared.tiers.renew(began, held, head, stays, &shared.names)
     }
 
     /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.

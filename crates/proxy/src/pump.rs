@@ -5,8 +5,10 @@
 
 use crate::body::{OriginBody, ReplyBody, Stream};
 use crate::fill::{End, Lead, Opened, Piece, Room, Seat};
+use crate::invalidation::Moment;
 use crate::memory::{Entry, Held, Resident};
 use crate::span::SpanReader;
+use crate::tiers::Finished;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
 use cache::Head;
@@ -32,11 +34,13 @@ pub struct Object {
     pub begin: Bytes,
     /// What is stored of the same representation, to be combined with.
     pub part: Option<Arc<Held>>,
+    /// When what it is made of was asked for, or found.
+    pub began: Moment,
 }
 
 impl Object {
-    pub fn new(key: Key, head: Head) -> Object {
-        Object { key, head, begin: Bytes::new(), part: None }
+    pub fn new(key: Key, head: Head, began: Moment) -> Object {
+        Object { key, head, begin: Bytes::new(), part: None, began }
     }
 }
 
@@ -68,13 +72,11 @@ fn keep_whole(worker: &Rc<Worker>, lead: Lead, mut object: Object, mut pieces: V
         pieces.insert(0, begin);
     }
     let body = match &pieces[..] {
-        [one] if !worker.shared.memory.takes(one.len()) => one.clone(),
+        [one] if !worker.shared.tiers.memory.takes(one.len()) => one.clone(),
         several => joined(several),
     };
-    if !lead.is_disowned() {
-        object.head.settle(body.len() as u64);
-        keep(worker, object, body.clone());
-    }
+    object.head.settle(body.len() as u64);
+    keep(worker, object, body.clone());
     lead.again();
     body
 }
@@ -202,7 +204,7 @@ impl Keeper {
 
     fn write_gathered(&mut self, lead: &Lead) {
         let Keeping::Gathered(pieces) = std::mem::replace(&mut self.state, Keeping::No) else { return };
-        let Some(store) = &self.worker.shared.store else { return };
+        let Some(store) = &self.worker.shared.tiers.store else { return };
         if let Ok(writer) = store.begin(&self.object.key, self.expected) {
             self.state = Keeping::Written(writer);
             self.write(joined(&pieces), lead);
@@ -234,7 +236,7 @@ impl Keeper {
 
     /// The body came to its proper end.
     async fn commit(mut self, lead: &Lead) {
-        if lead.is_disowned() || self.expected.is_some_and(|expected| expected != self.got) {
+        if self.expected.is_some_and(|expected| expected != self.got) {
             return;
         }
         self.object.head.settle(self.got);
@@ -242,23 +244,19 @@ impl Keeper {
             Keeping::Gathered(pieces) => keep(&self.worker, self.object, joined(&pieces)),
             Keeping::Written(writer) => self.finish(writer, lead).await,
             // What the key held before is older than this response.
-            Keeping::No => {
-                let shared = &self.worker.shared;
-                shared.memory.remove(&self.object.key);
-                if let Some(store) = &shared.store {
-                    store.remove(&self.object.key);
-                }
-            }
+            Keeping::No => self.worker.shared.tiers.remove(&self.object.key),
         }
     }
 
     async fn finish(mut self, mut writer: Writer, lead: &Lead) {
-        self.worker.shared.memory.remove(&self.object.key);
         let meta = self.object.head.encode();
-        while let Err(refused) = writer.finish(&meta) {
-            if refused != Refused::Busy || !self.may_wait().await || lead.is_disowned() {
-                // A refusal is no loss here either; but readers that fell behind still need what was written.
-                return lead.keep_written(writer);
+        loop {
+            let Object { key, began, .. } = &self.object;
+            match self.worker.shared.tiers.finish(*began, key, &meta, &mut writer) {
+                Finished::Stored => return,
+                Finished::Refused(Refused::Busy) if self.may_wait().await => {}
+                // No loss here either; but readers that fell behind still need what was written.
+                Finished::Refused(_) | Finished::Removed => return lead.keep_written(writer),
             }
         }
     }
@@ -266,30 +264,20 @@ impl Keeper {
 
 /// Bodies up to this size are stored in one piece.
 fn gather_max(worker: &Worker) -> u64 {
-    match &worker.shared.store {
+    match &worker.shared.tiers.store {
         Some(store) => store.span_size() as u64,
-        None => worker.shared.memory.object_max(),
+        None => worker.shared.tiers.memory.object_max(),
     }
 }
 
 /// Where the memory tier takes it, the body is an allocation of its own.
 fn keep(worker: &Worker, object: Object, mut body: Bytes) {
     let shared = &worker.shared;
-    let Object { key, mut head, part, .. } = object;
+    let Object { key, mut head, part, began, .. } = object;
     if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, gather_max(worker))) {
         (head, body) = (both, whole);
     }
-    let encoded = head.encode();
-    if let Some(store) = &shared.store {
-        // A refusal is no loss: the object is in memory, or it is fetched again.
-        let _ = store.put(&key, &encoded, &body);
-    }
-    if shared.memory.takes(body.len()) {
-        let held = Held::kept(key, &encoded, head, Body::Whole(body), &shared.names);
-        shared.memory.insert(&Arc::new(held));
-    } else {
-        shared.memory.remove(&key);
-    }
+    shared.tiers.put(began, key, head, body, &shared.names);
 }
 
 /// A stored part and a new one as one, where they fit together and stay small.

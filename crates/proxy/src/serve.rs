@@ -107,19 +107,19 @@ pub fn primary(target: &Target) -> Key {
 
 /// What the memory tier holds for a request, its variant selected.
 pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<Held>> {
-    let held = worker.shared.memory.get(primary)?;
+    let held = worker.shared.tiers.memory.get(primary)?;
     let found = match &held.entry {
         Entry::Response(_) => held,
-        Entry::Varies(variants) => worker.shared.memory.get(&variants.of(primary, request))?,
+        Entry::Varies(variants) => worker.shared.tiers.memory.get(&variants.of(primary, request))?,
         Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => return None,
     };
-    (!worker.shared.purged.covers(&found)).then_some(found)
+    (!worker.shared.tiers.covers(&found)).then_some(found)
 }
 
 /// Counts a use of a stored response, and tells the disk's replacement of it now and then.
 pub fn count_use(worker: &Worker, held: &Held) {
     if let Some(uses) = held.used()
-        && let Some(store) = &worker.shared.store
+        && let Some(store) = &worker.shared.tiers.store
     {
         store.touch(&held.key, uses);
     }

@@ -5,10 +5,9 @@
 use crate::connection::{self, Link};
 use crate::fill::Fills;
 use crate::guard::Names;
-use crate::memory::Memory;
 use crate::origin::Origins;
-use crate::purge::Purged;
 use crate::settings::{Settings, Timeouts};
+use crate::tiers::Tiers;
 use http::uri::Authority;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,9 +24,7 @@ use tokio::task::spawn_local;
 pub struct Shared {
     pub settings: Arc<Settings>,
     pub names: Names,
-    pub store: Option<Store>,
-    pub memory: Memory,
-    pub purged: Purged,
+    pub tiers: Tiers,
     pub fills: Arc<Fills>,
     pub reverse: Option<Authority>,
     pub connections: Arc<Semaphore>,
@@ -60,7 +57,7 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let settings = shared.settings.clone();
-    let reader = shared.store.as_ref().and_then(reader);
+    let reader = shared.tiers.store.as_ref().and_then(reader);
     let worker = Rc::new(Worker {
         origins: Origins::new(settings.clone()),
         reader,

@@ -1,0 +1,191 @@
+//! The two tiers, memory above the store, as one. Nothing else puts, replaces or removes what answers requests, so that
+//! what was removed never comes back (`invalidation`).
+
+use crate::guard::Names;
+use crate::invalidation::{Invalidation, Moment, Since};
+use crate::memory::{Entry, Held, Memory, Resident};
+use crate::serve;
+use crate::target::{SCHEME, Target};
+use bytes::Bytes;
+use cache::{Head, Scope, key};
+use http::Method;
+use http::response::Parts;
+use std::sync::Arc;
+use store::{Body, Key, Reader, Refused, Store, Writer};
+
+pub struct Tiers {
+    pub memory: Memory,
+    pub store: Option<Store>,
+    pub invalidation: Invalidation,
+}
+
+/// What became of a large object whose last byte was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finished {
+    Stored,
+    /// The store did not take it.
+    Refused(Refused),
+    /// It was removed while it was fetched.
+    Removed,
+}
+
+impl Tiers {
+    pub fn new(memory: Memory, store: Option<Store>) -> Tiers {
+        let invalidation = Invalidation::of(store.as_ref());
+        Tiers { memory, store, invalidation }
+    }
+
+    /// For what is about to be read or asked for.
+    pub fn now(&self) -> Moment {
+        self.invalidation.now()
+    }
+
+    /// What lies under a key, in memory or on disk; not what was purged.
+    pub async fn find(&self, key: &Key, reader: Option<&Reader>, names: &Names) -> Option<Arc<Held>> {
+        let held = match self.memory.get(key) {
+            Some(held) => held,
+            None => self.read(key, reader?, names).await?,
+        };
+        (!self.invalidation.covers(&held)).then_some(held)
+    }
+
+    async fn read(&self, key: &Key, reader: &Reader, names: &Names) -> Option<Arc<Held>> {
+        let store = self.store.as_ref()?;
+        let began = self.now();
+        if !store.contains(key) {
+            return None;
+        }
+        let object = reader.get(key).await?;
+        let held = Arc::new(Held::decode(key.clone(), object, &self.memory, names)?);
+        self.invalidation.look(key, began, |since| match since {
+            Since::Nothing => {
+                self.memory.insert(&held);
+                Some(held)
+            }
+            // It answers who asked before it was replaced, and does not stay.
+            Since::Replaced => Some(held),
+            Since::Removed => None,
+        })
+    }
+
+    /// Keeps a response whose body is here, unless it was removed since it was asked for. A store that refuses is no
+    /// loss: it is in memory, or it is fetched again.
+    pub fn put(&self, began: Moment, key: Key, head: Head, body: Bytes, names: &Names) {
+        let encoded = head.encode();
+        let held = match self.memory.takes(body.len()) {
+            true => Some(Held::kept(key.clone(), &encoded, head, Body::Whole(body.clone()), names)),
+            false => None,
+        };
+        let put = || {
+            if let Some(store) = &self.store {
+                let _ = store.put(&key, &encoded, &body);
+            }
+            match held {
+                Some(held) => self.memory.insert(&Arc::new(held)),
+                None => self.memory.remove(&key),
+            }
+        };
+        self.invalidation.replace(&key, began, |since| since != Since::Removed, put);
+    }
+
+    /// Commits a large object, unless it was removed since it was asked for.
+    pub fn finish(&self, began: Moment, key: &Key, meta: &[u8], writer: &mut Writer) -> Finished {
+        let finish = || {
+            self.memory.remove(key);
+            writer.finish(meta)
+        };
+        match self.invalidation.replace(key, began, |since| since != Since::Removed, finish) {
+            None => Finished::Removed,
+            Some(Ok(())) => Finished::Stored,
+            Some(Err(refused)) => Finished::Refused(refused),
+        }
+    }
+
+    /// A stored response with new fields: kept if they let it stay, and if what was found at `began` is still there.
+    pub fn renew(&self, began: Moment, held: &Held, head: Head, stays: bool, names: &Names) -> Arc<Held> {
+        let Entry::Response(Resident { body, .. }) = &held.entry else {
+            unreachable!("fields for what is no response")
+        };
+        let encoded = head.encode();
+        let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body.clone(), names));
+        if !stays {
+            self.remove(&held.key);
+            return renewed;
+        }
+        let put = || {
+            if let Some(store) = &self.store {
+                // Refused, the next request validates again.
+                let _ = store.put_meta(&held.key, &encoded, body);
+            }
+            self.memory.insert(&renewed);
+        };
+        self.invalidation.replace(&held.key, began, |since| since == Since::Nothing, put);
+        renewed
+    }
+
+    /// Keeps a marker, which has a nonce of its own: it leads to nothing that was stored before. Refused by the store, what it
+    /// leads to is not found again: a miss.
+    pub fn mark(&self, marker: Held) -> Arc<Held> {
+        let marker = Arc::new(marker);
+        let put = || {
+            if let (Some(store), Some((meta, nonce))) = (&self.store, marker.marker()) {
+                let _ = store.put(&marker.key, &meta, &nonce);
+            }
+            self.memory.insert(&marker);
+        };
+        self.invalidation.replace(&marker.key, self.now(), |_| true, put);
+        marker
+    }
+
+    /// Removes what lies under a key, and what is being brought there.
+    pub fn remove(&self, key: &Key) {
+        self.invalidation.remove(key, || {
+            self.memory.remove(key);
+            if let Some(store) = &self.store {
+                store.remove(key);
+            }
+        });
+    }
+
+    /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.
+    pub fn covers(&self, held: &Held) -> bool {
+        self.invalidation.covers(held)
+    }
+
+    /// Whether what was asked for at `began` may no longer be stored under a key.
+    pub fn is_removed_since(&self, key: &Key, began: Moment) -> bool {
+        self.invalidation.is_removed_since(key, began)
+    }
+
+    /// Removes what is stored of a URI, given its primary key: all variants, queries and searches.
+    pub fn forget(&self, primary: &[u8]) {
+        for key in [primary.to_vec().into(), key::queries(primary)] {
+            self.remove(&Key::new(key));
+        }
+        self.forget_searches(primary);
+    }
+
+    /// Removes the searches of a URI's path that are answered alike.
+    pub fn forget_searches(&self, primary: &[u8]) {
+        self.remove(&Key::new(key::searches(primary)));
+    }
+
+    /// Removes what the answer to an unsafe request makes invalid (RFC 9111 section 4.4), and purges the groups of the
+    /// target's origin that it ends (RFC 9875).
+    pub fn invalidate(&self, method: &Method, target: &Target, answer: &Parts) {
+        for primary in cache::invalidated(method, SCHEME, target.host(), target.path.as_str(), answer) {
+            self.forget(&primary);
+        }
+        let groups = cache::invalidated_groups(method, answer);
+        if !groups.is_empty() {
+            let primary = serve::primary(target);
+            let origin = key::origin(primary.bytes());
+            self.purge(groups.iter().map(|name| Scope::Group { origin, name }));
+        }
+    }
+
+    /// Purges scopes, in constant time. `Store::persist` tells when a kill cannot undo it any more.
+    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>) {
+        self.invalidation.purge(scopes, self.store.as_ref());
+    }
+}
