@@ -44,9 +44,13 @@ impl Proxy {
         Proxy { running: Some(running), address }
     }
 
+    pub fn admin_address(&self) -> SocketAddr {
+        self.running.as_ref().unwrap().admin().unwrap()
+    }
+
     /// A request to the operator's door, whole; the answer's head and content.
     pub async fn admin(&self, request: impl AsRef<[u8]>) -> Message {
-        Client::connect(self.running.as_ref().unwrap().admin().unwrap()).await.get(request).await
+        Client::connect(self.admin_address()).await.get(request).await
     }
 
     /// `POST /purge?…` to the operator's door.
