@@ -11,11 +11,14 @@ mod support;
 
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use store::disk::Disk;
 use store::disk::sim::{Faults, SimDisk};
-use store::{Options, Store};
+use store::{Buffer, Options, Store};
 use support::{Origin, Proxy, field, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -156,12 +159,19 @@ async fn origin(world: Arc<World>, seed: u64) -> Origin {
                         .map(|n| format!("{n}={}", world.versions[n].fetch_add(1, SeqCst) + 1))
                         .collect();
                     let fields = format!("X-Changed: {}\r\n{group}", changed.join(","));
-                    client.send(support::ok(&fields, "done")).await;
+                    if !client.try_send(support::ok(&fields, "done")).await {
+                        return;
+                    }
                     continue;
                 }
                 let moody = world.moody.load(SeqCst);
                 if moody && (chance >> 8).is_multiple_of(40) {
-                    client.send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy").await;
+                    if !client
+                        .try_send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy")
+                        .await
+                    {
+                        return;
+                    }
                     continue;
                 }
                 let version = world.versions[path].load(SeqCst);
@@ -169,7 +179,9 @@ async fn origin(world: Arc<World>, seed: u64) -> Origin {
                 let etag = format!("\"{path}-{version}-{}\"", if kind.varies { &flavour } else { "" });
                 let fields = format!("{}ETag: {etag}\r\nX-Version: {version}\r\n", kind.fields);
                 if field(&head, "if-none-match").is_some_and(|tag| tag == etag) {
-                    client.send(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n")).await;
+                    if !client.try_send(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n")).await {
+                        return;
+                    }
                     continue;
                 }
                 let whole = body(path, version, &flavour);
@@ -186,7 +198,9 @@ async fn origin(world: Arc<World>, seed: u64) -> Origin {
                     true => "Transfer-Encoding: chunked\r\n".to_owned(),
                     false => format!("Content-Length: {}\r\n", bytes.len()),
                 };
-                client.send(format!("HTTP/1.1 {status}\r\n{framing}{fields}{more}\r\n")).await;
+                if !client.try_send(format!("HTTP/1.1 {status}\r\n{framing}{fields}{more}\r\n")).await {
+                    return;
+                }
                 if head.starts_with("HEAD") {
                     continue;
                 }
@@ -196,11 +210,17 @@ async fn origin(world: Arc<World>, seed: u64) -> Origin {
                 };
                 for piece in bytes[..cut].chunks(1 + (chance >> 32) as usize % 40_000) {
                     if kind.chunked && range.is_none() {
-                        client.send(format!("{:x}\r\n", piece.len())).await;
+                        if !client.try_send(format!("{:x}\r\n", piece.len())).await {
+                            return;
+                        }
                     }
-                    client.send(piece).await;
+                    if !client.try_send(piece).await {
+                        return;
+                    }
                     if kind.chunked && range.is_none() {
-                        client.send("\r\n").await;
+                        if !client.try_send("\r\n").await {
+                            return;
+                        }
                     }
                     tokio::task::yield_now().await;
                 }
@@ -208,7 +228,9 @@ async fn origin(world: Arc<World>, seed: u64) -> Origin {
                     return;
                 }
                 if kind.chunked && range.is_none() {
-                    client.send("0\r\n\r\n").await;
+                    if !client.try_send("0\r\n\r\n").await {
+                        return;
+                    }
                 }
             }
         }
@@ -231,7 +253,7 @@ struct Answer {
 }
 
 /// Sends one request; reads the answer, slowly if so wanted.
-async fn ask(address: std::net::SocketAddr, request: &str, pause: Option<Duration>) -> Option<Answer> {
+async fn ask(address: SocketAddr, request: &str, pause: Option<Duration>) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut bytes = Vec::new();
@@ -314,13 +336,32 @@ fn check(answer: &Answer, path: usize, flavour: &str, floor: u64, why: &str) {
     );
 }
 
+/// The simulated disk, whose reads take as long as chance will have it.
+struct Slow(SimDisk);
+
+impl Disk for Slow {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..4_000)));
+        self.0.read(offset, buffer, length)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn read_block(&self) -> usize {
+        self.0.read_block()
+    }
+}
+
 /// The proxy of now; a kill puts another one in its place.
 struct Serving {
     proxy: Proxy,
     store: Store,
 }
 
-fn serve(disk: &Arc<SimDisk>) -> Serving {
+fn serve(disk: &Arc<Slow>) -> Serving {
     let options =
         Options { size: Some(SIZE as u64), packet: 64 << 10, flush_interval: FLUSH, ..Options::at("") };
     let store = Store::over(disk.clone(), &options).unwrap();
@@ -335,9 +376,15 @@ fn serve(disk: &Arc<SimDisk>) -> Serving {
     Serving { proxy, store }
 }
 
-async fn get(world: Arc<World>, address: std::net::SocketAddr, at: std::net::SocketAddr, seed: u64) {
+/// Some are asked for, changed and purged far more often than others.
+fn some_path(rng: &mut StdRng) -> usize {
+    (0..3).map(|_| rng.random_range(0..PATHS)).min().unwrap_or_default()
+}
+
+/// `kills` there were when it was decided.
+async fn get(world: Arc<World>, kills: usize, address: SocketAddr, at: SocketAddr, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let path = rng.random_range(0..PATHS);
+    let path = some_path(&mut rng);
     let flavour = ["sweet", "sour"][rng.random_range(0..2)];
     let method = if rng.random_bool(0.1) { "HEAD" } else { "GET" };
     let mut fields = format!("X-Flavour: {flavour}\r\n");
@@ -349,7 +396,6 @@ async fn get(world: Arc<World>, address: std::net::SocketAddr, at: std::net::Soc
         fields += "Cache-Control: no-cache\r\n";
     }
     let pause = rng.random_bool(0.1).then(|| Duration::from_millis(rng.random_range(1..30)));
-    let kills = world.kills.load(SeqCst);
     let floor = world.floors[path].load(SeqCst);
     let request =
         format!("{method} http://{at}/{path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{fields}\r\n");
@@ -374,11 +420,11 @@ async fn get(world: Arc<World>, address: std::net::SocketAddr, at: std::net::Soc
     }
 }
 
-async fn post(world: Arc<World>, address: std::net::SocketAddr, at: std::net::SocketAddr, path: usize) {
+async fn post(world: Arc<World>, kills: usize, address: SocketAddr, at: SocketAddr, seed: u64) {
+    let path = some_path(&mut StdRng::seed_from_u64(seed));
     let request = format!(
         "POST http://{at}/{path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi"
     );
-    let kills = world.kills.load(SeqCst);
     let answer = soon(ask(address, &request, None)).await;
     if world.kills.load(SeqCst) != kills {
         return;
@@ -392,9 +438,9 @@ async fn post(world: Arc<World>, address: std::net::SocketAddr, at: std::net::So
     world.saw("posted");
 }
 
-async fn purge(world: Arc<World>, admin: std::net::SocketAddr, at: std::net::SocketAddr, seed: u64) {
+async fn purge(world: Arc<World>, kills: usize, admin: SocketAddr, at: SocketAddr, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let path = rng.random_range(0..PATHS);
+    let path = some_path(&mut rng);
     let (what, paths): (String, Vec<usize>) = match rng.random_range(0..10) {
         0..5 => (format!("url=http://{at}/{path}"), vec![path]),
         5..7 => {
@@ -407,7 +453,6 @@ async fn purge(world: Arc<World>, admin: std::net::SocketAddr, at: std::net::Soc
     };
     // The origin changes, and then says so by a purge.
     let versions: Vec<u64> = paths.iter().map(|n| world.versions[*n].fetch_add(1, SeqCst) + 1).collect();
-    let kills = world.kills.load(SeqCst);
     let request = format!("POST /purge?{what} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
     let answer = soon(ask(admin, &request, None)).await;
     if world.kills.load(SeqCst) != kills {
@@ -426,7 +471,7 @@ async fn purge(world: Arc<World>, admin: std::net::SocketAddr, at: std::net::Soc
 
 async fn history(seed: u64) -> HashMap<String, usize> {
     let mut rng = StdRng::seed_from_u64(seed);
-    let disk = Arc::new(SimDisk::new(SIZE, StdRng::seed_from_u64(rng.next_u64())));
+    let disk = Arc::new(Slow(SimDisk::new(SIZE, StdRng::seed_from_u64(rng.next_u64()))));
     let world = World::new();
     let origin = origin(world.clone(), rng.next_u64()).await;
     let at = origin.address;
@@ -437,18 +482,18 @@ async fn history(seed: u64) -> HashMap<String, usize> {
             tasks.join_next().await.unwrap().unwrap();
         }
         let (proxy, admin) = (serving.proxy.address, serving.proxy.admin_address());
-        let seed = rng.next_u64();
+        let (kills, seed) = (world.kills.load(SeqCst), rng.next_u64());
         match rng.random_range(0..1000) {
-            0..40 => drop(tasks.spawn(post(world.clone(), proxy, at, seed as usize % PATHS))),
-            40..70 => drop(tasks.spawn(purge(world.clone(), admin, at, seed))),
+            0..40 => drop(tasks.spawn(post(world.clone(), kills, proxy, at, seed))),
+            40..70 => drop(tasks.spawn(purge(world.clone(), kills, admin, at, seed))),
             70..80 => {
                 // For a while no write gets through.
-                disk.set_faults(Faults { write: 1000, ..Faults::default() });
+                disk.0.set_faults(Faults { write: 1000, ..Faults::default() });
                 *world.failing.lock().unwrap() = Some(Instant::now());
                 let (disk, world) = (disk.clone(), world.clone());
                 tasks.spawn(async move {
                     tokio::time::sleep(Duration::from_millis(seed % 300)).await;
-                    disk.set_faults(Faults::default());
+                    disk.0.set_faults(Faults::default());
                     *world.failing.lock().unwrap() = Some(Instant::now());
                 });
             }
@@ -465,19 +510,19 @@ async fn history(seed: u64) -> HashMap<String, usize> {
                     done.unwrap();
                     true
                 }) {}
-                disk.set_faults(Faults::default());
+                disk.0.set_faults(Faults::default());
                 world.after_kill();
                 serving = serve(&disk);
             }
             85..150 => tokio::time::sleep(Duration::from_millis(seed % 12)).await,
-            _ => drop(tasks.spawn(get(world.clone(), proxy, at, seed))),
+            _ => drop(tasks.spawn(get(world.clone(), kills, proxy, at, seed))),
         }
     }
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }
     // In the end everything works again, and what is stored is found.
-    disk.set_faults(Faults::default());
+    disk.0.set_faults(Faults::default());
     world.moody.store(false, SeqCst);
     tokio::time::sleep(Duration::from_millis(600)).await;
     let mut hits = 0;

@@ -139,6 +139,11 @@ impl Client {
         soon(self.stream.write_all(bytes.as_ref())).await.unwrap();
     }
 
+    /// `false` when nobody is there any more.
+    pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        soon(self.stream.write_all(bytes.as_ref())).await.is_ok()
+    }
+
     /// Reads more; `false` at the end.
     async fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
