@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub struct Field {
     pub cosm: PathBuf,
+    pub before: Option<PathBuf>,
     pub folder: PathBuf,
     pub proxy_core: usize,
     pub origin: Server,
@@ -21,7 +22,7 @@ pub struct Field {
 
 impl Field {
     pub fn open(
-        cosm: PathBuf,
+        (cosm, before): (PathBuf, Option<PathBuf>),
         folder: PathBuf,
         (proxy_core, load_core): (usize, usize),
         packages: Packages,
@@ -30,7 +31,7 @@ impl Field {
     ) -> Result<Field, String> {
         let own = crate::own_path()?;
         let origin = Server::start(load_core, own.as_os_str(), &["origin".into()], Says::Stdout)?;
-        Ok(Field { cosm, folder, proxy_core, origin, packages, contenders, scale })
+        Ok(Field { cosm, before, folder, proxy_core, origin, packages, contenders, scale })
     }
 
     pub fn at_home(&self, tier: Tier) -> impl Iterator<Item = Contender> + '_ {

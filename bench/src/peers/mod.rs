@@ -18,7 +18,7 @@ mod scenario;
 
 use crate::{cleanup, machine, process};
 use clap::Args;
-use contender::{ALL, Contender};
+use contender::{ALL, BEFORE, Contender};
 use field::Field;
 use report::Report;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -31,6 +31,9 @@ pub struct Request {
     /// The cosm to measure.
     #[arg(long)]
     cosm: PathBuf,
+    /// Another build of cosm, which takes part as `cosm-before`.
+    #[arg(long)]
+    before: Option<PathBuf>,
     /// Fewer objects and shorter runs, about ten minutes: a look, not a result.
     #[arg(long)]
     quick: bool,
@@ -59,7 +62,7 @@ pub fn run(request: &Request) -> Result<(), String> {
                 .into(),
         );
     }
-    let contenders = chosen(&request.peers)?;
+    let contenders = chosen(&request.peers, request.before.is_some())?;
     let names: Vec<&str> = contenders.iter().filter_map(|contender| contender.package).collect();
     open_many()?;
     let say = |e: std::io::Error| format!("{}: {e}", request.dir.display());
@@ -72,22 +75,25 @@ pub fn run(request: &Request) -> Result<(), String> {
     let cores = process::cores()?;
     process::pin(cores.1)?;
     let scale = if request.quick { Scale::quick(&machine) } else { Scale::whole(&machine) };
-    let cosm = request.cosm.canonicalize().map_err(|e| format!("{}: {e}", request.cosm.display()))?;
-    let field = Field::open(cosm, folder.path().to_path_buf(), cores, packages, contenders, scale)?;
+    let program = |path: &PathBuf| path.canonicalize().map_err(|e| format!("{}: {e}", path.display()));
+    let builds = (program(&request.cosm)?, request.before.as_ref().map(program).transpose()?);
+    let field = Field::open(builds, folder.path().to_path_buf(), cores, packages, contenders, scale)?;
     let mut results = Results::default();
     scenario::run(&field, &request.only, &mut results);
     let report = Report::of(request.command.clone(), machine, cores, &field, results);
     report.write(&request.out.clone().unwrap_or_else(|| Path::new("results").join(machine::today())))
 }
 
-/// Cosm always takes part: the others are compared with it.
-fn chosen(names: &[String]) -> Result<Vec<Contender>, String> {
+/// Cosm always takes part: the others are compared with it; so does another build of it where one is given.
+fn chosen(names: &[String], before: bool) -> Result<Vec<Contender>, String> {
     if let Some(unknown) = names.iter().find(|name| !ALL.iter().any(|one| one.is_called(name))) {
         let known: Vec<&str> = ALL.iter().map(|one| one.name).collect();
         return Err(format!("there is no peer `{unknown}`; there are {}", known.join(", ")));
     }
-    let takes_part =
-        |one: &Contender| one.is_cosm() || names.is_empty() || names.iter().any(|name| one.is_called(name));
+    let takes_part = |one: &Contender| match one.name {
+        BEFORE => before,
+        _ => one.is_cosm() || names.is_empty() || names.iter().any(|name| one.is_called(name)),
+    };
     Ok(ALL.into_iter().filter(takes_part).collect())
 }
 
@@ -117,10 +123,10 @@ mod tests {
     fn cosm_always_takes_part() {
         let names = |list: &[&str]| {
             let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
-            chosen(&list).map(|chosen| chosen.iter().map(|one| one.name).collect::<Vec<_>>())
+            chosen(&list, false).map(|chosen| chosen.iter().map(|one| one.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["nginx", "squid-rock"]).unwrap(), ["cosm", "nginx", "squid-rock"]);
-        assert_eq!(names(&[]).unwrap().len(), ALL.len());
+        assert_eq!(names(&[]).unwrap().len(), ALL.len() - 1);
         assert!(names(&["apache"]).unwrap_err().contains("haproxy"));
     }
 }

@@ -45,6 +45,7 @@ impl Running {
         let folder = field.folder.join(contender.name);
         let place = Place {
             cosm: field.cosm.clone(),
+            before: field.before.clone(),
             port: free_port()?,
             origin: field.origin.address().port(),
             tier: need.tier,

@@ -1,9 +1,19 @@
 //! Cosm itself, as it comes.
 
 use super::{Launch, Place, words};
+use std::path::Path;
 
 pub fn launch(place: &Place) -> Launch {
-    let mut command = vec![place.cosm.to_string_lossy().into_owned()];
+    with(&place.cosm, place)
+}
+
+/// Another build of it.
+pub fn before(place: &Place) -> Launch {
+    with(place.before.as_ref().unwrap_or(&place.cosm), place)
+}
+
+fn with(program: &Path, place: &Place) -> Launch {
+    let mut command = vec![program.to_string_lossy().into_owned()];
     command.extend(words(&format!(
         "serve --workers 1 --listen 127.0.0.1:{} --origin http://127.0.0.1:{} --memory {}MiB \
          --cache /run/cache.cosm --cache-size {}MiB",

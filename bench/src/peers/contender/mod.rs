@@ -31,8 +31,12 @@ pub enum Tier {
 
 use Tier::{Disk, Memory};
 
-pub const ALL: [Contender; 8] = [
+/// Another build of this project, to compare with.
+pub const BEFORE: &str = "cosm-before";
+
+pub const ALL: [Contender; 9] = [
     Contender { name: "cosm", package: None, tiers: &[Memory, Disk], launch: cosm::launch },
+    Contender { name: BEFORE, package: None, tiers: &[Memory, Disk], launch: cosm::before },
     Contender { name: "haproxy", package: Some("haproxy"), tiers: &[Memory], launch: haproxy::launch },
     Contender { name: "nginx", package: Some("nginx"), tiers: &[Memory, Disk], launch: nginx::launch },
     Contender { name: "varnish", package: Some("varnish"), tiers: &[Memory, Disk], launch: varnish::launch },
@@ -49,7 +53,7 @@ pub const ALL: [Contender; 8] = [
 
 impl Contender {
     pub fn is_cosm(&self) -> bool {
-        self.package.is_none()
+        self.name == "cosm"
     }
 
     /// By its own name or by its package's.
@@ -63,6 +67,8 @@ impl Contender {
 pub struct Place {
     /// The program of this project.
     pub cosm: PathBuf,
+    /// Another build of it, if one takes part.
+    pub before: Option<PathBuf>,
     pub port: u16,
     pub origin: u16,
     pub tier: Tier,
@@ -120,7 +126,16 @@ mod tests {
 
     fn place(tier: Tier, memory: u64) -> Place {
         let cosm = PathBuf::from("cosm");
-        Place { cosm, port: 1234, origin: 4321, tier, memory, objects: 200_000, object_bytes: 8192 }
+        Place {
+            cosm,
+            before: None,
+            port: 1234,
+            origin: 4321,
+            tier,
+            memory,
+            objects: 200_000,
+            object_bytes: 8192,
+        }
     }
 
     #[test]
