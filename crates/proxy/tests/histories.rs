@@ -145,97 +145,96 @@ async fn origin(world: Arc<World>, seed: u64) -> Origin {
             while let Some(head) = client.head().await {
                 client.body(&head).await;
                 let chance = rng.lock().unwrap().next_u64();
-                let path: usize = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
-                let kind = kind_of(path);
                 tokio::time::sleep(Duration::from_millis(chance % 7)).await;
-                if head.starts_with("POST") {
-                    // It ends the target, and one group of this origin.
-                    let group =
-                        if chance.is_multiple_of(3) { "Cache-Group-Invalidation: \"one\"\r\n" } else { "" };
-                    let changed: Vec<String> = (0..PATHS)
-                        .filter(|n| {
-                            *n == path || (!group.is_empty() && kind_of(*n).fields.contains("\"one\""))
-                        })
-                        .map(|n| format!("{n}={}", world.versions[n].fetch_add(1, SeqCst) + 1))
-                        .collect();
-                    let fields = format!("X-Changed: {}\r\n{group}", changed.join(","));
-                    if !client.try_send(support::ok(&fields, "done")).await {
-                        return;
-                    }
-                    continue;
-                }
-                let moody = world.moody.load(SeqCst);
-                if moody && (chance >> 8).is_multiple_of(40) {
-                    if !client
-                        .try_send("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy")
-                        .await
-                    {
-                        return;
-                    }
-                    continue;
-                }
-                let version = world.versions[path].load(SeqCst);
-                let flavour = field(&head, "x-flavour").unwrap_or("").to_owned();
-                let etag = format!("\"{path}-{version}-{}\"", if kind.varies { &flavour } else { "" });
-                let fields = format!("{}ETag: {etag}\r\nX-Version: {version}\r\n", kind.fields);
-                if field(&head, "if-none-match").is_some_and(|tag| tag == etag) {
-                    if !client.try_send(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n")).await {
-                        return;
-                    }
-                    continue;
-                }
-                let whole = body(path, version, &flavour);
-                let if_range = field(&head, "if-range").is_none_or(|tag| tag == etag);
-                let range = field(&head, "range").filter(|_| if_range).and_then(|r| part(r, whole.len()));
-                let (status, bytes, more) = match range {
-                    Some((first, last)) => {
-                        let range = format!("Content-Range: bytes {first}-{last}/{}\r\n", whole.len());
-                        ("206 Partial Content", &whole[first..=last], range)
-                    }
-                    None => ("200 OK", &whole[..], String::new()),
-                };
-                let framing = match kind.chunked && range.is_none() {
-                    true => "Transfer-Encoding: chunked\r\n".to_owned(),
-                    false => format!("Content-Length: {}\r\n", bytes.len()),
-                };
-                if !client.try_send(format!("HTTP/1.1 {status}\r\n{framing}{fields}{more}\r\n")).await {
-                    return;
-                }
-                if head.starts_with("HEAD") {
-                    continue;
-                }
-                let cut = match moody && (chance >> 16).is_multiple_of(30) {
-                    true => (chance >> 24) as usize % bytes.len(),
-                    false => bytes.len(),
-                };
-                for piece in bytes[..cut].chunks(1 + (chance >> 32) as usize % 40_000) {
-                    if kind.chunked && range.is_none() {
-                        if !client.try_send(format!("{:x}\r\n", piece.len())).await {
-                            return;
-                        }
-                    }
+                let Reply { pieces, ends } = reply(&world, &head, chance);
+                for piece in pieces {
                     if !client.try_send(piece).await {
                         return;
                     }
-                    if kind.chunked && range.is_none() {
-                        if !client.try_send("\r\n").await {
-                            return;
-                        }
-                    }
                     tokio::task::yield_now().await;
                 }
-                if cut < bytes.len() {
+                if ends {
                     return;
-                }
-                if kind.chunked && range.is_none() {
-                    if !client.try_send("0\r\n\r\n").await {
-                        return;
-                    }
                 }
             }
         }
     })
     .await
+}
+
+/// What the origin sends, piece by piece, and whether the connection ends with it.
+struct Reply {
+    pieces: Vec<Vec<u8>>,
+    ends: bool,
+}
+
+impl Reply {
+    fn whole(text: String) -> Reply {
+        Reply { pieces: vec![text.into_bytes()], ends: false }
+    }
+}
+
+fn reply(world: &World, head: &str, chance: u64) -> Reply {
+    let path: usize = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+    let kind = kind_of(path);
+    if head.starts_with("POST") {
+        return changed(world, path, chance.is_multiple_of(3));
+    }
+    let moody = world.moody.load(SeqCst);
+    if moody && (chance >> 8).is_multiple_of(40) {
+        return Reply::whole("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy".into());
+    }
+    let version = world.versions[path].load(SeqCst);
+    let flavour = field(head, "x-flavour").unwrap_or("");
+    let etag = format!("\"{path}-{version}-{}\"", if kind.varies { flavour } else { "" });
+    let fields = format!("{}ETag: {etag}\r\nX-Version: {version}\r\n", kind.fields);
+    if field(head, "if-none-match").is_some_and(|tag| tag == etag) {
+        return Reply::whole(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n"));
+    }
+    let whole = body(path, version, flavour);
+    let if_range = field(head, "if-range").is_none_or(|tag| tag == etag);
+    let range = field(head, "range").filter(|_| if_range).and_then(|range| part(range, whole.len()));
+    let (status, bytes, more) = match range {
+        Some((first, last)) => {
+            let range = format!("Content-Range: bytes {first}-{last}/{}\r\n", whole.len());
+            ("206 Partial Content", &whole[first..=last], range)
+        }
+        None => ("200 OK", &whole[..], String::new()),
+    };
+    let chunked = kind.chunked && range.is_none();
+    let framing = match chunked {
+        true => "Transfer-Encoding: chunked\r\n".to_owned(),
+        false => format!("Content-Length: {}\r\n", bytes.len()),
+    };
+    let mut pieces = vec![format!("HTTP/1.1 {status}\r\n{framing}{fields}{more}\r\n").into_bytes()];
+    if head.starts_with("HEAD") {
+        return Reply { pieces, ends: false };
+    }
+    let cut = match moody && (chance >> 16).is_multiple_of(30) {
+        true => (chance >> 24) as usize % bytes.len(),
+        false => bytes.len(),
+    };
+    for piece in bytes[..cut].chunks(1 + (chance >> 32) as usize % 40_000) {
+        pieces.push(match chunked {
+            true => [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat(),
+            false => piece.to_vec(),
+        });
+    }
+    let ends = cut < bytes.len();
+    if chunked && !ends {
+        pieces.push(b"0\r\n\r\n".to_vec());
+    }
+    Reply { pieces, ends }
+}
+
+/// An unsafe request ends its target, and sometimes a group of this origin.
+fn changed(world: &World, path: usize, group: bool) -> Reply {
+    let field = if group { "Cache-Group-Invalidation: \"one\"\r\n" } else { "" };
+    let changed: Vec<String> = (0..PATHS)
+        .filter(|n| *n == path || (group && kind_of(*n).fields.contains("\"one\"")))
+        .map(|n| format!("{n}={}", world.versions[n].fetch_add(1, SeqCst) + 1))
+        .collect();
+    Reply::whole(support::ok(&format!("X-Changed: {}\r\n{field}", changed.join(",")), "done"))
 }
 
 /// First and last byte of a single range.
