@@ -33,7 +33,6 @@ pub struct Exchange {
     pub content: Option<Content>,
     pub target: Target,
     pub asked: Asked,
-    pub now: Time,
 }
 
 /// The head of an origin's response, and its body with the connection it comes on.
@@ -124,11 +123,11 @@ impl Exchange {
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
-        let Exchange { worker, link, parts, content, target, asked, now } = self;
+        let Exchange { worker, link, parts, content, target, asked } = self;
         let outgoing = Outgoing { head, content, expects };
         let fetched = send(&worker, &link, &parts, &target, outgoing).await?;
         // The content is on its way; what remains of the exchange needs none.
-        Ok((Exchange { worker, link, parts, content: None, target, asked, now }, fetched))
+        Ok((Exchange { worker, link, parts, content: None, target, asked }, fetched))
     }
 
     /// Sends the request with a head of the caller's making, and content only if all of it is here.
