@@ -78,7 +78,10 @@ mod tests {
             left(&[("transfer-encoding", "chunked"), ("proxy-connection", "x"), ("trailer", "x")]),
             ["trailer"]
         );
-        assert_eq!(left(&[("proxy-authorization", "x"), ("http2-settings", "x"), ("authorization", "x")]), ["authorization"]);
+        assert_eq!(
+            left(&[("proxy-authorization", "x"), ("http2-settings", "x"), ("authorization", "x")]),
+            ["authorization"]
+        );
         assert_eq!(
             left(&[("connection", "cache-control, host, \"x, a b"), ("cache-control", "private")]),
             ["cache-control"]

@@ -8,6 +8,7 @@ use crate::connection::Link;
 use crate::fill::Lead;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
+use crate::length;
 use crate::origin::{Line, Outgoing};
 use crate::pump;
 use crate::purge;
@@ -19,7 +20,7 @@ use crate::tunnel::Far;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Pass, Plan, Report, Time};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER, TRANSFER_ENCODING};
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
@@ -46,6 +47,10 @@ impl Exchange {
     pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
         if guard::lower_max_forwards(&self.parts.method, &mut self.parts.headers) == Hops::Here {
             return self.final_recipient();
+        }
+        // Before anything is waited for: it might wait for its own answer.
+        if let Err(refusal) = self.worker.shared.names.look(&self.parts.headers) {
+            return refusal.response();
         }
         match self.asked.plan() {
             Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,
@@ -151,15 +156,17 @@ impl Exchange {
     }
 
     fn upgraded(&self, mut parts: response::Parts, line: Option<Line>) -> Response<ReplyBody> {
-        let Some(line) = line.filter(|_| headers::upgrade(&self.parts).is_some()) else {
-            return Refusal::new(StatusCode::BAD_GATEWAY, "the origin changed protocols without being asked")
-                .response();
+        let asked = headers::upgrade(&self.parts).is_some()
+            && cache::is_asked_upgrade(&self.parts.headers, &parts.headers);
+        let Some(line) = line.filter(|_| asked) else {
+            let text = "the origin changed to a protocol that it was not asked for";
+            return Refusal::new(StatusCode::BAD_GATEWAY, text).response();
         };
-        let protocol = parts.headers.get(http::header::UPGRADE).cloned();
+        let protocols: Vec<_> = parts.headers.get_all(UPGRADE).iter().cloned().collect();
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
-        parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-        if let Some(protocol) = protocol {
-            parts.headers.insert(http::header::UPGRADE, protocol);
+        parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        for protocol in protocols {
+            parts.headers.append(UPGRADE, protocol);
         }
         self.link.tunnel_to(Far::Upgraded(Box::new(line)));
         Response::from_parts(parts, ReplyBody::empty())
@@ -202,9 +209,11 @@ async fn send(
             }
         })
         .await?;
-    let (parts, incoming) = response.into_parts();
-    let chunked = parts.headers.contains_key(TRANSFER_ENCODING);
-    let mut body = OriginBody::new(incoming, line, chunked, worker.settings.timeouts.origin_stall);
+    let (mut parts, incoming) = response.into_parts();
+    let length = length::settle(&mut parts)
+        .map_err(|why| Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")))?;
+    let line = if length.doubtful { line.not_again() } else { line };
+    let mut body = OriginBody::new(incoming, line, length.chunked, worker.settings.timeouts.origin_stall);
     if parts.status != StatusCode::SWITCHING_PROTOCOLS {
         body.gather().await;
     }

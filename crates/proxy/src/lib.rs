@@ -14,6 +14,8 @@ mod framing;
 mod guard;
 mod headers;
 mod idle;
+mod interim;
+mod length;
 mod lookup;
 mod memory;
 mod origin;
@@ -26,6 +28,7 @@ mod settings;
 mod span;
 mod target;
 mod tunnel;
+mod wire;
 mod worker;
 
 #[cfg(feature = "fuzzing")]
