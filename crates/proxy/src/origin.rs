@@ -349,3 +349,82 @@ impl<'a> Patience<'a> {
         Poll::Pending
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Body;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    fn read_head(stream: &mut TcpStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+    }
+
+    /// Answers on its first connection; when told, sends or closes on it what is there to do, and says that it did. Then
+    /// answers on its second one.
+    fn origin(listener: TcpListener, late: Option<&'static [u8]>, told: Receiver<()>, did: Sender<()>) {
+        let (mut first, _) = listener.accept().unwrap();
+        read_head(&mut first);
+        first.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none").unwrap();
+        told.recv().unwrap();
+        match late {
+            Some(bytes) => first.write_all(bytes).unwrap(),
+            None => first.shutdown(std::net::Shutdown::Write).unwrap(),
+        }
+        did.send(()).unwrap();
+        let (mut second, _) = listener.accept().unwrap();
+        read_head(&mut second);
+        second.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo").unwrap();
+    }
+
+    async fn body_of(mut incoming: Incoming) -> Vec<u8> {
+        let mut body = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await {
+            body.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        }
+        body
+    }
+
+    async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Line) {
+        let mut head = Request::new(());
+        head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
+        let outgoing = Outgoing { head, content: None, expects: false };
+        let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
+        (body_of(response.into_body()).await, line)
+    }
+
+    #[test]
+    fn what_came_before_a_request_does_not_answer_it() {
+        let early: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+        for late in [Some(early), Some(b"\r"), None] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let target = Target {
+                authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
+                path: http::uri::PathAndQuery::from_static("/"),
+            };
+            let ((tell, told), (did, done)) = (channel(), channel());
+            let origin = thread::spawn(move || origin(listener, late, told, did));
+            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+            runtime.unwrap().block_on(async {
+                let origins = Origins::new(Arc::new(Settings::default()));
+                let (one, line) = ask(&origins, &target).await;
+                line.release();
+                assert_eq!(one, b"one");
+                // While this thread is busy, so that nobody but the kernel knows of it.
+                tell.send(()).unwrap();
+                done.recv().unwrap();
+                assert_eq!(ask(&origins, &target).await.0, b"two");
+            });
+            origin.join().unwrap();
+        }
+    }
+}

@@ -135,6 +135,15 @@ impl Client {
         soon(self.stream.write_all(bytes.as_ref())).await.unwrap();
     }
 
+    /// `false` when the other side has closed.
+    pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        soon(self.stream.write_all(bytes.as_ref())).await.is_ok()
+    }
+
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Reads more; `false` at the end.
     async fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
