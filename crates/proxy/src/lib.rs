@@ -51,7 +51,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// A line on standard error. That nobody reads it any more is no reason to stop.
 pub fn say(line: impl Display) {
@@ -157,6 +157,7 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
         purged: purge::Purged::of(store.as_ref()),
         fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
+        crowded: Notify::new(),
         reverse,
         store,
         settings: Arc::new(settings),

@@ -18,8 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Reader, Store};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
+
+/// What may never end gets this long when the proxy stops: a head that has begun to come, a tunnel in which nothing moves.
+pub const GRACE: Duration = Duration::from_secs(1);
 
 /// What all workers share.
 pub struct Shared {
@@ -31,6 +34,8 @@ pub struct Shared {
     pub fills: Arc<Fills>,
     pub reverse: Option<Authority>,
     pub connections: Arc<Semaphore>,
+    /// A worker has a new client and no idle connection that could make way.
+    pub crowded: Notify,
 }
 
 /// What one worker's requests share.
@@ -76,6 +81,7 @@ pub async fn run(
         accepting.push(spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?)));
     }
     let sweeping = spawn_local(sweep(worker.clone()));
+    let helping = spawn_local(help(worker.clone()));
     // An error means that the sender is gone: nobody could ever stop us, so stop.
     let _ = stop.wait_for(|stop| *stop).await;
     for task in accepting {
@@ -83,8 +89,9 @@ pub async fn run(
         let _ = task.await;
     }
     worker.stop();
-    let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.idle()).await;
+    let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.drained()).await;
     sweeping.abort();
+    helping.abort();
     Ok(())
 }
 
@@ -97,10 +104,21 @@ fn reader(store: &Store) -> Option<Reader> {
 }
 
 impl Worker {
+    /// Connections without a request end at once; tunnels see to themselves.
     fn stop(&self) {
         self.stopping.set(true);
         for link in self.links.borrow().values() {
             link.wake();
+        }
+    }
+
+    /// Waits until the last request ended. A head that is on its way may come to its end.
+    async fn drained(&self) {
+        if tokio::time::timeout(GRACE, self.idle()).await.is_err() {
+            let links = self.links.borrow();
+            links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
+            drop(links);
+            self.idle().await;
         }
     }
 
@@ -121,15 +139,17 @@ impl Worker {
             if let Ok(permit) = connections.clone().try_acquire_owned() {
                 return permit;
             }
-            self.make_room();
+            if !self.make_room() {
+                self.shared.crowded.notify_waiters();
+            }
             if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, connections.acquire_owned()).await {
                 return permit;
             }
         }
     }
 
-    /// Ends connections that are idle, those first that are so for longest.
-    fn make_room(&self) {
+    /// Ends connections that are idle, those first that are so for longest; `false` when there are none.
+    fn make_room(&self) -> bool {
         /// Enough that looking at all of them is little for each.
         const BATCH: usize = 64;
         let links = self.links.borrow();
@@ -137,6 +157,7 @@ impl Worker {
         // What no sweep has seen idle is so since a moment.
         idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
         idle.iter().take(BATCH).for_each(|(_, link)| link.make_way());
+        !idle.is_empty()
     }
 
     fn list(self: &Rc<Worker>, link: Rc<Link>) -> Listed {
@@ -186,6 +207,14 @@ async fn sweep(worker: Rc<Worker>) {
             link.sweep(now, &worker.settings.timeouts);
         }
         worker.origins.sweep(now);
+    }
+}
+
+/// Makes room for what other workers have no room for.
+async fn help(worker: Rc<Worker>) {
+    loop {
+        worker.shared.crowded.notified().await;
+        worker.make_room();
     }
 }
 

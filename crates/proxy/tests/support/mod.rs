@@ -44,9 +44,13 @@ impl Proxy {
         Proxy { running: Some(running), address }
     }
 
+    pub fn admin_address(&self) -> SocketAddr {
+        self.running.as_ref().unwrap().admin().unwrap()
+    }
+
     /// A request to the operator's door, whole; the answer's head and content.
     pub async fn admin(&self, request: impl AsRef<[u8]>) -> Message {
-        Client::connect(self.running.as_ref().unwrap().admin().unwrap()).await.get(request).await
+        Client::connect(self.admin_address()).await.get(request).await
     }
 
     /// `POST /purge?…` to the operator's door.
@@ -232,6 +236,13 @@ impl Client {
     pub async fn rest(&mut self) -> String {
         while self.more().await {}
         String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
+    }
+
+    /// Open, and nothing to be read.
+    pub async fn is_silent(&self) -> bool {
+        let mut byte = [0];
+        let looked = self.stream.try_read(&mut byte);
+        self.unread.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     pub async fn is_closed(&mut self) -> bool {
