@@ -125,7 +125,7 @@ fn look(path: &Path) -> Result<(FileDisk, Arc<Pool>, Vec<Superblock>), OpenError
     let disk = FileDisk::open(path, Access::Look)
         .and_then(|disk| disk.ok_or_else(|| format!("there is no cache at {}", path.display())))
         .map_err(OpenError)?;
-    let superblocks = superblocks(path, &disk).map_err(OpenError)?;
+    let superblocks = superblocks(path, &disk, disk.size()).map_err(OpenError)?;
     if superblocks.is_empty() {
         return Err(OpenError(format!("{} is blank: no cache was made there yet", path.display())));
     }

@@ -18,9 +18,10 @@ use crate::recovery::recover;
 use crate::writer::Writer;
 use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats};
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,16 +43,31 @@ struct Handle {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     opened: String,
-    io: IoChoice,
-    file: std::fs::File,
+    /// Where reads go through rings: the file that they read.
+    ring: Option<File>,
+    /// Holds our claim to the file, if it is one.
+    claim: Option<File>,
     disk: Arc<dyn Disk>,
     thread_reader: Mutex<Option<ThreadReader>>,
+}
+
+/// What a store is opened on.
+struct Medium {
+    disk: Arc<dyn Disk>,
+    /// Valid ones, newest first.
+    superblocks: Vec<Superblock>,
+    traffic: Arc<Traffic>,
+    ring: Option<File>,
+    claim: Option<File>,
+    /// How it is called in the log, and what is to be said of it there.
+    name: String,
+    note: &'static str,
 }
 
 pub(crate) struct Shared {
     engine: Mutex<Engine>,
     wake: Condvar,
-    closing: AtomicBool,
+    ending: AtomicU8,
     pub index: Arc<Index>,
     pub overlay: Arc<Overlay>,
     /// The granularity of reads, bytes.
@@ -67,6 +83,15 @@ pub(crate) struct Shared {
     /// How often the engine is told the time when nothing else happens.
     tick: Duration,
     clock: Clock,
+}
+
+/// How the store's threads end; the later one rules.
+#[derive(Clone, Copy)]
+enum End {
+    /// When there is nothing left to do.
+    Closing = 1,
+    /// At once.
+    Abandoned = 2,
 }
 
 /// Who says what time it is.
@@ -89,10 +114,40 @@ impl Store {
     pub fn open(options: &Options) -> Result<Store, OpenError> {
         let began = Instant::now();
         let (disk, superblocks) = open_disk(options).map_err(OpenError)?;
-        let traffic = disk.traffic().clone();
-        let file = disk.file().try_clone().map_err(|e| OpenError(e.to_string()))?;
-        let direct = disk.is_direct();
-        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let again = || disk.file().try_clone().map_err(|e| OpenError(e.to_string()));
+        let ring = match choose_io(options.io)? {
+            IoChoice::Uring => Some(again()?),
+            IoChoice::Auto | IoChoice::Threads => None,
+        };
+        let note = if disk.is_direct() { "" } else { " through the page cache (no direct I/O here)" };
+        let (traffic, claim) = (disk.traffic().clone(), Some(again()?));
+        let name = options.path.display().to_string();
+        Store::start(
+            Medium { disk: Arc::new(disk), superblocks, traffic, ring, claim, name, note },
+            options,
+            began,
+        )
+    }
+
+    /// The same store over any disk: it is formatted when it is blank (`options.size` bytes of it, which it has), else
+    /// what it holds is recovered. Reads are by threads; the disk's traffic is not counted.
+    pub fn over(disk: Arc<dyn Disk>, options: &Options) -> Result<Store, OpenError> {
+        let began = Instant::now();
+        let size = options.size.unwrap_or(DEFAULT_SIZE);
+        let superblocks = match superblocks(Path::new("(a disk)"), &*disk, size).map_err(OpenError)? {
+            found if found.is_empty() => vec![format(options, &*disk, size).map_err(OpenError)?],
+            found => found,
+        };
+        let (traffic, name) = (Arc::default(), "on a disk".to_owned());
+        Store::start(
+            Medium { disk, superblocks, traffic, ring: None, claim: None, name, note: "" },
+            options,
+            began,
+        )
+    }
+
+    fn start(medium: Medium, options: &Options, began: Instant) -> Result<Store, OpenError> {
+        let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
         let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
         let layout = state.layout;
@@ -100,17 +155,14 @@ impl Store {
         let clock = Clock::Machine(began);
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
         shared.carry_out_all(&*disk);
-        let io = choose_io(options.io)?;
         let opened = format!(
-            "cache {} ({} MiB, {} MiB packets): {} objects, {} tables read, in {} ms; reads by {}{}",
-            options.path.display(),
+            "cache {name} ({} MiB, {} MiB packets): {} objects, {} tables read, in {} ms; reads by {}{note}",
             layout.size() >> 20,
             layout.segment >> 20,
             recovered.objects,
             recovered.scanned,
             began.elapsed().as_millis(),
-            if io == IoChoice::Uring { "io_uring" } else { "threads" },
-            if direct { "" } else { " through the page cache (no direct I/O here)" },
+            if ring.is_some() { "io_uring" } else { "threads" },
         );
         let threads = (0..IO_THREADS)
             .map(|n| {
@@ -119,23 +171,15 @@ impl Store {
             })
             .collect::<io::Result<_>>()
             .map_err(|e| OpenError(format!("cannot start a store thread: {e}")))?;
-        let handle = Handle {
-            shared,
-            threads: Mutex::new(threads),
-            opened,
-            io,
-            file,
-            disk,
-            thread_reader: Mutex::new(None),
-        };
-        Ok(Store(Arc::new(handle)))
+        let (threads, thread_reader) = (Mutex::new(threads), Mutex::new(None));
+        Ok(Store(Arc::new(Handle { shared, threads, opened, ring, claim, disk, thread_reader })))
     }
 
     /// The reading half of one worker thread (`!Send`); call inside that thread's local tokio runtime.
     pub fn reader(&self) -> io::Result<Reader> {
         let shared = self.0.shared.clone();
-        let backend = if self.0.io == IoChoice::Uring {
-            Backend::Ring(RingReader::new(&self.0.file, shared.traffic.clone())?)
+        let backend = if let Some(file) = &self.0.ring {
+            Backend::Ring(RingReader::new(file, shared.traffic.clone())?)
         } else {
             let mut pool = self.0.thread_reader.lock().unwrap_or_else(PoisonError::into_inner);
             let reader = match &*pool {
@@ -212,7 +256,7 @@ impl Store {
                 if engine.unwritten_since().is_none_or(|since| since > taken) {
                     return true;
                 }
-                if engine.is_broken() || Instant::now() > until {
+                if engine.is_broken() || Instant::now() > until || shared.is_abandoned() {
                     return false;
                 }
                 engine.flush();
@@ -240,19 +284,30 @@ impl Store {
             shared.wake.notify_all();
             let engine = shared.engine();
             let broken = engine.is_broken() && engine.is_ledger_written();
-            if engine.is_idle() || broken || Instant::now() > until {
+            if engine.is_idle() || broken || Instant::now() > until || shared.is_abandoned() {
                 break;
             }
             drop(engine);
             std::thread::sleep(Duration::from_millis(1));
         }
-        shared.closing.store(true, Relaxed);
-        shared.wake.notify_all();
+        self.end(End::Closing);
+    }
+
+    /// Ends the store's threads as a kill would: nothing that is in memory is written, but for the writes under way.
+    /// What asks the store afterwards finds what memory and disk have; nothing reaches the disk any more.
+    pub fn abandon(&self) {
+        self.end(End::Abandoned);
+    }
+
+    fn end(&self, how: End) {
+        self.0.shared.end(how);
         for thread in self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let _ = thread.join();
         }
         // A ring that is torn down later may keep the file open for a while, but not our claim to it.
-        let _ = rustix::fs::flock(&self.0.file, rustix::fs::FlockOperation::Unlock);
+        if let Some(file) = &self.0.claim {
+            let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::Unlock);
+        }
     }
 
     /// One line for the log: what was opened and recovered, in how long, and how it is read.
@@ -284,8 +339,7 @@ impl Store {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.closing.store(true, Relaxed);
-        self.shared.wake.notify_all();
+        self.shared.end(End::Closing);
     }
 }
 
@@ -306,7 +360,7 @@ impl Shared {
         Arc::new(Shared {
             engine: Mutex::new(engine),
             wake: Condvar::new(),
-            closing: AtomicBool::new(false),
+            ending: AtomicU8::new(0),
             index,
             overlay,
             read_block,
@@ -321,6 +375,22 @@ impl Shared {
             tick: (interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),
             clock,
         })
+    }
+
+    fn end(&self, how: End) {
+        // Under the lock, or a thread that is about to wait would not hear of it.
+        let engine = self.engine();
+        self.ending.fetch_max(how as u8, Relaxed);
+        drop(engine);
+        self.wake.notify_all();
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed) != 0
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.ending.load(Relaxed) == End::Abandoned as u8
     }
 
     pub fn engine(&self) -> MutexGuard<'_, Engine> {
@@ -450,7 +520,7 @@ impl Shared {
 /// One of the store's threads: takes what the engine wants done, does it, reports back.
 fn work(shared: &Shared, disk: &dyn Disk) {
     let mut engine = shared.engine();
-    loop {
+    while !shared.is_abandoned() {
         if let Some(Io { id, op }) = engine.next_io() {
             drop(engine);
             let result = shared.carry_out(disk, op);
@@ -458,7 +528,7 @@ fn work(shared: &Shared, disk: &dyn Disk) {
             engine.done(id, result, shared.millis());
             continue;
         }
-        if shared.closing.load(Relaxed) {
+        if shared.is_ending() {
             return;
         }
         let waited = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner);
@@ -497,8 +567,8 @@ fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
             FileDisk::open(path, Access::Own)?.ok_or_else(|| format!("cache {} went away", path.display()))?
         }
     };
-    let superblocks = match superblocks(path, &disk)? {
-        found if found.is_empty() => vec![format(options, &disk)?],
+    let superblocks = match superblocks(path, &disk, disk.size())? {
+        found if found.is_empty() => vec![format(options, &disk, disk.size())?],
         found => found,
     };
     let there = superblocks[0].layout;
@@ -519,13 +589,13 @@ fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
 /// Size of a cache that is made without being told, bytes.
 pub const DEFAULT_SIZE: u64 = 1 << 30;
 
-/// The valid superblocks of a cache, newest first; none when the medium is blank.
-pub(crate) fn superblocks(path: &Path, disk: &FileDisk) -> Result<Vec<Superblock>, String> {
+/// The valid superblocks of a cache on a disk of `size` bytes, newest first; none when the medium is blank.
+pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec<Superblock>, String> {
     let path = path.display();
-    if disk.size() == 0 {
+    if size == 0 {
         return Ok(Vec::new());
     }
-    if disk.size() < DATA_START {
+    if size < DATA_START {
         return Err(format!("{path} is not a Cosm cache (or was cut off); name another path or remove it"));
     }
     let mut first = Buffer::new(DATA_START as usize);
@@ -535,10 +605,10 @@ pub(crate) fn superblocks(path: &Path, disk: &FileDisk) -> Result<Vec<Superblock
     let mut valid: Vec<Superblock> = copies.iter().filter_map(|c| c.ok()).collect();
     valid.sort_by_key(|s| std::cmp::Reverse(s.generation));
     if let Some(newest) = valid.first().copied() {
-        if newest.layout.size() > disk.size() {
+        if newest.layout.size() > size {
             return Err(format!(
                 "cache {path} was cut off: {} MiB are left of {} MiB; remove it to make it anew",
-                disk.size() >> 20,
+                size >> 20,
                 newest.layout.size() >> 20
             ));
         }
@@ -567,10 +637,11 @@ pub(crate) fn superblocks(path: &Path, disk: &FileDisk) -> Result<Vec<Superblock
     Err(format!("{path} holds something that is not a Cosm cache; name another path"))
 }
 
-fn format(options: &Options, disk: &FileDisk) -> Result<Superblock, String> {
+/// Makes a cache on a blank disk of `there` bytes.
+fn format(options: &Options, disk: &dyn Disk, there: u64) -> Result<Superblock, String> {
     let path = options.path.display();
-    let size = options.size.map_or(disk.size(), |s| s.min(disk.size()));
-    if disk.size() == 0 {
+    let size = options.size.map_or(there, |s| s.min(there));
+    if there == 0 {
         return Err(format!(
             "cache {path} is an empty file; remove it, and it is made with its space reserved"
         ));
