@@ -15,6 +15,7 @@ mod guard;
 mod headers;
 mod idle;
 mod interim;
+mod internal_error;
 mod length;
 mod lookup;
 mod memory;
@@ -40,6 +41,7 @@ pub mod fuzzing {
     pub use crate::target::{Target, bare_host};
 }
 
+pub use internal_error::end_on_panic;
 pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
 
 use crate::worker::Shared;
