@@ -129,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Waits until there may be one connection more; meanwhile those that nobody uses make way, so that a new client does not wait
+    /// Waits until there may be one connection more, which has come; meanwhile those that nobody uses make way, so that a new client does not wait
     /// for one that may never ask again.
     async fn permit(&self) -> OwnedSemaphorePermit {
         /// How long to wait for a connection to end before looking again.
@@ -178,7 +178,6 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let permit = worker.permit().await;
         let (stream, client) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
@@ -186,6 +185,8 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
                 continue;
             }
         };
+        // Only for a client that is there: a permit that waits for one is missing where another has come.
+        let permit = worker.permit().await;
         let served = connection::is_served(&worker.settings.clients, client.ip());
         let link = Rc::new(Link::new(served, &worker.settings.bounds));
         let listed = worker.list(link.clone());

@@ -40,35 +40,55 @@ fn patient(workers: usize, connections: usize, port: u16) -> Proxy {
         ] {
             *timeout = Duration::from_secs(600);
         }
+        // The shortest wait says how often all of them are looked at.
+        settings.timeouts.origin_idle = Duration::from_millis(40);
     })
 }
 
 #[tokio::test]
 async fn idle_connections_among_tunnels_make_way() {
-    for workers in [1, 2] {
-        let (far, origin) = (silent_origin().await, Origin::answering(ok("", "hello")).await);
-        let proxy = patient(workers, 100, far.address.port());
-        // More tunnels than are looked at in one go, and older than all others.
-        let mut tunnels = Vec::new();
-        for _ in 0..70 {
-            tunnels.push(tunnel(&proxy, &far).await);
-        }
-        let mut idle = Vec::new();
-        for _ in 0..30 {
-            let mut client = proxy.client().await;
-            assert_eq!(client.get(origin.request("/", "")).await.text(), "hello");
-            idle.push(client);
-        }
-        let began = Instant::now();
-        for _ in 0..5 {
-            let mut client = proxy.client().await;
-            assert_eq!(client.get(origin.request("/", "")).await.text(), "hello");
-        }
-        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
-        for tunnel in &mut tunnels {
-            tunnel.send("x").await;
-            assert!(tunnel.is_silent().await, "a tunnel is not ended");
-        }
+    let (far, origin) = (silent_origin().await, Origin::answering(ok("", "hello")).await);
+    let proxy = patient(1, 100, far.address.port());
+    // More tunnels than make way in one go, and silent for longer than all others.
+    let mut tunnels = Vec::new();
+    for _ in 0..70 {
+        tunnels.push(tunnel(&proxy, &far).await);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut idle = Vec::new();
+    for _ in 0..30 {
+        let mut client = proxy.client().await;
+        assert_eq!(client.get(origin.request("/", "")).await.text(), "hello");
+        idle.push(client);
+    }
+    let began = Instant::now();
+    for _ in 0..5 {
+        let mut client = proxy.client().await;
+        assert_eq!(client.get(origin.request("/", "")).await.text(), "hello");
+    }
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    for tunnel in &mut tunnels {
+        tunnel.send("x").await;
+        assert!(tunnel.is_silent().await, "a tunnel is not ended");
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_of_another_worker_make_way() {
+    let (far, origin) = (silent_origin().await, Origin::answering(ok("", "hello")).await);
+    let proxy = patient(2, 4, far.address.port());
+    let mut tunnels = Vec::new();
+    for _ in 0..3 {
+        tunnels.push(tunnel(&proxy, &far).await);
+    }
+    // The kernel chooses the worker: some of these are another's than the one before.
+    let mut idle = proxy.client().await;
+    for _ in 0..20 {
+        assert_eq!(idle.get(origin.request("/", "")).await.text(), "hello");
+        let mut next = proxy.client().await;
+        assert_eq!(next.get(origin.request("/", "")).await.text(), "hello");
+        assert!(idle.is_closed().await);
+        idle = next;
     }
 }
 
