@@ -115,11 +115,13 @@ impl Worker {
     /// Waits until the last request ended. A head that is on its way may come to its end.
     async fn drained(&self) {
         if tokio::time::timeout(GRACE, self.idle()).await.is_err() {
-            let links = self.links.borrow();
-            links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
-            drop(links);
+            self.end_without_request();
             self.idle().await;
         }
+    }
+
+    fn end_without_request(&self) {
+        self.links.borrow().values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
     }
 
     async fn idle(&self) {
