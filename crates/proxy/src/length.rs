@@ -94,8 +94,10 @@ mod tests {
     use super::*;
     use http::Response;
 
+    type Fields<'a> = &'a [(&'a str, &'a str)];
+
     /// What `settle` says, and the length that is left.
-    fn settled(status: u16, version: Version, fields: &[(&str, &str)]) -> Option<(Length, Option<String>)> {
+    fn settled(status: u16, version: Version, fields: Fields) -> Option<(Length, Option<String>)> {
         let mut response = Response::builder().status(status).version(version);
         for (name, value) in fields {
             response = response.header(*name, *value);
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn lengths() {
         const CL: &str = "content-length";
-        let table: &[(&[(&str, &str)], Option<Option<&str>>)] = &[
+        let table: &[(Fields, Option<Option<&str>>)] = &[
             (&[], Some(None)),
             (&[(CL, "5")], Some(Some("5"))),
             (&[(CL, "0")], Some(Some("0"))),
@@ -171,8 +173,8 @@ mod tests {
 
     #[test]
     fn both_and_neither() {
-        let both: &[_] = &[("content-length", "2"), ("transfer-encoding", "chunked")];
-        let chunked: &[_] = &[("transfer-encoding", "chunked")];
+        let both: Fields = &[("content-length", "2"), ("transfer-encoding", "chunked")];
+        let chunked: Fields = &[("transfer-encoding", "chunked")];
         let (new, old) = (Version::HTTP_11, Version::HTTP_10);
         let length = |chunked, doubtful| Length { chunked, doubtful };
         assert_eq!(settled(200, new, both), Some((length(true, true), None)));
@@ -182,7 +184,7 @@ mod tests {
         assert_eq!(settled(204, new, &[("content-length", "0")]), Some((length(false, false), None)));
         assert_eq!(settled(204, new, &[("content-length", "7")]), Some((length(false, true), None)));
         assert_eq!(settled(101, new, both), Some((length(true, true), None)));
-        let identity: &[_] = &[("content-length", "2"), ("transfer-encoding", "identity")];
+        let identity: Fields = &[("content-length", "2"), ("transfer-encoding", "identity")];
         assert_eq!(settled(200, new, identity), Some((length(false, true), None)));
     }
 }

@@ -121,7 +121,8 @@ impl Worker {
     }
 
     fn end_without_request(&self) {
-        self.links.borrow().values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
+        let links = self.links.borrow();
+        links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
     }
 
     async fn idle(&self) {
