@@ -23,9 +23,11 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
 }
 
 #[rustfmt::skip]
-const HOP_BY_HOP: [&str; 9] = [
+const HOP_BY_HOP: [&str; 10] = [
     "connection", "proxy-connection", "keep-alive", "te", "transfer-encoding", "upgrade",
     "proxy-authenticate", "proxy-authorization", "proxy-authentication-info",
+    // RFC 7540 section 3.2.1: beside an upgrade that no intermediary passes on.
+    "http2-settings",
 ];
 
 /// Fields that are meant for all recipients: RFC 9110 section 7.6.1 forbids to nominate them, and dropping one would
@@ -76,7 +78,10 @@ mod tests {
             left(&[("transfer-encoding", "chunked"), ("proxy-connection", "x"), ("trailer", "x")]),
             ["trailer"]
         );
-        assert_eq!(left(&[("proxy-authorization", "x"), ("authorization", "x")]), ["authorization"]);
+        assert_eq!(
+            left(&[("proxy-authorization", "x"), ("http2-settings", "x"), ("authorization", "x")]),
+            ["authorization"]
+        );
         assert_eq!(
             left(&[("connection", "cache-control, host, \"x, a b"), ("cache-control", "private")]),
             ["cache-control"]

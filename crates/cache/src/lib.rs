@@ -25,6 +25,7 @@ mod status;
 mod stored;
 mod structured;
 mod targeted;
+mod upgrade;
 mod validate;
 mod validators;
 mod vary;
@@ -43,6 +44,7 @@ pub use purge::{Purges, Scope};
 pub use request::{Asked, Pass, Plan};
 pub use status::{Miss, Outcome, Report};
 pub use stored::{Head, NotStored, Stored};
+pub use upgrade::{is_asked_upgrade, upgrades};
 pub use validate::{freshen, freshen_by_head, make_conditional, make_unconditional};
 pub use vary::{Vary, VaryStar};
 

@@ -1,7 +1,8 @@
 //! What about a request decides caching (RFC 9111 sections 3, 4 and 5.2.1), read once.
 
 use crate::directives::RequestDirectives;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use crate::upgrade::upgrades;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method};
 
 /// A few words; cheap to copy. A request without any of the fields that matter costs one walk over its field names.
@@ -29,7 +30,8 @@ pub enum Pass {
     Method,
     /// The request says no-store (5.2.1.5).
     NoStore,
-    /// It asks for another protocol.
+    /// It asks for another protocol that can pass through an intermediary ([`upgrades`]); others may be ignored, and
+    /// some clients ask for HTTP/2 with every request.
     Upgrade,
     /// It has content, which the key does not know of; or it is a QUERY with more of it than a key takes.
     Content,
@@ -100,7 +102,7 @@ impl Asked {
         if self.fields & REASONS == 0 {
             return None;
         }
-        if self.fields & UPGRADES != 0 && !only_offers_http2(headers) {
+        if self.fields & UPGRADES != 0 && upgrades(headers).next().is_some() {
             Some(Pass::Upgrade)
         } else if self.fields & CONTENT != 0 && !self.is_query() && has_content(headers) {
             Some(Pass::Content)
@@ -153,11 +155,6 @@ fn bit(name: &str) -> u16 {
     }
 }
 
-/// `Upgrade: h2c` may be ignored by whoever does not want it, and some clients send it with every request.
-fn only_offers_http2(headers: &HeaderMap) -> bool {
-    headers.get_all(UPGRADE).iter().all(|v| v.as_bytes().eq_ignore_ascii_case(b"h2c"))
-}
-
 fn has_content(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING)
         || headers.get_all(CONTENT_LENGTH).iter().any(|v| v.as_bytes() != b"0")
@@ -191,14 +188,19 @@ mod tests {
             ),
             (Method::GET, &[("cache-control", "no-cache, only-if-cached")], Plan::Lookup),
             (Method::GET, &[("content-length", "0")], Plan::Lookup),
-            (Method::GET, &[("upgrade", "h2c")], Plan::Lookup),
+            (Method::GET, &[("upgrade", "h2c"), ("connection", "upgrade")], Plan::Lookup),
+            (Method::GET, &[("upgrade", "websocket")], Plan::Lookup),
             (query(), &[("content-length", "5")], Plan::Lookup),
             (query(), &[("transfer-encoding", "chunked"), ("if-none-match", "x")], Plan::Lookup),
             (query(), &[("cache-control", "no-store")], Plan::Pass(Pass::NoStore)),
             (Method::POST, &[], Plan::Pass(Pass::Method)),
             (Method::OPTIONS, &[], Plan::Pass(Pass::Method)),
             (Method::GET, &[("cache-control", "No-Store")], Plan::Pass(Pass::NoStore)),
-            (Method::GET, &[("upgrade", "websocket")], Plan::Pass(Pass::Upgrade)),
+            (
+                Method::GET,
+                &[("upgrade", "h2c, websocket"), ("connection", "upgrade")],
+                Plan::Pass(Pass::Upgrade),
+            ),
             (Method::GET, &[("content-length", "5")], Plan::Pass(Pass::Content)),
             (Method::GET, &[("transfer-encoding", "chunked")], Plan::Pass(Pass::Content)),
             (Method::GET, &[("if-match", "\"a\"")], Plan::Pass(Pass::Precondition)),

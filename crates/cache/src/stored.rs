@@ -213,8 +213,14 @@ impl Head {
         if self.permitted() && self.useful() { Ok(()) } else { Err(NotStored::NoFreshness) }
     }
 
-    /// Section 4.2.3. Never falls as `now` rises.
+    /// Section 4.2.3. Never falls as `now` rises, from the response's time on.
+    ///
+    /// A response that came in the future was stored under a clock that has been set back since: how old it is is not
+    /// known, so that it counts as older than any lifetime, and is validated.
     pub fn age(&self, now: Time) -> u64 {
+        if self.response_time > now.saturating_add(CLOCK_TOLERANCE) {
+            return AGE_UNKNOWN;
+        }
         self.initial_age.saturating_add(now.saturating_sub(self.response_time))
     }
 
@@ -480,6 +486,13 @@ const NEVER_STORED: [u16; 4] = [428, 429, 431, 511];
 /// Fields that belong to the stored content, whatever a 304 says (3.2): some origins name in a 304 the coding that they
 /// would have used now.
 static NEVER_UPDATED: [HeaderName; 2] = [http::header::CONTENT_ENCODING, CONTENT_RANGE];
+
+/// Seconds by which a response may seem to come from the future: clocks are corrected by so much while they run, and a
+/// request may have read the time before the response came.
+const CLOCK_TOLERANCE: u64 = 10;
+
+/// Seconds; no lifetime is longer. What RFC 9111 section 1.2.2 has sent in place of an age that is too large to tell.
+const AGE_UNKNOWN: u64 = MAX_DELTA as u64;
 
 /// Seconds of a heuristic lifetime at most: a day.
 const HEURISTIC_MAX: u64 = 86_400;

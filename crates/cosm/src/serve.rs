@@ -11,6 +11,7 @@ use store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
+    proxy::end_on_panic();
     let config = configure(args)?;
     let (wanted, possible) = (config.proxy.bounds.connections as u64, machine::connections_by_descriptors());
     if wanted > possible {

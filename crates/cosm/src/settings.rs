@@ -406,7 +406,7 @@ pub const TABLE: &[Setting] = &[
         "drain-timeout",
         "TIME",
         "30s",
-        "From SIGTERM to the end of running requests",
+        "From SIGTERM to the end of running requests; a tunnel in which nothing moves gets a second of it",
         |c, v| { time(v, &mut c.proxy.timeouts.drain) }
     ),
 ];

@@ -15,14 +15,18 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::{JoinError, spawn_blocking, spawn_local};
 
-/// Connections at once; more wait.
+/// Connections at once. For one more, that makes way whose silence has lasted longest; while all are being answered, it waits.
 const CONNECTIONS: usize = 64;
 /// From a request's first byte to its head's end.
 const HEAD: Duration = Duration::from_secs(10);
@@ -31,34 +35,98 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until told to stop.
 pub fn run(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver<bool>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let permits = Arc::new(Semaphore::new(CONNECTIONS));
-        let accepting = async {
-            while let Ok(permit) = permits.clone().acquire_owned().await {
-                let Ok((stream, _)) = listener.accept().await else {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                };
-                let shared = shared.clone();
-                tokio::spawn(async move {
-                    let service = service_fn(move |request| answer(shared.clone(), request));
-                    let mut server = http1::Builder::new();
-                    server.timer(TokioTimer::new()).header_read_timeout(HEAD);
-                    // An error is the client's: it went away, or was no client.
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                    drop(permit);
-                });
-            }
-        };
         tokio::select! {
-            () = accepting => {}
+            () = accept(shared, listener) => {}
             // An error means that the sender is gone.
             _ = stop.wait_for(|stop| *stop) => {}
         }
         Ok(())
     })
+}
+
+async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
+    let (permits, silent) = (Arc::new(Semaphore::new(CONNECTIONS)), Rc::new(Silent::default()));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        while permits.available_permits() == 0 && !silent.end_one() {
+            silent.changes.notified().await;
+        }
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let (shared, visitor) = (shared.clone(), Visitor::new(silent.clone()));
+        spawn_local(async move {
+            let service = service_fn(|request| visitor.answer(shared.clone(), request));
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+            tokio::select! {
+                // An error is the client's: it went away, or was no client.
+                _ = server.serve_connection(TokioIo::new(stream), service) => {}
+                () = visitor.makes_way.notified() => {}
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Connections that nothing is being answered on, those first that are silent for longest.
+#[derive(Default)]
+struct Silent {
+    next: Cell<u64>,
+    connections: RefCell<BTreeMap<u64, Rc<Notify>>>,
+    /// One more is silent, or gone.
+    changes: Notify,
+}
+
+/// One connection.
+struct Visitor {
+    silent: Rc<Silent>,
+    since: Cell<u64>,
+    makes_way: Rc<Notify>,
+}
+
+impl Silent {
+    fn end_one(&self) -> bool {
+        let longest = self.connections.borrow_mut().pop_first();
+        longest.map(|(_, makes_way)| makes_way.notify_one()).is_some()
+    }
+}
+
+impl Visitor {
+    fn new(silent: Rc<Silent>) -> Visitor {
+        let visitor = Visitor { silent, since: Cell::new(0), makes_way: Rc::default() };
+        visitor.falls_silent();
+        visitor
+    }
+
+    async fn answer(&self, shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, JoinError> {
+        self.speaks();
+        // What waits for the disk waits beside the others.
+        let answered = spawn_blocking(move || route(&shared, &request.into_parts().0)).await;
+        self.falls_silent();
+        answered
+    }
+
+    fn falls_silent(&self) {
+        self.since.set(self.silent.next.replace(self.silent.next.get() + 1));
+        self.silent.connections.borrow_mut().insert(self.since.get(), self.makes_way.clone());
+        self.silent.changes.notify_one();
+    }
+
+    fn speaks(&self) {
+        self.silent.connections.borrow_mut().remove(&self.since.get());
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.speaks();
+        self.silent.changes.notify_one();
+    }
 }
 
 type Reply = Response<Full<Bytes>>;
@@ -89,12 +157,6 @@ const ROUTES: &[Route] = &[
         answer: |_, _| Ok("ok\n".into()),
     },
 ];
-
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, Infallible> {
-    // What waits for the disk waits beside the others.
-    let answered = tokio::task::spawn_blocking(move || route(&shared, &request.into_parts().0)).await;
-    Ok(answered.unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "this request failed\n".into())))
-}
 
 fn route(shared: &Shared, request: &http::request::Parts) -> Reply {
     if !is_direct(&request.headers) {

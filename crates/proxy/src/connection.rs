@@ -42,6 +42,8 @@ pub struct Link {
     write_blocked: Cell<bool>,
     interim: RefCell<Interim>,
     tunnel: RefCell<Option<Far>>,
+    /// It is no HTTP any more, or will not be once the current response has gone.
+    is_tunnel: Cell<bool>,
     waker: OnceCell<Waker>,
     seen: Cell<Option<(Wait, Instant)>>,
     overdue: Cell<Option<Wait>>,
@@ -77,6 +79,7 @@ impl Link {
             write_blocked: Cell::new(false),
             interim: RefCell::default(),
             tunnel: RefCell::new(None),
+            is_tunnel: Cell::new(false),
             waker: OnceCell::new(),
             seen: Cell::new(None),
             overdue: Cell::new(None),
@@ -99,6 +102,7 @@ impl Link {
     pub fn tunnel_to(&self, far: Far) {
         self.walker.borrow_mut().stop();
         *self.tunnel.borrow_mut() = Some(far);
+        self.is_tunnel.set(true);
     }
 
     /// Lets an interim response out when the request's service next waits.
@@ -156,7 +160,12 @@ impl Link {
         idle.then_some(seen)
     }
 
-    /// Ends an idle connection.
+    /// Whether no request is under way; a head may be on its way.
+    pub fn is_without_request(&self) -> bool {
+        matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
+    }
+
+    /// Ends a connection without a request under way.
     pub fn make_way(&self) {
         self.overdue.set(Some(self.wait()));
         self.wake();
@@ -165,6 +174,10 @@ impl Link {
     fn wait(&self) -> Wait {
         if self.write_blocked.get() {
             return Wait::Taking(self.writes.get());
+        }
+        // Who waits for whom in a tunnel is not known here; it looks after itself.
+        if self.is_tunnel.get() {
+            return Wait::Nothing;
         }
         let walker = self.walker.borrow();
         let answering = self.requests.get() > self.answered.get();
@@ -215,9 +228,9 @@ pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     let mut stream = parts.io.into_inner().stream;
     let far = link.tunnel.take();
     match (end, far) {
-        (Ok(Ok(())), Some(far)) => tunnel::run(stream, parts.read_buf, far, &worker.settings.timeouts).await,
+        (Ok(Ok(())), Some(far)) => tunnel::run(&worker, stream, parts.read_buf, far).await,
         (Ok(_), _) if link.is_mid_message() => Box::pin(linger(stream)).await,
-        (Err(Wait::Head(_)), _) => {
+        (Err(Wait::Head(_)), _) if !worker.stopping.get() => {
             const LATE: &[u8] =
                 b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
             let _ = stream.try_write(LATE);

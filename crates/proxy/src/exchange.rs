@@ -9,6 +9,7 @@ use crate::fill::Lead;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
 use crate::invalidation::Moment;
+use crate::length;
 use crate::origin::{Line, Outgoing};
 use crate::pump;
 use crate::reply;
@@ -19,7 +20,7 @@ use crate::tunnel::Far;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Pass, Plan, Report, Time};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER, TRANSFER_ENCODING};
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
@@ -33,7 +34,6 @@ pub struct Exchange {
     pub content: Option<Content>,
     pub target: Target,
     pub asked: Asked,
-    pub now: Time,
 }
 
 /// The head of an origin's response, and its body with the connection it comes on.
@@ -47,6 +47,10 @@ impl Exchange {
     pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
         if guard::lower_max_forwards(&self.parts.method, &mut self.parts.headers) == Hops::Here {
             return self.final_recipient();
+        }
+        // Before anything is waited for: it might wait for its own answer.
+        if let Err(refusal) = self.worker.shared.names.look(&self.parts.headers) {
+            return refusal.response();
         }
         match self.asked.plan() {
             Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,
@@ -132,11 +136,11 @@ impl Exchange {
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
-        let Exchange { worker, link, parts, content, target, asked, now } = self;
+        let Exchange { worker, link, parts, content, target, asked } = self;
         let outgoing = Outgoing { head, content, expects };
         let fetched = send(&worker, &link, &parts, &target, outgoing).await?;
         // The content is on its way; what remains of the exchange needs none.
-        Ok((Exchange { worker, link, parts, content: None, target, asked, now }, fetched))
+        Ok((Exchange { worker, link, parts, content: None, target, asked }, fetched))
     }
 
     /// Sends the request with a head of the caller's making, and content only if all of it is here.
@@ -164,15 +168,17 @@ impl Exchange {
     }
 
     fn upgraded(&self, mut parts: response::Parts, line: Option<Line>) -> Response<ReplyBody> {
-        let Some(line) = line.filter(|_| headers::upgrade(&self.parts).is_some()) else {
-            return Refusal::new(StatusCode::BAD_GATEWAY, "the origin changed protocols without being asked")
-                .response();
+        let asked = headers::upgrade(&self.parts).is_some()
+            && cache::is_asked_upgrade(&self.parts.headers, &parts.headers);
+        let Some(line) = line.filter(|_| asked) else {
+            let text = "the origin changed to a protocol that it was not asked for";
+            return Refusal::new(StatusCode::BAD_GATEWAY, text).response();
         };
-        let protocol = parts.headers.get(http::header::UPGRADE).cloned();
+        let protocols: Vec<_> = parts.headers.get_all(UPGRADE).iter().cloned().collect();
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
-        parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-        if let Some(protocol) = protocol {
-            parts.headers.insert(http::header::UPGRADE, protocol);
+        parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        for protocol in protocols {
+            parts.headers.append(UPGRADE, protocol);
         }
         self.link.tunnel_to(Far::Upgraded(Box::new(line)));
         Response::from_parts(parts, ReplyBody::empty())
@@ -215,9 +221,11 @@ async fn send(
             }
         })
         .await?;
-    let (parts, incoming) = response.into_parts();
-    let chunked = parts.headers.contains_key(TRANSFER_ENCODING);
-    let mut body = OriginBody::new(incoming, line, chunked, worker.settings.timeouts.origin_stall);
+    let (mut parts, incoming) = response.into_parts();
+    let length = length::settle(&mut parts)
+        .map_err(|why| Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")))?;
+    let line = if length.doubtful { line.not_again() } else { line };
+    let mut body = OriginBody::new(incoming, line, length.chunked, worker.settings.timeouts.origin_stall);
     if parts.status != StatusCode::SWITCHING_PROTOCOLS {
         body.gather().await;
     }

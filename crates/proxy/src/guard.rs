@@ -32,17 +32,22 @@ impl Names {
         }
     }
 
-    /// Adds this proxy to the hops of a request; refuses one that was here before (RFC 9110 section 7.6.3).
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
-        // Bytes, not text: another proxy's comment may hold any, and must not hide our own mark.
-        let hops: Vec<&[u8]> = headers.get_all(VIA).iter().map(HeaderValue::as_bytes).collect();
-        let hops = hops.join(&b", "[..]);
+    /// Refuses a request that was here before (RFC 9110 section 7.6.3).
+    pub fn look(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let hops = hops(headers);
         let was_here = memmem::find(&hops, self.mark.as_bytes()).is_some();
         if was_here || hops.iter().filter(|byte| **byte == b',').count() >= HOPS_MAX {
             let text =
                 "a proxy loop: this request came through this proxy before; check the origin's address";
             return Err(Refusal::new(StatusCode::LOOP_DETECTED, text));
         }
+        Ok(())
+    }
+
+    /// Adds this proxy to the hops of a request; refuses one that was here before.
+    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
+        self.look(headers)?;
+        let hops = hops(headers);
         let separator: &[u8] = if hops.is_empty() { b"" } else { b", " };
         let all = [&hops[..], separator, self.request.as_bytes()].concat();
         if let Ok(value) = HeaderValue::try_from(all) {
@@ -50,6 +55,12 @@ impl Names {
         }
         Ok(())
     }
+}
+
+/// Bytes, not text: another proxy's comment may hold any, and must not hide our own mark.
+fn hops(headers: &HeaderMap) -> Vec<u8> {
+    let hops: Vec<&[u8]> = headers.get_all(VIA).iter().map(HeaderValue::as_bytes).collect();
+    hops.join(&b", "[..])
 }
 
 /// What a client outside of the served networks is told.

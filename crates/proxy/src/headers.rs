@@ -3,7 +3,7 @@
 use crate::guard::Names;
 use crate::respond::Refusal;
 use crate::target::Target;
-use http::header::{CONNECTION, EXPECT, HOST, TE, TRAILER, UPGRADE, VIA};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, UPGRADE, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
 
@@ -51,12 +51,13 @@ pub fn add_via(headers: &mut HeaderMap, names: &Names) {
     }
 }
 
-/// The protocol that the client asks to change to. HTTP/2 is not one that two hops could share.
+/// The protocols that the client asks to change to and that go on to the origin.
 pub fn upgrade(request: &Parts) -> Option<HeaderValue> {
-    if request.version < Version::HTTP_11 || !lists(&request.headers, CONNECTION, "upgrade") {
+    if request.version < Version::HTTP_11 {
         return None;
     }
-    request.headers.get(UPGRADE).filter(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c")).cloned()
+    let protocols: Vec<&[u8]> = cache::upgrades(&request.headers).collect();
+    if protocols.is_empty() { None } else { HeaderValue::from_bytes(&protocols.join(&b", "[..])).ok() }
 }
 
 /// The client waits for 100 before it sends content (RFC 9110 section 10.1.1).
@@ -74,11 +75,13 @@ fn lists(headers: &HeaderMap, name: HeaderName, member: &str) -> bool {
     lines.flat_map(|line| line.split(',')).any(|found| found.trim().eq_ignore_ascii_case(member))
 }
 
-/// An interim response as bytes for the client.
+/// An interim response as bytes for the client. It has no body, whatever it says of one.
 pub fn interim(status: http::StatusCode, headers: &HeaderMap) -> Vec<u8> {
     let mut headers = headers.clone();
     cache::remove_hop_by_hop(&mut headers);
-    headers.remove(TRAILER);
+    for name in [TRAILER, CONTENT_LENGTH] {
+        headers.remove(name);
+    }
     let mut bytes =
         format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or("")).into_bytes();
     for (name, value) in &headers {

@@ -14,7 +14,10 @@ mod framing;
 mod guard;
 mod headers;
 mod idle;
+mod interim;
+mod internal_error;
 mod invalidation;
+mod length;
 mod lookup;
 mod memory;
 mod origin;
@@ -27,6 +30,7 @@ mod span;
 mod target;
 mod tiers;
 mod tunnel;
+mod wire;
 mod worker;
 
 #[cfg(feature = "fuzzing")]
@@ -38,6 +42,7 @@ pub mod fuzzing {
     pub use crate::target::{Target, bare_host};
 }
 
+pub use internal_error::end_on_panic;
 pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
 
 use crate::worker::Shared;
@@ -49,7 +54,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// A line on standard error. That nobody reads it any more is no reason to stop.
 pub fn say(line: impl Display) {
@@ -154,6 +159,7 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
         tiers: tiers::Tiers::new(memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes), store),
         fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
+        crowded: Notify::new(),
         reverse,
         settings: Arc::new(settings),
     })

@@ -193,7 +193,7 @@ impl Exchange {
         if !cache::can_answer(&self.asked, &self.parts.headers, head, body.len()) {
             return Err(Miss::Partial);
         }
-        match cache::judge(&self.asked, head, self.now) {
+        match cache::judge(&self.asked, head, serve::now()) {
             Verdict::Fresh => Ok(Outcome::Hit),
             Verdict::ServeStale => Ok(Outcome::HitStale),
             Verdict::ServeWhileRevalidating => Ok(Outcome::HitRevalidating),

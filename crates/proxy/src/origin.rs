@@ -1,14 +1,16 @@
 //! Connections to origins: one pool per worker, of connections that are kept alive.
 //!
 //! A connection that leaves the pool comes back only when its response was read to the end and its request was sent
-//! to the end; in every other case it is closed.
+//! to the end; in every other case it is closed. It goes out again only while nothing is there to be read on it.
 
 use crate::body::{Content, Gate, Upload};
 use crate::dns::Resolver;
 use crate::idle::Idle;
+use crate::interim::Interim;
 use crate::respond::Refusal;
 use crate::settings::Settings;
 use crate::target::{Target, bare_host};
+use crate::wire::Wire;
 use bytes::Bytes;
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode};
@@ -20,8 +22,8 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -46,7 +48,8 @@ pub struct Line {
     sender: SendRequest<Upload>,
     task: AbortHandle,
     /// The socket and what was read beyond the response, once the connection is no longer HTTP.
-    stream: oneshot::Receiver<(TcpStream, Bytes)>,
+    ended: oneshot::Receiver<(Wire, Bytes)>,
+    wire: Wire,
     pool: Weak<Origins>,
     origin: Rc<str>,
     reused: bool,
@@ -60,12 +63,6 @@ pub struct Outgoing {
     pub content: Option<Content>,
     /// The content waits until the origin says 100, answers, or is silent for too long.
     pub expects: bool,
-}
-
-/// An interim response of the origin.
-pub struct Interim {
-    pub status: StatusCode,
-    pub headers: http::HeaderMap,
 }
 
 impl Origins {
@@ -144,12 +141,13 @@ impl Origins {
         self.idle.borrow_mut().retain(wanted);
     }
 
-    /// The connection that was used last. A request that can be sent only `once` gets none that the origin may be about
+    /// The connection that was used last, of those on which nothing came meanwhile: what is there before a request was sent
+    /// is no answer to it. A request that can be sent only `once` gets none that the origin may be about
     /// to close.
     fn checkout(&self, origin: &str, once: bool) -> Option<Line> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut line) = idle.take(origin, |line| !once || line.since.elapsed() <= SURE) {
-            if line.sender.is_ready() {
+            if line.sender.is_ready() && line.wire.is_quiet() {
                 line.reused = true;
                 return Some(line);
             }
@@ -164,26 +162,30 @@ impl Origins {
     }
 
     async fn connect(self: &Rc<Origins>, target: &Target) -> Result<Line, Refusal> {
-        let socket = self.dial(&target.authority, target.port()).await?;
+        let wire = Wire::new(self.dial(&target.authority, target.port()).await?);
         let bounds = &self.settings.bounds;
         let handshake = http1::Builder::new()
             .max_buf_size(bounds.head_bytes.max(64 << 10))
             .max_header_size(bounds.head_bytes)
-            .handshake(TokioIo::new(socket))
+            .handshake(TokioIo::new(wire.clone()))
             .await;
         let (sender, mut connection) =
             handshake.map_err(|error| broken(target.host(), &error.to_string()))?;
-        let (give, stream) = oneshot::channel();
+        let (give, ended) = oneshot::channel();
         let task = spawn_local(async move {
-            if poll_fn(|cx| connection.poll_without_shutdown(cx)).await.is_ok() {
-                let parts = connection.into_parts();
-                let _ = give.send((parts.io.into_inner(), parts.read_buf));
+            let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
+            let parts = connection.into_parts();
+            let wire = parts.io.into_inner();
+            if !parts.read_buf.is_empty() {
+                wire.overrun();
             }
+            let _ = give.send((wire, parts.read_buf));
         });
         Ok(Line {
             sender,
             task: task.abort_handle(),
-            stream,
+            ended,
+            wire,
             pool: Rc::downgrade(self),
             origin: target.host().into(),
             reused: false,
@@ -198,15 +200,20 @@ impl Origins {
         gate: &Gate,
         relay: &impl Fn(Interim),
     ) -> Result<Response<Incoming>, Failed> {
-        let interims = Arc::new(Interims::default());
+        let interims = line.wire.interims().clone();
+        interims.begin();
         let seen = interims.clone();
-        hyper::ext::on_informational(&mut request, move |response| {
-            seen.push(Interim { status: response.status(), headers: response.headers().clone() });
+        hyper::ext::on_informational(&mut request, move |interim| {
+            seen.push(interim.status(), interim.headers())
         });
         let mut response = pin!(line.sender.try_send_request(request));
         let mut patience = pin!(Patience::new(&self.settings, gate));
         poll_fn(|cx| {
             let answered = response.as_mut().poll(cx);
+            if interims.are_too_many() {
+                let text = "the origin sent interim responses without end";
+                return Poll::Ready(Err(Failed::Refused(Refusal::new(StatusCode::BAD_GATEWAY, text))));
+            }
             // Both may have come in one piece: the interim responses go first.
             for interim in interims.take(cx.waker()) {
                 if interim.status == StatusCode::CONTINUE {
@@ -256,7 +263,20 @@ fn broken(origin: &str, why: &str) -> Refusal {
 impl Line {
     /// The socket, after the response was 101.
     pub async fn into_stream(mut self) -> Option<(TcpStream, Bytes)> {
-        (&mut self.stream).await.ok()
+        let (wire, read) = (&mut self.ended).await.ok()?;
+        drop(self);
+        wire.into_stream().map(|stream| (stream, read))
+    }
+
+    /// More came behind the response than its head said, as far as is known.
+    pub fn has_overrun(&self) -> bool {
+        self.wire.has_overrun()
+    }
+
+    /// The connection is closed after this response.
+    pub fn not_again(mut self) -> Line {
+        self.pool = Weak::new();
+        self
     }
 
     /// Back to the pool: the response was read to its end.
@@ -274,42 +294,14 @@ impl Line {
     }
 
     /// A response that came before the request was sent to its end leaves the connection unusable.
-    fn sent(mut self, gate: &Gate) -> Line {
-        if !gate.is_done() {
-            self.pool = Weak::new();
-        }
-        self
+    fn sent(self, gate: &Gate) -> Line {
+        if gate.is_done() { self } else { self.not_again() }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-/// Interim responses between the connection's task and the request's.
-#[derive(Default)]
-struct Interims(Mutex<(Vec<Interim>, Option<Waker>)>);
-
-impl Interims {
-    /// More than a client could want of one request.
-    const MAX: usize = 16;
-
-    fn push(&self, interim: Interim) {
-        let Ok(mut inner) = self.0.lock() else { return };
-        if inner.0.len() < Interims::MAX {
-            inner.0.push(interim);
-        }
-        if let Some(waker) = inner.1.take() {
-            waker.wake();
-        }
-    }
-
-    fn take(&self, waker: &Waker) -> Vec<Interim> {
-        let Ok(mut inner) = self.0.lock() else { return Vec::new() };
-        inner.1 = Some(waker.clone());
-        std::mem::take(&mut inner.0)
     }
 }
 
@@ -355,5 +347,84 @@ impl<'a> Patience<'a> {
             self.timer.set(sleep(more));
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Body;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    fn read_head(stream: &mut TcpStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+    }
+
+    /// Answers on its first connection; when told, sends or closes on it what is there to do, and says that it did. Then
+    /// answers on its second one.
+    fn origin(listener: TcpListener, late: Option<&'static [u8]>, told: Receiver<()>, did: Sender<()>) {
+        let (mut first, _) = listener.accept().unwrap();
+        read_head(&mut first);
+        first.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none").unwrap();
+        told.recv().unwrap();
+        match late {
+            Some(bytes) => first.write_all(bytes).unwrap(),
+            None => first.shutdown(std::net::Shutdown::Write).unwrap(),
+        }
+        did.send(()).unwrap();
+        let (mut second, _) = listener.accept().unwrap();
+        read_head(&mut second);
+        second.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo").unwrap();
+    }
+
+    async fn body_of(mut incoming: Incoming) -> Vec<u8> {
+        let mut body = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await {
+            body.extend_from_slice(&frame.unwrap().into_data().unwrap());
+        }
+        body
+    }
+
+    async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Line) {
+        let mut head = Request::new(());
+        head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
+        let outgoing = Outgoing { head, content: None, expects: false };
+        let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
+        (body_of(response.into_body()).await, line)
+    }
+
+    #[test]
+    fn what_came_before_a_request_does_not_answer_it() {
+        let early: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+        for late in [Some(early), Some(b"\r"), None] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let target = Target {
+                authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
+                path: http::uri::PathAndQuery::from_static("/"),
+            };
+            let ((tell, told), (did, done)) = (channel(), channel());
+            let origin = thread::spawn(move || origin(listener, late, told, did));
+            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+            runtime.unwrap().block_on(async {
+                let origins = Origins::new(Arc::new(Settings::default()));
+                let (one, line) = ask(&origins, &target).await;
+                line.release();
+                assert_eq!(one, b"one");
+                // While this thread is busy, so that nobody but the kernel knows of it.
+                tell.send(()).unwrap();
+                done.recv().unwrap();
+                assert_eq!(ask(&origins, &target).await.0, b"two");
+            });
+            origin.join().unwrap();
+        }
     }
 }

@@ -71,7 +71,7 @@ impl Door {
             }
         }
         let (worker, link, content) = (self.worker.clone(), self.link.clone(), Content::of(content));
-        Err(Later::Exchange(Box::new(Exchange { worker, link, parts, content, target, asked, now })))
+        Err(Later::Exchange(Box::new(Exchange { worker, link, parts, content, target, asked })))
     }
 
     fn hit(

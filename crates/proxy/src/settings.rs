@@ -92,7 +92,8 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// After a response that was not cacheable, how long requests for its key do not wait for one another.
     pub remember: Duration,
-    /// From the order to stop to the end of running requests: those still running are broken off.
+    /// From the order to stop to the end of running requests: those still running are broken off. Tunnels in which nothing
+    /// moves, and heads that are not here yet, get a second of it at most.
     pub drain: Duration,
 }
 

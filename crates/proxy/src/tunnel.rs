@@ -1,16 +1,21 @@
 //! Bytes both ways between a client and an origin, after `CONNECT` or an upgrade.
 //!
-//! Each direction ends by itself (half-close); when nothing moves in either for the idle time, both end.
+//! Each direction ends by itself (half-close); when nothing moves in either for the idle time, both end. Once the proxy stops,
+//! that is a second: a tunnel does not end by itself as a response does, and most are open for what may still come.
 
 use crate::origin::Line;
-use crate::settings::Timeouts;
+use crate::worker::{GRACE, Worker};
 use bytes::Bytes;
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
+use std::task::{Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::{Instant, sleep};
 
 /// Bytes of one direction's buffer.
 const BUFFER: usize = 16 << 10;
@@ -24,7 +29,8 @@ pub enum Far {
 }
 
 /// Copies until both directions ended. `early` is what the client sent behind its request.
-pub async fn run(mut client: TcpStream, early: Bytes, far: Far, timeouts: &Timeouts) {
+pub async fn run(worker: &Worker, mut client: TcpStream, early: Bytes, far: Far) {
+    let timeouts = &worker.settings.timeouts;
     let (mut origin, first) = match far {
         Far::Stream(stream) => (stream, Bytes::new()),
         Far::Upgraded(line) => match tokio::time::timeout(timeouts.origin_stall, line.into_stream()).await {
@@ -39,7 +45,7 @@ pub async fn run(mut client: TcpStream, early: Bytes, far: Far, timeouts: &Timeo
     let down = copy(first, origin_read, client_write, &moved);
     tokio::select! {
         _ = async { tokio::join!(up, down) } => {}
-        () = until_idle(&moved, timeouts.tunnel_idle) => {}
+        () = until_idle(worker, &moved, timeouts.tunnel_idle) => {}
     }
 }
 
@@ -66,12 +72,24 @@ async fn copy(
     }
 }
 
-async fn until_idle(moved: &Cell<u64>, idle: Duration) {
-    loop {
-        let before = moved.get();
-        tokio::time::sleep(idle).await;
-        if moved.get() == before {
-            return;
+/// Whoever stops the worker wakes this task.
+async fn until_idle(worker: &Worker, moved: &Cell<u64>, idle: Duration) {
+    let mut timer = pin!(sleep(idle));
+    let (mut before, mut stopping) = (moved.get(), false);
+    poll_fn(|cx| {
+        loop {
+            if worker.stopping.get() && !stopping {
+                stopping = true;
+            } else {
+                ready!(timer.as_mut().poll(cx));
+                if moved.get() == before {
+                    return Poll::Ready(());
+                }
+            }
+            before = moved.get();
+            let limit = if stopping { idle.min(GRACE) } else { idle };
+            timer.as_mut().reset(Instant::now() + limit);
         }
-    }
+    })
+    .await;
 }

@@ -17,8 +17,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Reader, Store};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
+
+/// What may never end gets this long when the proxy stops: a head that has begun to come, a tunnel in which nothing moves.
+pub const GRACE: Duration = Duration::from_secs(1);
 
 /// What all workers share.
 pub struct Shared {
@@ -28,6 +31,8 @@ pub struct Shared {
     pub fills: Arc<Fills>,
     pub reverse: Option<Authority>,
     pub connections: Arc<Semaphore>,
+    /// A worker has a new client and no idle connection that could make way.
+    pub crowded: Notify,
 }
 
 /// What one worker's requests share.
@@ -73,6 +78,7 @@ pub async fn run(
         accepting.push(spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?)));
     }
     let sweeping = spawn_local(sweep(worker.clone()));
+    let helping = spawn_local(help(worker.clone()));
     // An error means that the sender is gone: nobody could ever stop us, so stop.
     let _ = stop.wait_for(|stop| *stop).await;
     for task in accepting {
@@ -80,8 +86,9 @@ pub async fn run(
         let _ = task.await;
     }
     worker.stop();
-    let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.idle()).await;
+    let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.drained()).await;
     sweeping.abort();
+    helping.abort();
     Ok(())
 }
 
@@ -94,11 +101,25 @@ fn reader(store: &Store) -> Option<Reader> {
 }
 
 impl Worker {
+    /// Connections without a request end at once; tunnels see to themselves.
     fn stop(&self) {
         self.stopping.set(true);
         for link in self.links.borrow().values() {
             link.wake();
         }
+    }
+
+    /// Waits until the last request ended. A head that is on its way may come to its end.
+    async fn drained(&self) {
+        if tokio::time::timeout(GRACE, self.idle()).await.is_err() {
+            self.end_without_request();
+            self.idle().await;
+        }
+    }
+
+    fn end_without_request(&self) {
+        let links = self.links.borrow();
+        links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
     }
 
     async fn idle(&self) {
@@ -108,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// Waits until there may be one connection more; meanwhile those that nobody uses make way, so that a new client does not wait
+    /// Waits until there may be one connection more, which has come; meanwhile those that nobody uses make way, so that a new client does not wait
     /// for one that may never ask again.
     async fn permit(&self) -> OwnedSemaphorePermit {
         /// How long to wait for a connection to end before looking again.
@@ -118,15 +139,17 @@ impl Worker {
             if let Ok(permit) = connections.clone().try_acquire_owned() {
                 return permit;
             }
-            self.make_room();
+            if !self.make_room() {
+                self.shared.crowded.notify_waiters();
+            }
             if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, connections.acquire_owned()).await {
                 return permit;
             }
         }
     }
 
-    /// Ends connections that are idle, those first that are so for longest.
-    fn make_room(&self) {
+    /// Ends connections that are idle, those first that are so for longest; `false` when there are none.
+    fn make_room(&self) -> bool {
         /// Enough that looking at all of them is little for each.
         const BATCH: usize = 64;
         let links = self.links.borrow();
@@ -134,6 +157,7 @@ impl Worker {
         // What no sweep has seen idle is so since a moment.
         idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
         idle.iter().take(BATCH).for_each(|(_, link)| link.make_way());
+        !idle.is_empty()
     }
 
     fn list(self: &Rc<Worker>, link: Rc<Link>) -> Listed {
@@ -154,7 +178,6 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let permit = worker.permit().await;
         let (stream, client) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
@@ -162,6 +185,8 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
                 continue;
             }
         };
+        // Only for a client that is there: a permit that waits for one is missing where another has come.
+        let permit = worker.permit().await;
         let served = connection::is_served(&worker.settings.clients, client.ip());
         let link = Rc::new(Link::new(served, &worker.settings.bounds));
         let listed = worker.list(link.clone());
@@ -183,6 +208,14 @@ async fn sweep(worker: Rc<Worker>) {
             link.sweep(now, &worker.settings.timeouts);
         }
         worker.origins.sweep(now);
+    }
+}
+
+/// Makes room for what other workers have no room for.
+async fn help(worker: Rc<Worker>) {
+    loop {
+        worker.shared.crowded.notified().await;
+        worker.make_room();
     }
 }
 

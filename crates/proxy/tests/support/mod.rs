@@ -144,6 +144,10 @@ impl Client {
         soon(self.stream.write_all(bytes.as_ref())).await.is_ok()
     }
 
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Reads more; `false` at the end.
     async fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
@@ -232,6 +236,13 @@ impl Client {
     pub async fn rest(&mut self) -> String {
         while self.more().await {}
         String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
+    }
+
+    /// Open, and nothing to be read.
+    pub async fn is_silent(&self) -> bool {
+        let mut byte = [0];
+        let looked = self.stream.try_read(&mut byte);
+        self.unread.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     pub async fn is_closed(&mut self) -> bool {
