@@ -10,6 +10,7 @@ mod connection;
 mod dns;
 mod exchange;
 mod fill;
+mod forwarded;
 mod framing;
 mod guard;
 mod headers;
@@ -19,12 +20,14 @@ mod memory;
 mod origin;
 mod pump;
 mod purge;
+mod reach;
 mod reply;
 mod respond;
 mod serve;
 mod settings;
 mod span;
 mod target;
+mod trouble;
 mod tunnel;
 mod worker;
 
@@ -32,12 +35,13 @@ mod worker;
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::framing::{Ambiguous, Place, Walker};
-    pub use crate::guard::{Hops, Names, connect_port, lower_max_forwards};
+    pub use crate::guard::{Hops, Names, connect, lower_max_forwards};
     pub use crate::respond::Refusal;
-    pub use crate::target::{Target, bare_host};
+    pub use crate::target::{Reverse, Target, bare_host, host_and_port};
 }
 
-pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
+pub use cache::SetCookie;
+pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, Settings, Timeouts};
 
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -142,9 +146,9 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
     let reverse = match &settings.origin {
         None => None,
         Some(Origin { authority, .. }) => {
-            let parsed =
+            let origin =
                 authority.parse().map_err(|_| wrong(format!("`{authority}` is not host or host:port")))?;
-            Some(parsed)
+            Some(target::Reverse { origin, host: settings.origin_host.clone() })
         }
     };
     let bounds = &settings.bounds;

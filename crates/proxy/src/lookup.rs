@@ -194,6 +194,10 @@ impl Exchange {
         }
         let object = reader.get(key).await?;
         let held = Arc::new(Held::decode(key.clone(), object, &shared.memory, &shared.names)?);
+        // It may have been stored when more was permitted.
+        if let Entry::Response(resident) = &held.entry {
+            resident.head.may_stay(shared.settings.set_cookie).ok()?;
+        }
         shared.memory.insert(&held);
         Some(held)
     }
@@ -292,6 +296,8 @@ impl Exchange {
             let (sent, purges_known) = (serve::now(), self.worker.shared.purged.newest());
             let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
+                // That is about this client alone: the others look for themselves.
+                Err(refusal) if refusal.status == StatusCode::FORBIDDEN => return refusal.response(),
                 Err(refusal) => {
                     let failure = Failure { refusal, answered: None };
                     lead.failed(failure.clone());
@@ -303,11 +309,11 @@ impl Exchange {
                 && fetched.parts.status == StatusCode::NOT_MODIFIED
             {
                 match cache::freshen(&self.asked, &resident(stale).head, &fetched.parts, sent, came) {
-                    Some(head) => {
+                    Some(head) if fetched.shareable => {
                         return self.validated(lead, stale, head, want);
                     }
                     // The 304 is about another response: ask again, without conditions.
-                    None => validating = None,
+                    _ => validating = None,
                 }
                 continue;
             }
@@ -319,7 +325,8 @@ impl Exchange {
                 lead.failed(failure.clone());
                 return self.failed(failure, want);
             }
-            let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came);
+            let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came)
+                .and_then(|head| head.obeying(self.worker.settings.set_cookie));
             if let Ok(head) = &mut storable {
                 head.purges_known = purges_known;
             }
@@ -374,14 +381,15 @@ impl Exchange {
         (meets && whole.part().is_none()).then(|| (whole, begin.clone()))
     }
 
-    /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
+    /// Whether a storable response's body can be kept: all must be permitted to get it, its end must be told, and there must
+    /// be a place for it.
     pub fn keeps(&self, fetched: &Fetched) -> bool {
         let length = fetched.body.left();
         let max = match self.worker.shared.store {
             Some(_) => self.worker.settings.bounds.object_bytes,
             None => self.worker.shared.memory.object_max(),
         };
-        fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
+        fetched.shareable && fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
     }
 
     /// Passes a response on while it is stored; `begin` goes before what the origin sends.
@@ -492,6 +500,7 @@ impl Exchange {
             Err(refusal) => return refusal.response(),
         };
         if fetched.parts.status == StatusCode::OK
+            && fetched.shareable
             && let Some(held) = found
             && let Resident { head, body, .. } = resident(&held)
             && head.part().is_none()
@@ -511,7 +520,7 @@ impl Exchange {
     fn renew(&self, held: &Held, head: Head) -> Arc<Held> {
         let shared = &self.worker.shared;
         let body = resident(held).body.clone();
-        let (encoded, stays) = (head.encode(), head.may_stay().is_ok());
+        let (encoded, stays) = (head.encode(), head.may_stay(shared.settings.set_cookie).is_ok());
         let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body, &shared.names));
         if !stays {
             self.drop_object(&held.key);

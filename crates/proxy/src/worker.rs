@@ -4,12 +4,12 @@
 
 use crate::connection::{self, Link};
 use crate::fill::Fills;
-use crate::guard::Names;
+use crate::guard::{Client, Names};
 use crate::memory::Memory;
 use crate::origin::Origins;
 use crate::purge::Purged;
 use crate::settings::{Settings, Timeouts};
-use http::uri::Authority;
+use crate::target::Reverse;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +29,7 @@ pub struct Shared {
     pub memory: Memory,
     pub purged: Purged,
     pub fills: Arc<Fills>,
-    pub reverse: Option<Authority>,
+    pub reverse: Option<Reverse>,
     pub connections: Arc<Semaphore>,
 }
 
@@ -165,8 +165,8 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
                 continue;
             }
         };
-        let served = connection::is_served(&worker.settings.clients, client.ip());
-        let link = Rc::new(Link::new(served, &worker.settings.bounds));
+        let client = Client::of(client.ip(), &worker.settings);
+        let link = Rc::new(Link::new(client, &worker.settings.bounds));
         let listed = worker.list(link.clone());
         let worker = worker.clone();
         spawn_local(async move {
