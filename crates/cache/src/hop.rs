@@ -83,5 +83,13 @@ mod tests {
             left(&[("connection", "cache-control, host, \"x, a b"), ("cache-control", "private")]),
             ["cache-control"]
         );
+        assert_eq!(
+            left(&[
+                ("connection", "x-forwarded-for, forwarded"),
+                ("forwarded", "for=a"),
+                ("x-forwarded-for", "a")
+            ]),
+            ["forwarded", "x-forwarded-for"]
+        );
     }
 }
