@@ -11,8 +11,10 @@ use support::program::Server;
 fn the_operator_reads_why_a_line_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server =
-        Server::start(&folder.path().join("cache"), &format!("--cache-size 4MiB --packet 64KiB --origin http://{gone}"));
+    let server = Server::start(
+        &folder.path().join("cache"),
+        &format!("--cache-size 4MiB --packet 64KiB --origin http://{gone}"),
+    );
     let began = Instant::now();
     let mut client = TcpStream::connect(server.address).unwrap();
     for _ in 0..300 {

@@ -79,7 +79,8 @@ const ROUTES: &[Route] = &[
         path: "/purge",
         method: Method::POST,
         help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
-               any more; several at once are joined by &, values are percent-encoded",
+               any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
+               alone means every host",
         answer: purge,
     },
     Route {
