@@ -154,15 +154,22 @@ async fn pages_that_vary_by_what_origins_are_told_are_selected_by_that() {
         ok("Cache-Control: max-age=600\r\nVary: X-Forwarded-Proto\r\n", proto)
     })
     .await;
-    let proxy = reverse(&origin, |settings| settings.trust = vec!["127.0.0.0/8".parse().unwrap()]);
-    let mut client = proxy.client().await;
-    for (fields, page, hit) in [
-        ("", "http", false),
-        ("X-Forwarded-Proto: https\r\n", "https", false),
-        ("", "http", true),
-        ("X-Forwarded-Proto: http\r\n", "http", true),
-        ("X-Forwarded-Proto: https\r\n", "https", true),
+    let proxy = reverse(&origin, |settings| settings.trust = vec!["127.0.0.2".parse().unwrap()]);
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut trusted = Client::of(socket.connect(proxy.address).await.unwrap());
+    let mut other = proxy.client().await;
+    let (http, https) = ("X-Forwarded-Proto: http\r\n", "X-Forwarded-Proto: https\r\n");
+    for (is_trusted, fields, page, hit) in [
+        (true, "", "http", false),
+        (true, https, "https", false),
+        (true, "", "http", true),
+        (true, http, "http", true),
+        (true, https, "https", true),
+        (false, https, "http", true),
+        (false, "", "http", true),
     ] {
+        let client = if is_trusted { &mut trusted } else { &mut other };
         let answer = client.get(get("/", "h", fields)).await;
         assert_eq!((answer.text(), cache_status(&answer) == "cosm; hit"), (page, hit), "{fields}");
     }
