@@ -1,15 +1,14 @@
-//! Via, Max-Forwards and CONNECT's port: the first line is an authority, the others are fields. A request that this
+//! Via, Max-Forwards and CONNECT's target: the first line is a URI, the others are fields. A request that this
 //! proxy signed is a loop, whatever hops and comments were added since; signing keeps the hops before; Max-Forwards
 //! only falls; CONNECT reaches the ports that are allowed, as they are written.
 #![no_main]
 
 use cosm_fuzz::{Input, fields};
 use http::header::{MAX_FORWARDS, VIA};
-use http::uri::Authority;
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode, Uri};
 use libfuzzer_sys::fuzz_target;
 use proxy::Settings;
-use proxy::fuzzing::{Hops, Names, connect_port, lower_max_forwards};
+use proxy::fuzzing::{Hops, Names, connect, lower_max_forwards};
 use std::sync::LazyLock;
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| Names::new("cosm"));
@@ -17,13 +16,15 @@ static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    if let Ok(authority) = Authority::try_from(input.line()) {
-        let allowed = connect_port(&authority, &SETTINGS);
-        assert_eq!(allowed.is_ok(), authority.port_u16() == Some(443));
-        assert!(
-            allowed.map_err(|refusal| assert_eq!(refusal.text.lines().count(), 1)).is_ok_and(|p| p == 443)
-                || authority.port_u16() != Some(443)
-        );
+    if let Ok(uri) = Uri::try_from(input.line()) {
+        match connect(&uri, &SETTINGS) {
+            Ok((authority, port)) => {
+                assert_eq!((port, authority.port_u16()), (443, Some(443)));
+                assert_eq!(uri.to_string(), authority.as_str());
+                assert!(!authority.as_str().contains(['@', '/']) && !authority.host().is_empty());
+            }
+            Err(refusal) => assert_eq!(refusal.text.lines().count(), 1),
+        }
     }
     let headers = fields(input.rest());
 

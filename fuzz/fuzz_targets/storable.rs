@@ -3,8 +3,7 @@
 #![no_main]
 
 use cache::{
-    Asked, Head, Verdict, freshen, hop, judge, make_conditional, not_modified_headers, parse_http_date,
-};
+    Asked, Head, Verdict, freshen, hop, judge, make_conditional, not_modified_headers, parse_http_date, SetCookie};
 use cosm_fuzz::{Input, fields};
 use http::header::{AGE, CACHE_CONTROL, CONTENT_LENGTH, DATE, TRAILER};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, response};
@@ -30,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(store(&forbidden).is_err());
     let Ok(head) = store(&headers) else { return };
 
-    assert_eq!(head.may_stay(), Ok(()));
+    assert_eq!(head.may_stay(SetCookie::Fresh), Ok(()));
     assert!(![100, 206, 304].contains(&head.status.as_u16()));
     assert!(
         head.headers
@@ -48,11 +47,11 @@ fuzz_target!(|data: &[u8]| {
     let fresh = freshen(&plain, &head, &same, NOW - 2, NOW).expect("its own 304 selects it");
     assert_eq!(fresh.headers, head.headers);
     assert_eq!(fresh.vary(), head.vary());
-    assert_eq!((fresh.lifetime(), fresh.may_stay()), (head.lifetime(), Ok(())));
+    assert_eq!((fresh.lifetime(), fresh.may_stay(SetCookie::Fresh)), (head.lifetime(), Ok(())));
     let private = parts(
         StatusCode::NOT_MODIFIED,
         [(CACHE_CONTROL, HeaderValue::from_static("private"))].into_iter().collect(),
     );
-    let private = freshen(&plain, &head, &private, NOW, NOW).map(|head| head.may_stay());
+    let private = freshen(&plain, &head, &private, NOW, NOW).map(|head| head.may_stay(SetCookie::Fresh));
     assert!(private.is_none_or(|stay| stay.is_err()));
 });

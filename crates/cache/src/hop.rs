@@ -31,10 +31,12 @@ const HOP_BY_HOP: [&str; 10] = [
 ];
 
 /// Fields that are meant for all recipients: RFC 9110 section 7.6.1 forbids to nominate them, and dropping one would
-/// change what the message is or who may keep it.
+/// change what the message is, who may keep it, or whom the origin takes it to come from.
 #[rustfmt::skip]
-const END_TO_END: [&str; 8] =
-    ["host", "content-length", "cache-control", "cdn-cache-control", "vary", "date", "expires", "age"];
+const END_TO_END: [&str; 12] = [
+    "host", "content-length", "cache-control", "cdn-cache-control", "vary", "date", "expires", "age",
+    "forwarded", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host",
+];
 
 /// Whether Connection takes this field away, so that the next hop does not see it.
 pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
@@ -85,6 +87,14 @@ mod tests {
         assert_eq!(
             left(&[("connection", "cache-control, host, \"x, a b"), ("cache-control", "private")]),
             ["cache-control"]
+        );
+        assert_eq!(
+            left(&[
+                ("connection", "x-forwarded-for, forwarded"),
+                ("forwarded", "for=a"),
+                ("x-forwarded-for", "a")
+            ]),
+            ["forwarded", "x-forwarded-for"]
         );
     }
 }

@@ -24,6 +24,11 @@ pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
     Bytes::from(key)
 }
 
+/// `host[:port]` as keys write it: in lower case, without the scheme's default port.
+pub fn authority(scheme: &str, authority: &str) -> String {
+    without_default_port(scheme, authority).to_ascii_lowercase()
+}
+
 /// Where, beside a primary key, a marker says how the answers to QUERY for its URI are found ([`of_query`]).
 pub fn queries(primary: &[u8]) -> Bytes {
     [QUERIES, without_method(primary)].concat().into()

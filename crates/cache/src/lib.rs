@@ -43,7 +43,7 @@ pub use part::{Part, ask_for_the_rest, can_answer, combined};
 pub use purge::{Purges, Scope};
 pub use request::{Asked, Pass, Plan};
 pub use status::{Miss, Outcome, Report};
-pub use stored::{Head, NotStored, Stored};
+pub use stored::{Head, NotStored, SetCookie, Stored};
 pub use upgrade::{is_asked_upgrade, upgrades};
 pub use validate::{freshen, freshen_by_head, make_conditional, make_unconditional};
 pub use vary::{Vary, VaryStar};

@@ -3,7 +3,7 @@
 
 use crate::answer::last_modified_is_strong;
 use crate::validators::EntityTag;
-use crate::{Answer, Asked, Head, answer};
+use crate::{Answer, Asked, Head, SetCookie, answer};
 use http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -130,8 +130,8 @@ pub fn combined(stored: &Head, stored_length: u64, new: &Head, new_length: u64) 
     head.part = Some(Part { first, complete: old.complete.or(part.complete), to_end: false });
     head.purges_known = stored.purges_known.min(new.purges_known);
     head.settle(old_end.max(new_end) - first);
-    head.may_stay().ok()?;
-    Some(head)
+    // Each was permitted by the operator already.
+    head.obeying(SetCookie::Fresh).ok()
 }
 
 fn strong_etag(head: &Head) -> Option<&HeaderValue> {

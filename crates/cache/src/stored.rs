@@ -49,6 +49,17 @@ pub enum Stored {
     Queries,
 }
 
+/// What an operator lets a shared cache keep of the responses that set cookies. HTTP itself forbids none of them (section
+/// 7.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetCookie {
+    /// Nothing: a cookie is for the one who gets it.
+    #[default]
+    Never,
+    /// What the origin says how long is fresh.
+    Fresh,
+}
+
 /// Why a response may not be stored, or not stay stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotStored {
@@ -63,7 +74,7 @@ pub enum NotStored {
     Partial,
     /// 304 updates, it is not stored.
     NotModified,
-    /// 428, 429, 431 and 511 tell one client something (RFC 6585).
+    /// 428, 429, 431 and 511 tell one client something (RFC 6585); what is above 599 is no status (RFC 9110 section 15).
     Status,
     /// must-understand, and the status is not one whose rules are followed here.
     NotUnderstood,
@@ -71,7 +82,7 @@ pub enum NotStored {
     Private,
     /// The request was authorized and the response does not permit sharing (3.5).
     Authorization,
-    /// Sets a cookie, and only a heuristic would call it fresh.
+    /// Sets a cookie, which is not to be shared, or not where only a heuristic would call it fresh.
     SetCookie,
     VaryStar,
     /// An update changed Vary: the variant's key is no longer its own.
@@ -112,7 +123,7 @@ impl NotStored {
 
 impl Head {
     /// Section 3 for a shared cache. `request_time` is when the request went out, `response_time` when the head of the
-    /// response was there.
+    /// response was there. What an operator permits is asked besides ([`Head::may_stay`]).
     pub fn storable(
         asked: &Asked,
         response: &response::Parts,
@@ -160,7 +171,7 @@ impl Head {
         if response.status.is_informational() {
             return Err(NotStored::Interim);
         }
-        if NEVER_STORED.contains(&response.status.as_u16()) {
+        if NEVER_STORED.contains(&response.status.as_u16()) || response.status.as_u16() >= 600 {
             return Err(NotStored::Status);
         }
         let part = match response.status {
@@ -178,13 +189,17 @@ impl Head {
         let authorized = if asked.has_authorization() { flag::AUTHORIZED } else { 0 };
         let mut head = Head::derive(response.status, headers, authorized, age, request_time, response_time);
         head.part = part;
-        head.may_stay()?;
-        Ok(head)
+        head.obeying(SetCookie::Fresh)
+    }
+
+    /// The response, if it may be kept.
+    pub fn obeying(self, set_cookie: SetCookie) -> Result<Head, NotStored> {
+        self.may_stay(set_cookie).map(|()| self)
     }
 
     /// Whether the response may be kept, by what its own fields say: asked again after an update, when the updated
     /// response may still answer the request that brought it.
-    pub fn may_stay(&self) -> Result<(), NotStored> {
+    pub fn may_stay(&self, set_cookie: SetCookie) -> Result<(), NotStored> {
         const SHARED_AUTHORIZED: u32 = flag::PUBLIC | flag::S_MAXAGE | flag::MUST_REVALIDATE;
         if self.has(flag::MUST_UNDERSTAND) && !UNDERSTOOD.contains(&self.status.as_u16()) {
             return Err(NotStored::NotUnderstood);
@@ -206,8 +221,9 @@ impl Head {
             return Err(NotStored::VaryChanged);
         }
         // Section 7.3: a cookie does not forbid sharing. But one person's session must not go to others on a guess, so
-        // the origin has to say that the response is fresh.
-        if self.headers.contains_key(SET_COOKIE) && !self.has(flag::EXPLICIT) {
+        // the origin has to say that the response is fresh, and even that is often said of all pages alike.
+        let is_shared = set_cookie == SetCookie::Fresh && self.has(flag::EXPLICIT);
+        if !is_shared && self.headers.contains_key(SET_COOKIE) {
             return Err(NotStored::SetCookie);
         }
         if self.permitted() && self.useful() { Ok(()) } else { Err(NotStored::NoFreshness) }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use cache::{Asked, Head, NotStored, Stored};
+use cache::{Asked, Head, NotStored, SetCookie, Stored, freshen, freshen_by_head};
 use common::*;
 use http::Method;
 
@@ -49,7 +49,8 @@ fn s3_status_codes() {
         (599, &[("etag", "\"a\"")], Err(NotStored::NoFreshness)),
     ]);
     // RFC 6585: "MUST NOT be stored by a cache".
-    for status in [428, 429, 431, 511] {
+    // RFC 9110 section 15: what is above 599 is no status.
+    for status in [428, 429, 431, 511, 600, 777, 999] {
         assert_eq!(store(status, &[("cache-control", "max-age=60")]), Err(NotStored::Status), "{status}");
     }
 }
@@ -139,6 +140,25 @@ fn s7_3_cookies_are_shared_only_on_the_origins_word() {
             Err(NotStored::SetCookie),
         ),
     ]);
+}
+
+#[test]
+fn cookies_are_shared_only_where_the_operator_permits_it_too() {
+    let kept = |list: Fields, set_cookie| store(200, list).unwrap().obeying(set_cookie).map(|_| ());
+    for word in ["max-age=60", "public, max-age=60", "s-maxage=60"] {
+        let list = [("set-cookie", "a=b"), ("cache-control", word)];
+        assert_eq!(kept(&list, SetCookie::Fresh), Ok(()), "{word}");
+        assert_eq!(kept(&list, SetCookie::Never), Err(NotStored::SetCookie), "{word}");
+        assert_eq!(kept(&list[1..], SetCookie::Never), Ok(()), "{word}");
+    }
+    let stored = head(&[("cache-control", "max-age=60"), ("etag", "\"a\"")]);
+    let update = [("cache-control", "max-age=60"), ("set-cookie", "a=b")];
+    let by_304 = freshen(&get(&[]), &stored, &response(304, &update), NOW, NOW).unwrap();
+    let by_head = freshen_by_head(&get(&[]), &stored, 10, &response(200, &update), NOW, NOW).unwrap();
+    for head in [by_304, by_head] {
+        assert_eq!(head.may_stay(SetCookie::Fresh), Ok(()));
+        assert_eq!(head.may_stay(SetCookie::Never), Err(NotStored::SetCookie));
+    }
 }
 
 #[test]

@@ -83,6 +83,30 @@ pub const TABLE: &[Setting] = &[
     ),
     setting!(
         SERVICE,
+        "origin-host",
+        "HOST",
+        "client",
+        "The Host that the origin gets, and by which what is stored is told apart: client (the client's own), origin (the \
+        origin's), or a name, like www.example.com",
+        |c, v| {
+            c.proxy.origin_host = v.parse()?;
+            Ok(())
+        }
+    ),
+    setting!(
+        SERVICE,
+        "forwarded",
+        "WHEN",
+        "auto",
+        "Tell origins a client's address, in Forwarded and X-Forwarded-For: on, off, or auto (a reverse proxy does, a \
+        forward proxy does not)",
+        |c, v| {
+            c.proxy.forwarded = v.parse()?;
+            Ok(())
+        }
+    ),
+    setting!(
+        SERVICE,
         "workers",
         "N",
         "auto",
@@ -267,6 +291,46 @@ pub const TABLE: &[Setting] = &[
         c.proxy.connect_ports = list(v)?;
         Ok(())
     }),
+    setting!(
+        ACCESS,
+        "reach",
+        "NETWORK,…",
+        "",
+        "Networks that all clients may reach, like 10.1.0.0/16 or 127.0.0.1 [default: none: this host's own addresses are for \
+        clients on it, private networks for clients in private networks, link-local and cloud metadata addresses for nobody]",
+        |c, v| {
+            c.proxy.reach = list(v)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        ACCESS,
+        "trust",
+        "NETWORK,…",
+        "",
+        "Networks of proxies before this one, like 10.0.0.5, whose X-Forwarded-For and the like go on to origins \
+        [default: none: what clients say of that is removed]",
+        |c, v| {
+            c.proxy.trust = list(v)?;
+            Ok(())
+        }
+    ),
+    setting!(
+        ACCESS,
+        "set-cookie",
+        "WHEN",
+        "never",
+        "Responses with Set-Cookie that are shared: never any, or fresh (what the origin says how long is fresh, as RFC 9111 \
+        has it; only where no page with max-age sets somebody's session)",
+        |c, v| {
+            c.proxy.set_cookie = match v {
+                "never" => proxy::SetCookie::Never,
+                "fresh" => proxy::SetCookie::Fresh,
+                _ => return Err(format!("`{v}` is none of never, fresh")),
+            };
+            Ok(())
+        }
+    ),
     setting!(BOUNDS, "head-max", "SIZE", "64KiB", "Bytes of a message's head; more is refused", |c, v| {
         c.proxy.bounds.head_bytes = size_within(v, 8 << 10, 16 * MIB)? as usize;
         Ok(())
@@ -475,6 +539,9 @@ mod tests {
         let (proxy, default) = (config.proxy, Proxy::default());
         assert_eq!(format!("{:?}", proxy.timeouts), format!("{:?}", default.timeouts));
         assert_eq!((proxy.listen, proxy.clients.len()), (default.listen, default.clients.len()));
+        assert_eq!((proxy.reach, proxy.trust), (default.reach, default.trust));
+        assert_eq!((proxy.forwarded, proxy.origin_host), (default.forwarded, default.origin_host));
+        assert_eq!(proxy.set_cookie, default.set_cookie);
         assert_eq!(proxy.bounds.head_bytes, default.bounds.head_bytes);
         let store = config.store.unwrap();
         let expected = Store::at("cache.cosm");

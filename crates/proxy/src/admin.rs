@@ -3,7 +3,6 @@
 //! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::settings::Origin;
 use crate::target::SCHEME;
 use crate::worker::Shared;
 use cache::{Scope, key};
@@ -147,7 +146,8 @@ const ROUTES: &[Route] = &[
         path: "/purge",
         method: Method::POST,
         help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
-               any more; several at once are joined by &, values are percent-encoded",
+               any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
+               alone means every host",
         answer: purge,
     },
     Route {
@@ -203,7 +203,13 @@ fn text(status: StatusCode, text: String) -> Reply {
 /// What one parameter asks to be purged, as keys write it.
 enum What {
     Url(Bytes),
-    Prefix { scope: String, path: Bytes },
+    Prefix {
+        scope: String,
+        path: Bytes,
+    },
+    /// Path and query, on every host of a reverse proxy.
+    Path(String),
+    PathPrefix(String),
     Host(String),
     Group(String),
     All,
@@ -211,7 +217,7 @@ enum What {
 
 /// Purges, and answers when a kill cannot undo it any more.
 fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
-    let reverse = shared.settings.origin.as_ref();
+    let reverse = shared.reverse.is_some();
     let mut done = String::new();
     let mut wanted = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -232,6 +238,10 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
                 shared.tiers.forget_searches(path);
                 scopes.push(Scope::Prefix(scope));
             }
+            What::Path(path) => scopes.extend([Scope::Path(path), Scope::Path(without_query(path))]),
+            What::PathPrefix(path) => {
+                scopes.extend([Scope::PathPrefix(path), Scope::Path(without_query(path))]);
+            }
             What::Host(host) => scopes.push(Scope::Host(host)),
             What::Group(name) => scopes.push(Scope::Group { origin: None, name }),
             What::All => scopes.push(Scope::All),
@@ -248,19 +258,29 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
     }
 }
 
-fn what(name: &str, value: &str, reverse: Option<&Origin>) -> Result<What, String> {
-    let of_url =
+/// Searches that are answered alike are known by their path only.
+fn without_query(path: &str) -> &str {
+    path.split_once('?').map_or(path, |(path, _)| path)
+}
+
+fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
+    let url =
         |value: &str| url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http URL"));
     match name {
-        "url" => Ok(What::Url(of_url(value)?)),
-        "prefix" => {
-            let primary = of_url(value)?;
-            let scope = String::from_utf8_lossy(&primary[key::METHOD.len()..]).into_owned();
-            Ok(What::Prefix { scope, path: primary })
-        }
-        "host" => match (value.parse::<Authority>(), reverse) {
-            (_, Some(origin)) => Ok(What::Host(host_of(&origin.authority))),
-            (Ok(authority), None) if authority.as_str() == authority.host() => {
+        "url" => Ok(match url(value)? {
+            (Some(authority), path) => What::Url(key::primary(SCHEME, &authority, &path)),
+            (None, path) => What::Path(path),
+        }),
+        "prefix" => Ok(match url(value)? {
+            (Some(authority), path) => {
+                let primary = key::primary(SCHEME, &authority, &path);
+                let scope = String::from_utf8_lossy(&primary[key::METHOD.len()..]).into_owned();
+                What::Prefix { scope, path: primary }
+            }
+            (None, path) => What::PathPrefix(path),
+        }),
+        "host" => match value.parse::<Authority>() {
+            Ok(authority) if authority.as_str() == authority.host() => {
                 Ok(What::Host(value.to_ascii_lowercase()))
             }
             _ => Err(format!("host: `{value}` is not a host name (for one port, purge by prefix)")),
@@ -275,19 +295,17 @@ fn what(name: &str, value: &str, reverse: Option<&Origin>) -> Result<What, Strin
     }
 }
 
-/// The primary key of a URL. To a reverse proxy the host means nothing, and a path is enough.
-fn url(text: &str, reverse: Option<&Origin>) -> Option<Bytes> {
+/// The host of a URL, as keys have it, and its path with the query. A path alone is that of every host of a reverse
+/// proxy, whose URLs may be https ones to the world.
+fn url(text: &str, reverse: bool) -> Option<(Option<String>, String)> {
     let uri: Uri = text.parse().ok()?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let authority = match (reverse, uri.authority()) {
-        (Some(origin), _) if uri.authority().is_some() || text.starts_with('/') => origin.authority.as_str(),
-        (None, Some(authority)) if uri.scheme_str() == Some(SCHEME) => authority.as_str(),
-        _ => return None,
-    };
-    Some(key::primary(SCHEME, authority, &path))
-}
-
-fn host_of(authority: &str) -> String {
-    authority.parse::<Authority>().map_or_else(|_| authority.to_owned(), |a| a.host().to_ascii_lowercase())
+    match (uri.scheme_str(), uri.authority()) {
+        (Some(scheme), Some(authority)) if scheme == SCHEME || reverse && scheme == "https" => {
+            Some((Some(key::authority(scheme, authority.as_str())), path))
+        }
+        (None, None) if reverse && text.starts_with('/') => Some((None, path)),
+        _ => None,
+    }
 }

@@ -5,6 +5,7 @@
 //! and it lets interim responses out between a request and its final response.
 
 use crate::framing::{Ambiguous, Place, Walker};
+use crate::guard::Client;
 use crate::serve::Door;
 use crate::settings::{Bounds, Timeouts};
 use crate::tunnel::{self, Far};
@@ -14,7 +15,6 @@ use hyper_util::rt::TokioIo;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -29,8 +29,7 @@ const LINGER: (Duration, usize) = (Duration::from_secs(2), 1 << 20);
 
 /// What the socket, the service and the sweep know of one connection.
 pub struct Link {
-    /// Whether this client is of a network that is served.
-    pub served: bool,
+    pub client: Client,
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
@@ -66,9 +65,9 @@ enum Wait {
 }
 
 impl Link {
-    pub fn new(served: bool, bounds: &Bounds) -> Link {
+    pub fn new(client: Client, bounds: &Bounds) -> Link {
         Link {
-            served,
+            client,
             walker: RefCell::new(Walker::new(bounds.head_bytes)),
             poisoned: Cell::new(false),
             requests: Cell::new(0),
@@ -360,9 +359,4 @@ impl AsyncWrite for Watched {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
-}
-
-/// The client's address as its network is judged by.
-pub fn is_served(networks: &[crate::settings::Network], client: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(client))
 }

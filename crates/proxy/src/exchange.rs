@@ -6,6 +6,7 @@
 use crate::body::{Content, OriginBody, ReplyBody};
 use crate::connection::Link;
 use crate::fill::Lead;
+use crate::forwarded;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
 use crate::invalidation::Moment;
@@ -15,6 +16,7 @@ use crate::pump;
 use crate::reply;
 use crate::respond::{self, Refusal};
 use crate::serve;
+use crate::settings::{Forwarded, OriginHost};
 use crate::target::{SCHEME, Target};
 use crate::tunnel::Far;
 use crate::worker::Worker;
@@ -40,6 +42,8 @@ pub struct Exchange {
 pub struct Fetched {
     pub parts: response::Parts,
     pub body: OriginBody,
+    /// Others may have it too: it came from where they all may reach.
+    pub shareable: bool,
 }
 
 impl Exchange {
@@ -52,11 +56,26 @@ impl Exchange {
         if let Err(refusal) = self.worker.shared.names.look(&self.parts.headers) {
             return refusal.response();
         }
+        self.tell_of_the_client();
         match self.asked.plan() {
             Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,
             Plan::Lookup if self.asked.is_query() => Box::pin(self.query()).await,
             Plan::Lookup => self.lookup(Bytes::new()).await,
         }
+    }
+
+    /// From here on the request is as its origin shall see it, also for what responses vary by.
+    fn tell_of_the_client(&mut self) {
+        let reverse = self.worker.shared.reverse.as_ref();
+        let tells = match self.worker.settings.forwarded {
+            Forwarded::Auto => reverse.is_some(),
+            Forwarded::On => true,
+            Forwarded::Off => false,
+        };
+        // A host that is not in the key is nobody's business.
+        let is_clients = reverse.is_none_or(|reverse| reverse.host == OriginHost::Client);
+        let host = (tells && is_clients).then(|| cache::key::authority(SCHEME, self.target.host()));
+        forwarded::rewrite(&mut self.parts.headers, &self.link.client, host.as_deref(), tells);
     }
 
     /// RFC 10008: the content is part of the key, so all of it must be here first.
@@ -95,6 +114,7 @@ impl Exchange {
         let (authority, path) = (self.target.host(), self.target.path.as_str());
         let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
         let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, serve::now());
+        let storable = storable.and_then(|head| head.obeying(self.worker.settings.set_cookie));
         let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched)) else {
             return self.pass(fetched, outcome.into());
         };
@@ -121,7 +141,7 @@ impl Exchange {
         object: pump::Object,
         report: Report,
     ) -> Response<ReplyBody> {
-        let Fetched { mut parts, body } = fetched;
+        let Fetched { mut parts, body, .. } = fetched;
         headers::for_client(&mut parts.headers, &self.worker.shared.names);
         parts.headers.remove(TRAILER);
         parts.headers.append(CACHE_STATUS, report.value());
@@ -137,7 +157,7 @@ impl Exchange {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
         let Exchange { worker, link, parts, content, target, asked } = self;
-        let outgoing = Outgoing { head, content, expects };
+        let outgoing = Outgoing { head, content, expects, client: link.client.zone };
         let fetched = send(&worker, &link, &parts, &target, outgoing).await?;
         // The content is on its way; what remains of the exchange needs none.
         Ok((Exchange { worker, link, parts, content: None, target, asked }, fetched))
@@ -146,7 +166,7 @@ impl Exchange {
     /// Sends the request with a head of the caller's making, and content only if all of it is here.
     pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
         let content = self.content.as_ref().and_then(Content::again);
-        let outgoing = Outgoing { head, content, expects: false };
+        let outgoing = Outgoing { head, content, expects: false, client: self.link.client.zone };
         send(&self.worker, &self.link, &self.parts, &self.target, outgoing).await
     }
 
@@ -157,7 +177,7 @@ impl Exchange {
     }
 
     fn stream(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
-        let Fetched { mut parts, body } = fetched;
+        let Fetched { mut parts, body, .. } = fetched;
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.upgraded(parts, body.into_line());
         }
@@ -221,6 +241,7 @@ async fn send(
             }
         })
         .await?;
+    let shareable = line.shareable;
     let (mut parts, incoming) = response.into_parts();
     let length = length::settle(&mut parts)
         .map_err(|why| Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")))?;
@@ -229,7 +250,7 @@ async fn send(
     if parts.status != StatusCode::SWITCHING_PROTOCOLS {
         body.gather().await;
     }
-    Ok(Fetched { parts, body })
+    Ok(Fetched { parts, body, shareable })
 }
 
 /// What this proxy itself can do.
@@ -253,14 +274,11 @@ pub async fn connect(
                 "this is a reverse proxy: it opens no tunnels",
             ));
         }
-        let Some(authority) = request.uri().authority() else {
-            return Err(Refusal::bad_request("CONNECT needs host:port"));
-        };
-        let port = guard::connect_port(authority, &worker.settings)?;
-        worker.origins.dial(authority, port).await
+        let (authority, port) = guard::connect(request.uri(), &worker.settings)?;
+        worker.origins.dial(authority, port, link.client.zone).await
     };
     match opened.await {
-        Ok(stream) => {
+        Ok((stream, _)) => {
             link.tunnel_to(Far::Stream(stream));
             Response::new(ReplyBody::empty())
         }

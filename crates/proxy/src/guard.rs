@@ -1,15 +1,43 @@
 //! Who may use the proxy, and for what: client networks, `CONNECT` ports, loops, hop counts.
 
+use crate::reach::Zone;
 use crate::respond::Refusal;
-use crate::settings::Settings;
+use crate::settings::{Network, Settings};
+use crate::target;
 use http::header::{HeaderName, MAX_FORWARDS, VIA};
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use memchr::memmem;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::IpAddr;
 
 /// More intermediaries than this are a loop that hides our name.
 const HOPS_MAX: usize = 32;
+
+/// What a client's address says of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    /// IPv4 as such, also where it came over a socket of both families.
+    pub address: IpAddr,
+    /// Its network is served.
+    pub served: bool,
+    /// It is a proxy whose word on whom a request comes from is believed.
+    pub trusted: bool,
+    pub zone: Zone,
+}
+
+impl Client {
+    pub fn of(address: IpAddr, settings: &Settings) -> Client {
+        let address = address.to_canonical();
+        let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
+        Client {
+            address,
+            served: is_in(&settings.clients),
+            trusted: is_in(&settings.trust),
+            zone: Zone::of(address),
+        }
+    }
+}
 
 /// How this proxy names itself in `Via`: a pseudonym that may be common, and a comment that is this process's own.
 pub struct Names {
@@ -69,18 +97,16 @@ pub fn stranger() -> Refusal {
     Refusal { status: StatusCode::FORBIDDEN, text: text.into(), close: true }
 }
 
-/// The port that a `CONNECT` asks for, if it may.
-pub fn connect_port(authority: &Authority, settings: &Settings) -> Result<u16, Refusal> {
-    let Some(port) = authority.port_u16() else {
-        return Err(Refusal::bad_request("CONNECT needs host:port"));
-    };
+/// Where a `CONNECT` leads, if it may.
+pub fn connect<'a>(uri: &'a Uri, settings: &Settings) -> Result<(&'a Authority, u16), Refusal> {
+    let (authority, port) = target::of_connect(uri)?;
     if settings.connect_ports.contains(&port) {
-        return Ok(port);
+        return Ok((authority, port));
     }
     let text = format!(
-        "CONNECT to port {port} is not allowed; the proxy's operator allows it with --connect-port {port}"
+        "CONNECT to port {port} is not allowed; the proxy's operator allows it with --connect-ports {port}"
     );
-    Err(Refusal { status: StatusCode::FORBIDDEN, text: text.into(), close: false })
+    Err(Refusal::new(StatusCode::FORBIDDEN, text))
 }
 
 /// What Max-Forwards says (RFC 9110 section 7.6.2).

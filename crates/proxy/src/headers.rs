@@ -2,7 +2,7 @@
 
 use crate::guard::Names;
 use crate::respond::Refusal;
-use crate::target::Target;
+use crate::target::{SCHEME, Target};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, UPGRADE, VIA};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
@@ -26,9 +26,9 @@ pub fn for_origin(request: &Parts, target: &Target, names: &Names) -> Result<Req
     if request.version < Version::HTTP_11 {
         headers.remove(EXPECT);
     }
-    let host =
-        HeaderValue::try_from(target.host()).map_err(|_| Refusal::bad_request("the host is not valid"))?;
-    headers.insert(HOST, host);
+    // As the key has it: an answer that tells how the host was written would be everybody's.
+    let host = HeaderValue::try_from(cache::key::authority(SCHEME, target.host()));
+    headers.insert(HOST, host.map_err(|_| Refusal::bad_request("the host is not valid"))?);
     names.sign(&mut headers)?;
     let mut head = Request::new(());
     *head.method_mut() = request.method.clone();

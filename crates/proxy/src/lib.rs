@@ -10,6 +10,7 @@ mod connection;
 mod dns;
 mod exchange;
 mod fill;
+mod forwarded;
 mod framing;
 mod guard;
 mod headers;
@@ -22,6 +23,7 @@ mod lookup;
 mod memory;
 mod origin;
 mod pump;
+mod reach;
 mod reply;
 mod respond;
 mod serve;
@@ -29,6 +31,7 @@ mod settings;
 mod span;
 mod target;
 mod tiers;
+mod trouble;
 mod tunnel;
 mod wire;
 mod worker;
@@ -37,13 +40,14 @@ mod worker;
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::framing::{Ambiguous, Place, Walker};
-    pub use crate::guard::{Hops, Names, connect_port, lower_max_forwards};
+    pub use crate::guard::{Hops, Names, connect, lower_max_forwards};
     pub use crate::respond::Refusal;
-    pub use crate::target::{Target, bare_host};
+    pub use crate::target::{Reverse, Target, bare_host, host_and_port};
 }
 
+pub use cache::SetCookie;
 pub use internal_error::end_on_panic;
-pub use settings::{Bounds, Network, Origin, Settings, Timeouts};
+pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, Settings, Timeouts};
 
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -148,15 +152,19 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
     let reverse = match &settings.origin {
         None => None,
         Some(Origin { authority, .. }) => {
-            let parsed =
+            let origin =
                 authority.parse().map_err(|_| wrong(format!("`{authority}` is not host or host:port")))?;
-            Some(parsed)
+            Some(target::Reverse { origin, host: settings.origin_host.clone() })
         }
     };
     let bounds = &settings.bounds;
     Ok(Shared {
         names: guard::Names::new(&settings.pseudonym),
-        tiers: tiers::Tiers::new(memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes), store),
+        tiers: tiers::Tiers::new(
+            memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
+            store,
+            settings.set_cookie,
+        ),
         fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
         crowded: Notify::new(),

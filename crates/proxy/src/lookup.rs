@@ -287,6 +287,8 @@ impl Exchange {
             let sent = serve::now();
             let fetched = match self.request(validating, &mut resting).await {
                 Ok(fetched) => fetched,
+                // That is about this client alone: the others look for themselves.
+                Err(refusal) if refusal.status == StatusCode::FORBIDDEN => return refusal.response(),
                 Err(refusal) => {
                     let failure = Failure { refusal, answered: None };
                     lead.failed(failure.clone());
@@ -298,11 +300,11 @@ impl Exchange {
                 && fetched.parts.status == StatusCode::NOT_MODIFIED
             {
                 match cache::freshen(&self.asked, &resident(stale).head, &fetched.parts, sent, came) {
-                    Some(head) => {
+                    Some(head) if fetched.shareable => {
                         return self.validated(lead, stale, head, want);
                     }
                     // The 304 is about another response: ask again, without conditions.
-                    None => validating = None,
+                    _ => validating = None,
                 }
                 continue;
             }
@@ -314,7 +316,8 @@ impl Exchange {
                 lead.failed(failure.clone());
                 return self.failed(failure, want);
             }
-            let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came);
+            let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came)
+                .and_then(|head| head.obeying(self.worker.settings.set_cookie));
             if let Ok(head) = &mut storable {
                 head.purges_known = began.purges;
             }
@@ -369,14 +372,15 @@ impl Exchange {
         (meets && whole.part().is_none()).then(|| (whole, begin.clone()))
     }
 
-    /// Whether a storable response's body can be kept: its end must be told, and there must be a place for it.
+    /// Whether a storable response's body can be kept: all must be permitted to get it, its end must be told, and there must
+    /// be a place for it.
     pub fn keeps(&self, fetched: &Fetched) -> bool {
         let length = fetched.body.left();
         let max = match self.worker.shared.tiers.store {
             Some(_) => self.worker.settings.bounds.object_bytes,
             None => self.worker.shared.tiers.memory.object_max(),
         };
-        fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
+        fetched.shareable && fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
     }
 
     /// Passes a response on while it is stored; `begin` goes before what the origin sends.
@@ -478,6 +482,7 @@ impl Exchange {
             Err(refusal) => return refusal.response(),
         };
         if fetched.parts.status == StatusCode::OK
+            && fetched.shareable
             && let Some(held) = found
             && let Resident { head, body, .. } = resident(&held)
             && head.part().is_none()
@@ -496,8 +501,7 @@ impl Exchange {
     /// Stores an object with new fields, if they let it stay.
     fn renew(&self, held: &Held, head: Head, began: Moment) -> Arc<Held> {
         let shared = &self.worker.shared;
-        let stays = head.may_stay().is_ok();
-        shared.tiers.renew(began, held, head, stays, &shared.names)
+        shared.tiers.renew(began, held, head, &shared.names)
     }
 
     /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.

@@ -7,9 +7,11 @@ use crate::body::{Content, Gate, Upload};
 use crate::dns::Resolver;
 use crate::idle::Idle;
 use crate::interim::Interim;
-use crate::respond::Refusal;
+use crate::reach::{self, Reach, Zone};
+use crate::respond::{self, Refusal};
 use crate::settings::Settings;
 use crate::target::{Target, bare_host};
+use crate::trouble::{Trouble, tell};
 use crate::wire::Wire;
 use bytes::Bytes;
 use http::uri::Authority;
@@ -38,6 +40,7 @@ const IDLE_SHARE: usize = 4;
 
 /// One worker's origins.
 pub struct Origins {
+    pub reach: Reach,
     settings: Arc<Settings>,
     resolver: Resolver,
     idle: RefCell<Idle<Line>>,
@@ -52,6 +55,10 @@ pub struct Line {
     wire: Wire,
     pool: Weak<Origins>,
     origin: Rc<str>,
+    /// Where a client has to be to reach its address.
+    needs: Zone,
+    /// What comes on it may be stored and shared.
+    pub shareable: bool,
     reused: bool,
     since: Instant,
 }
@@ -63,6 +70,8 @@ pub struct Outgoing {
     pub content: Option<Content>,
     /// The content waits until the origin says 100, answers, or is silent for too long.
     pub expects: bool,
+    /// Where the client is.
+    pub client: Zone,
 }
 
 impl Origins {
@@ -70,7 +79,8 @@ impl Origins {
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
         let idle = RefCell::new(Idle::new(bounds.idle_per_origin, in_all));
-        Rc::new(Origins { settings, resolver: Resolver::default(), idle })
+        let reach = Reach::new(&settings);
+        Rc::new(Origins { reach, settings, resolver: Resolver::default(), idle })
     }
 
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
@@ -83,11 +93,11 @@ impl Origins {
         outgoing: Outgoing,
         relay: impl Fn(Interim),
     ) -> Result<(Response<Incoming>, Line), Refusal> {
-        let Outgoing { mut head, mut content, expects } = outgoing;
+        let Outgoing { mut head, mut content, expects, client } = outgoing;
         let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
-        let mut line = match self.checkout(target.host(), once) {
+        let mut line = match self.checkout(target.hop.as_str(), once, client) {
             Some(line) => line,
-            None => Box::pin(self.connect(target)).await?,
+            None => Box::pin(self.connect(target, client)).await?,
         };
         loop {
             let again = content.as_ref().map(Content::again);
@@ -104,34 +114,44 @@ impl Origins {
                     (Request::from_parts(parts, ()), upload.into_content())
                 }
                 (Failed::Broken(_), Some(spare)) => spare,
-                (Failed::Refused(refusal), _) => return Err(refusal),
-                (Failed::Broken(why), _) => return Err(broken(target.host(), &why)),
-                (Failed::Unsent(_), _) => return Err(broken(target.host(), "the connection closed")),
+                (Failed::Refused(refusal), _) => {
+                    tell(Trouble::Answer, format_args!("`{}`: {}", target.hop, refusal.text));
+                    return Err(refusal);
+                }
+                (Failed::Broken(why), _) => return Err(broken(target.hop.as_str(), &why)),
+                (Failed::Unsent(_), _) => return Err(broken(target.hop.as_str(), "the connection closed")),
             };
-            line = Box::pin(self.connect(target)).await?;
+            line = Box::pin(self.connect(target, client)).await?;
         }
     }
 
-    /// Connects for a tunnel.
-    pub async fn dial(&self, authority: &Authority, port: u16) -> Result<TcpStream, Refusal> {
+    /// Connects to the first address that the client may reach and that answers; says where one has to be to reach it.
+    pub async fn dial(
+        &self,
+        authority: &Authority,
+        port: u16,
+        client: Zone,
+    ) -> Result<(TcpStream, Zone), Refusal> {
         let timeouts = &self.settings.timeouts;
         let mut last = None;
         for address in self.resolver.lookup(bare_host(authority), timeouts.dns).await? {
+            let Some(needs) = self.reach.needs(address).filter(|needs| *needs <= client) else { continue };
             let address = SocketAddr::new(address, port);
             match tokio::time::timeout(timeouts.origin_connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
-                    return Ok(stream);
+                    return Ok((stream, needs));
                 }
-                Ok(Err(error)) => last = Some((StatusCode::BAD_GATEWAY, format!("{address}: {error}"))),
+                Ok(Err(error)) => last = Some((respond::unreachable(), format!("{address}: {error}"))),
                 Err(_) => {
-                    let text = format!("{address}: no connection within {:?}", timeouts.origin_connect);
-                    last = Some((StatusCode::GATEWAY_TIMEOUT, text));
+                    let why = format!("{address}: no connection within {:?}", timeouts.origin_connect);
+                    last = Some((respond::too_slow(), why));
                 }
             }
         }
-        let (status, why) = last.unwrap_or((StatusCode::BAD_GATEWAY, "no address".into()));
-        Err(Refusal::new(status, format!("cannot connect to `{authority}`: {why}")))
+        let (refusal, why) = last.ok_or_else(reach::refused)?;
+        tell(Trouble::Connect, format_args!("cannot connect to `{authority}`: {why}"));
+        Err(refusal)
     }
 
     /// Closes connections that the origin closed, or that nobody needed for too long.
@@ -141,12 +161,13 @@ impl Origins {
         self.idle.borrow_mut().retain(wanted);
     }
 
-    /// The connection that was used last, of those on which nothing came meanwhile: what is there before a request was sent
-    /// is no answer to it. A request that can be sent only `once` gets none that the origin may be about
-    /// to close.
-    fn checkout(&self, origin: &str, once: bool) -> Option<Line> {
+    /// The connection that was used last, of those to an address that the client may reach and on which nothing came
+    /// meanwhile: what is there before a request was sent is no answer to it. A request that can be sent only `once` gets none
+    /// that the origin may be about to close.
+    fn checkout(&self, origin: &str, once: bool, client: Zone) -> Option<Line> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(mut line) = idle.take(origin, |line| !once || line.since.elapsed() <= SURE) {
+        let suits = |line: &Line| line.needs <= client && (!once || line.since.elapsed() <= SURE);
+        while let Some(mut line) = idle.take(origin, suits) {
             if line.sender.is_ready() && line.wire.is_quiet() {
                 line.reused = true;
                 return Some(line);
@@ -161,8 +182,9 @@ impl Origins {
         self.idle.borrow_mut().put(&origin, line);
     }
 
-    async fn connect(self: &Rc<Origins>, target: &Target) -> Result<Line, Refusal> {
-        let wire = Wire::new(self.dial(&target.authority, target.port()).await?);
+    async fn connect(self: &Rc<Origins>, target: &Target, client: Zone) -> Result<Line, Refusal> {
+        let (socket, needs) = self.dial(&target.hop, target.port(), client).await?;
+        let wire = Wire::new(socket);
         let bounds = &self.settings.bounds;
         let handshake = http1::Builder::new()
             .max_buf_size(bounds.head_bytes.max(64 << 10))
@@ -170,7 +192,7 @@ impl Origins {
             .handshake(TokioIo::new(wire.clone()))
             .await;
         let (sender, mut connection) =
-            handshake.map_err(|error| broken(target.host(), &error.to_string()))?;
+            handshake.map_err(|error| broken(target.hop.as_str(), &error.to_string()))?;
         let (give, ended) = oneshot::channel();
         let task = spawn_local(async move {
             let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
@@ -187,7 +209,9 @@ impl Origins {
             ended,
             wire,
             pool: Rc::downgrade(self),
-            origin: target.host().into(),
+            origin: target.hop.as_str().into(),
+            needs,
+            shareable: self.reach.is_for_all(&target.hop, needs),
             reused: false,
             since: Instant::now(),
         })
@@ -257,7 +281,8 @@ fn describe(error: &hyper::Error) -> String {
 }
 
 fn broken(origin: &str, why: &str) -> Refusal {
-    Refusal::new(StatusCode::BAD_GATEWAY, format!("`{origin}` did not answer: {why}"))
+    tell(Trouble::Answer, format_args!("`{origin}` did not answer: {why}"));
+    respond::unreachable()
 }
 
 impl Line {
@@ -397,7 +422,7 @@ mod tests {
     async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Line) {
         let mut head = Request::new(());
         head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
-        let outgoing = Outgoing { head, content: None, expects: false };
+        let outgoing = Outgoing { head, content: None, expects: false, client: Zone::Loopback };
         let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
         (body_of(response.into_body()).await, line)
     }
@@ -407,10 +432,10 @@ mod tests {
         let early: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
         for late in [Some(early), Some(b"\r"), None] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let target = Target {
-                authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
-                path: http::uri::PathAndQuery::from_static("/"),
-            };
+            let url = format!("http://{}/", listener.local_addr().unwrap());
+            let (parts, ()) =
+                Request::builder().uri(url).version(http::Version::HTTP_10).body(()).unwrap().into_parts();
+            let target = Target::of(&parts, None).unwrap();
             let ((tell, told), (did, done)) = (channel(), channel());
             let origin = thread::spawn(move || origin(listener, late, told, did));
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());

@@ -41,6 +41,15 @@ impl Refusal {
     }
 }
 
+/// The origin gave no answer. Its address, and why, are for the operator alone.
+pub fn unreachable() -> Refusal {
+    Refusal::new(StatusCode::BAD_GATEWAY, "the origin cannot be reached")
+}
+
+pub fn too_slow() -> Refusal {
+    Refusal::new(StatusCode::GATEWAY_TIMEOUT, "the origin did not answer in time")
+}
+
 /// An answer without content.
 pub fn empty(status: StatusCode) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::empty());

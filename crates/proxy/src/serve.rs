@@ -5,6 +5,7 @@
 use crate::body::{Content, ReplyBody};
 use crate::connection::Link;
 use crate::exchange::{self, Exchange};
+use crate::forwarded::is_believed;
 use crate::guard;
 use crate::memory::{Entry, Held};
 use crate::reply;
@@ -45,7 +46,7 @@ impl Door {
         if let Some(why) = self.link.refused() {
             return Ok(Refusal::closing(format!("refused: {}", why.text())).response());
         }
-        if !self.link.served {
+        if !self.link.client.served {
             return Ok(guard::stranger().response());
         }
         if *request.method() == Method::CONNECT {
@@ -56,7 +57,7 @@ impl Door {
             return Ok(exchange::options());
         }
         let (parts, content) = request.into_parts();
-        let target = match Target::of(&parts, reverse) {
+        let target = match Target::of(&parts, reverse).and_then(|target| self.reachable(target)) {
             Ok(target) => target,
             Err(refusal) => return Ok(refusal.response()),
         };
@@ -72,6 +73,12 @@ impl Door {
         }
         let (worker, link, content) = (self.worker.clone(), self.link.clone(), Content::of(content));
         Err(Later::Exchange(Box::new(Exchange { worker, link, parts, content, target, asked })))
+    }
+
+    /// What the cache holds is no way to what this client may not reach.
+    fn reachable(&self, target: Target) -> Result<Target, Refusal> {
+        self.worker.origins.reach.check(&target.hop, self.link.client.zone)?;
+        Ok(target)
     }
 
     fn hit(
@@ -110,6 +117,10 @@ pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> O
     let held = worker.shared.tiers.memory.get(primary)?;
     let found = match &held.entry {
         Entry::Response(_) => held,
+        // What the origin is told of the client is not in the request yet.
+        Entry::Varies(variants) if variants.vary.names().iter().any(|n| is_believed(n.as_str())) => {
+            return None;
+        }
         Entry::Varies(variants) => worker.shared.tiers.memory.get(&variants.of(primary, request))?,
         Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => return None,
     };

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is read from the environment, and nothing else in this crate invents a limit of its own.
 
+use http::HeaderValue;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -16,6 +17,8 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
+    /// The host that a reverse proxy names to its origin, and by which it tells what is stored apart.
+    pub origin_host: OriginHost,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
     pub workers: usize,
     /// The name by which this proxy calls itself in `Via` and `Cache-Status`. A token.
@@ -25,6 +28,14 @@ pub struct Settings {
     pub clients: Vec<Network>,
     /// Ports that `CONNECT` may reach; others get 403.
     pub connect_ports: Vec<u16>,
+    /// Networks that every served client may reach, besides what its own place lets it reach (`reach.rs`); others get 403.
+    pub reach: Vec<Network>,
+    /// Networks of proxies whose word on whom a request comes from is passed on; that of others is removed.
+    pub trust: Vec<Network>,
+    /// Whether origins are told whom a request comes from.
+    pub forwarded: Forwarded,
+    /// What is shared of responses that set cookies.
+    pub set_cookie: cache::SetCookie,
 
     pub bounds: Bounds,
     pub timeouts: Timeouts,
@@ -35,6 +46,28 @@ pub struct Settings {
 pub struct Origin {
     pub scheme: String,
     pub authority: String,
+}
+
+/// The host that a reverse proxy names to its origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OriginHost {
+    /// The client's.
+    #[default]
+    Client,
+    /// The origin's own, as it is configured.
+    Origin,
+    /// `host` or `host:port`, in lower case.
+    Name(HeaderValue),
+}
+
+/// Whether origins are told a client's address, and how it asked: Forwarded (RFC 7239) and X-Forwarded-*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forwarded {
+    /// By a reverse proxy, which they know; not by a forward proxy.
+    #[default]
+    Auto,
+    On,
+    Off,
 }
 
 /// Sizes and counts. Each says what happens when it is reached.
@@ -103,10 +136,15 @@ impl Default for Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128))],
             admin: None,
             origin: None,
+            origin_host: OriginHost::default(),
             workers: 1,
             pseudonym: "cosm".into(),
             clients: Network::private(),
             connect_ports: vec![443],
+            reach: Vec::new(),
+            trust: Vec::new(),
+            forwarded: Forwarded::default(),
+            set_cookie: cache::SetCookie::default(),
             bounds: Bounds::default(),
             timeouts: Timeouts::default(),
         }
@@ -179,6 +217,11 @@ impl Network {
         PRIVATE.iter().filter_map(|text| text.parse().ok()).collect()
     }
 
+    /// Whether all of another network lies in this one.
+    pub fn holds(&self, other: &Network) -> bool {
+        self.bits <= other.bits && self.contains(other.address)
+    }
+
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
@@ -229,13 +272,45 @@ impl FromStr for Origin {
         if scheme != "http" {
             return Err(format!("`{text}`: only http:// origins are supported"));
         }
-        if !crate::target::has_plain_port(authority) {
-            return Err(format!("`{text}`: the port is not a number up to 65535"));
-        }
-        if authority.as_str().contains('@') || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong());
         }
+        if crate::target::host_and_port(authority.as_str()).is_none() {
+            return Err(format!("`{text}`: write a host alone, or host:port with a port up to 65535"));
+        }
         Ok(Origin { scheme: scheme.into(), authority: authority.as_str().to_ascii_lowercase() })
+    }
+}
+
+impl FromStr for OriginHost {
+    type Err = String;
+
+    /// `client`, `origin`, or a host with or without a port.
+    fn from_str(text: &str) -> Result<OriginHost, String> {
+        let name = || {
+            crate::target::host_and_port(text)?;
+            HeaderValue::try_from(text.to_ascii_lowercase()).ok()
+        };
+        match text {
+            "client" => Ok(OriginHost::Client),
+            "origin" => Ok(OriginHost::Origin),
+            _ => name().map(OriginHost::Name).ok_or_else(|| {
+                format!("`{text}` is none of client, origin, and a host to name, like www.example.com")
+            }),
+        }
+    }
+}
+
+impl FromStr for Forwarded {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Forwarded, String> {
+        match text {
+            "auto" => Ok(Forwarded::Auto),
+            "on" => Ok(Forwarded::On),
+            "off" => Ok(Forwarded::Off),
+            _ => Err(format!("`{text}` is none of auto, on, off")),
+        }
     }
 }
 

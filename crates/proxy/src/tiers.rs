@@ -7,7 +7,7 @@ use crate::memory::{Entry, Held, Memory, Resident};
 use crate::serve;
 use crate::target::{SCHEME, Target};
 use bytes::Bytes;
-use cache::{Head, Scope, key};
+use cache::{Head, Scope, SetCookie, key};
 use http::Method;
 use http::response::Parts;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub struct Tiers {
     pub memory: Memory,
     pub store: Option<Store>,
     pub invalidation: Invalidation,
+    set_cookie: SetCookie,
 }
 
 /// What became of a large object whose last byte was written.
@@ -30,9 +31,9 @@ pub enum Finished {
 }
 
 impl Tiers {
-    pub fn new(memory: Memory, store: Option<Store>) -> Tiers {
+    pub fn new(memory: Memory, store: Option<Store>, set_cookie: SetCookie) -> Tiers {
         let invalidation = Invalidation::of(store.as_ref());
-        Tiers { memory, store, invalidation }
+        Tiers { memory, store, invalidation, set_cookie }
     }
 
     /// For what is about to be read or asked for.
@@ -57,6 +58,10 @@ impl Tiers {
         }
         let object = reader.get(key).await?;
         let held = Arc::new(Held::decode(key.clone(), object, &self.memory, names)?);
+        // It may have been stored when more was permitted.
+        if let Entry::Response(resident) = &held.entry {
+            resident.head.may_stay(self.set_cookie).ok()?;
+        }
         self.invalidation.look(key, began, |since| match since {
             Since::Nothing => {
                 self.memory.insert(&held);
@@ -102,11 +107,11 @@ impl Tiers {
     }
 
     /// A stored response with new fields: kept if they let it stay, and if what was found at `began` is still there.
-    pub fn renew(&self, began: Moment, held: &Held, head: Head, stays: bool, names: &Names) -> Arc<Held> {
+    pub fn renew(&self, began: Moment, held: &Held, head: Head, names: &Names) -> Arc<Held> {
         let Entry::Response(Resident { body, .. }) = &held.entry else {
             unreachable!("fields for what is no response")
         };
-        let encoded = head.encode();
+        let (encoded, stays) = (head.encode(), head.may_stay(self.set_cookie).is_ok());
         let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body.clone(), names));
         if !stays {
             self.remove(&held.key);

@@ -4,11 +4,11 @@
 
 use crate::connection::{self, Link};
 use crate::fill::Fills;
-use crate::guard::Names;
+use crate::guard::{Client, Names};
 use crate::origin::Origins;
 use crate::settings::{Settings, Timeouts};
+use crate::target::Reverse;
 use crate::tiers::Tiers;
-use http::uri::Authority;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +29,7 @@ pub struct Shared {
     pub names: Names,
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
-    pub reverse: Option<Authority>,
+    pub reverse: Option<Reverse>,
     pub connections: Arc<Semaphore>,
     /// A worker has a new client and no idle connection that could make way.
     pub crowded: Notify,
@@ -187,8 +187,8 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener) {
         };
         // Only for a client that is there: a permit that waits for one is missing where another has come.
         let permit = worker.permit().await;
-        let served = connection::is_served(&worker.settings.clients, client.ip());
-        let link = Rc::new(Link::new(served, &worker.settings.bounds));
+        let client = Client::of(client.ip(), &worker.settings);
+        let link = Rc::new(Link::new(client, &worker.settings.bounds));
         let listed = worker.list(link.clone());
         let worker = worker.clone();
         spawn_local(async move {

@@ -44,7 +44,7 @@ async fn reverse_sends_everything_to_its_origin() {
     let response = client.get("GET /a?b HTTP/1.1\r\nHost: whatever\r\n\r\n").await;
     assert_eq!(response.status(), 200);
     assert!(origin.requests()[0].starts_with("GET /a?b HTTP/1.1\r\n"));
-    assert_eq!(support::field(&origin.requests()[0], "host"), Some(origin.address.to_string().as_str()));
+    assert_eq!(support::field(&origin.requests()[0], "host"), Some("whatever"));
     assert_eq!(client.get("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n").await.status(), 405);
 }
 
@@ -294,7 +294,7 @@ async fn no_origin_is_502_and_a_silent_one_504() {
     let mut client = proxy.client().await;
     let response = client.get(request).await;
     assert_eq!(response.status(), 502, "{response:?}");
-    assert!(response.text().contains("cannot connect"), "{response:?}");
+    assert_eq!(response.text(), "the origin cannot be reached\n");
     let silent = Origin::with(|mut client, _| async move {
         client.head().await;
         client.head().await;

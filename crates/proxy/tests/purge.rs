@@ -188,4 +188,22 @@ async fn a_reverse_proxy_purges_by_path() {
         assert_eq!(proxy.purge(what).await.status(), 200, "{what}");
         assert_ne!(cache_status(&client.get(request).await), "cosm; hit", "{what}");
     }
+    let get = |host: &str, path: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let table: [(&str, &[&str]); 4] = [
+        ("url=/x/1%3Fq", &["a/x/1?q", "b/x/1?q"]),
+        ("prefix=/x/", &["a/x/1?q", "b/x/1?q", "a/x/2", "b/x/2"]),
+        ("url=http://a/x/2", &["a/x/2"]),
+        ("prefix=http://b/x/", &["b/x/1?q", "b/x/2"]),
+    ];
+    let all = ["a/x/1?q", "b/x/1?q", "a/x/2", "b/x/2", "a/y", "b/y"];
+    for (what, purged) in table {
+        for text in all {
+            client.get(get(&text[..1], &text[1..])).await;
+        }
+        assert_eq!(proxy.purge(what).await.status(), 200, "{what}");
+        for text in all {
+            let hit = cache_status(&client.get(get(&text[..1], &text[1..])).await) == "cosm; hit";
+            assert_eq!(hit, !purged.contains(&text), "{what}: {text}");
+        }
+    }
 }

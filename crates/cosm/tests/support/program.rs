@@ -80,14 +80,24 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    pub fn stop(mut self) -> ExitStatus {
+    pub fn stop(self) -> ExitStatus {
+        self.end().0
+    }
+
+    /// What it said on standard error since it was ready, until it ended by SIGTERM.
+    pub fn said_until_stopped(self) -> Vec<String> {
+        self.end().1
+    }
+
+    fn end(mut self) -> (ExitStatus, Vec<String>) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         // Its standard error closes when it ends: no need to ask again and again.
         let until = Instant::now() + SOON;
-        while self.lines.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
+        let line = || self.lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+        let said = std::iter::from_fn(line).collect();
         assert!(Instant::now() < until, "cosm did not end after SIGTERM");
-        self.child.wait().unwrap()
+        (self.child.wait().unwrap(), said)
     }
 }
 
