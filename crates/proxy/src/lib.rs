@@ -19,6 +19,7 @@ mod memory;
 mod origin;
 mod pump;
 mod purge;
+mod repair;
 mod reply;
 mod respond;
 mod serve;
@@ -26,6 +27,7 @@ mod settings;
 mod span;
 mod target;
 mod tunnel;
+mod window;
 mod worker;
 
 #[cfg(feature = "fuzzing")]
@@ -147,12 +149,13 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
             Some(parsed)
         }
     };
-    let bounds = &settings.bounds;
+    let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
+    let turn = timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte;
     Ok(Shared {
         names: guard::Names::new(&settings.pseudonym),
         memory: memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
         purged: purge::Purged::of(store.as_ref()),
-        fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
+        fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
         reverse,
         store,
