@@ -75,7 +75,9 @@ impl Exchange {
                 Some(held) => match self.verdict(held) {
                     Ok(outcome) => {
                         // Somebody stored it meanwhile: the others find it too.
-                        duty.map(Lead::again);
+                        if let Some(lead) = duty {
+                            lead.again();
+                        }
                         let response = self.hit(held, outcome.into());
                         if outcome == Outcome::HitRevalidating {
                             let (why, stale) = (Miss::Stale(Stale::Expired), Some(held.clone()));
@@ -101,9 +103,11 @@ impl Exchange {
             let shares = vain < LOOKS && (want.stale.is_some() || !own);
             let joined = match duty.take() {
                 Some(lead) if shares && lead.is_for(&want.look.key) => Joined::Leader(lead),
-                other => {
+                duty => {
                     // Its variant turned out to be another: the others look as well.
-                    other.map(Lead::again);
+                    if let Some(lead) = duty {
+                        lead.again();
+                    }
                     if shares { fills.join(&want.look.key, vain, refused.as_ref()) } else { Joined::Alone }
                 }
             };

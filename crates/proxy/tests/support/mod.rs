@@ -135,6 +135,11 @@ impl Client {
         soon(self.stream.write_all(bytes.as_ref())).await.unwrap();
     }
 
+    /// Sends to somebody who may have gone.
+    pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        soon(self.stream.write_all(bytes.as_ref())).await
+    }
+
     /// Reads more; `false` at the end.
     async fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
