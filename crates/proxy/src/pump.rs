@@ -148,6 +148,10 @@ async fn pump(lead: Lead, mut body: Intake, mut keeper: Keeper, mut repair: Opti
                 lead.keeping(keeper.keeps());
                 lead.push(bytes);
                 keeper.wait_for_store(&lead).await;
+                // All is here: what is kept need not wait for its readers.
+                if body.is_over() {
+                    continue;
+                }
                 let few_left = body.left().is_some_and(|left| left <= worth_finishing);
                 if lead.room().await == Room::NobodyReads && !(few_left && keeper.keeps()) {
                     break;
@@ -201,6 +205,10 @@ impl Intake {
             _ => 0,
         };
         self.stream().left().map(|left| left + ahead)
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.ahead.is_none() && self.stream().is_over()
     }
 
     async fn next(&mut self) -> Next {
