@@ -48,7 +48,8 @@ fn only_exactly_the_rest_continues() {
     let known = of(&[etag], Some(10)).unwrap();
     let unknown = of(&[etag], None).unwrap();
     let range = |range| ("content-range", range);
-    let table: [(&Resume, Option<u64>, u16, Fields, Option<u64>); 15] = [
+    type Row<'a> = (&'a Resume, Option<u64>, u16, Fields<'a>, Option<u64>);
+    let table: [Row; 15] = [
         (&known, Some(10), 206, &[etag, range("bytes 4-9/10")], Some(6)),
         (&known, Some(7), 206, &[etag, range("bytes 4-6/10")], Some(3)),
         (&known, None, 206, &[etag, range("bytes 4-9/10")], Some(6)),
