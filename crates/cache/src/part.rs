@@ -17,24 +17,30 @@ pub struct Part {
 }
 
 impl Part {
-    /// From the one Content-Range of a response; `None` for several ranges in one response, whatever stands beside them
-    /// (RFC 9110 section 15.3.7.2), and for anything malformed.
+    /// From the one Content-Range of a response, where [`positions`] finds one.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Part> {
-        if headers.get(CONTENT_TYPE).is_some_and(is_multipart) {
-            return None;
-        }
-        let mut lines = headers.get_all(CONTENT_RANGE).iter();
-        let (Some(line), None) = (lines.next(), lines.next()) else { return None };
-        let range = line.to_str().ok()?.trim();
-        let (unit, range) = range.split_once(' ')?;
-        let (positions, complete) = range.trim().split_once('/')?;
-        let (first, last) = positions.split_once('-')?;
-        let (first, last) = (number(first)?, number(last)?);
-        let complete = if complete == "*" { None } else { Some(number(complete)?) };
-        let possible = first <= last && complete.is_none_or(|complete| last < complete);
+        let (first, last, complete) = positions(headers)?;
         let to_end = complete.is_some_and(|complete| last.checked_add(1) == Some(complete));
-        (unit.eq_ignore_ascii_case("bytes") && possible).then_some(Part { first, complete, to_end })
+        Some(Part { first, complete, to_end })
     }
+}
+
+/// First and last byte of the one Content-Range of a response, and the length of the whole; `None` for several ranges in
+/// one response, whatever stands beside them (RFC 9110 section 15.3.7.2), and for anything malformed.
+pub(crate) fn positions(headers: &HeaderMap) -> Option<(u64, u64, Option<u64>)> {
+    if headers.get(CONTENT_TYPE).is_some_and(is_multipart) {
+        return None;
+    }
+    let mut lines = headers.get_all(CONTENT_RANGE).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return None };
+    let range = line.to_str().ok()?.trim();
+    let (unit, range) = range.split_once(' ')?;
+    let (positions, complete) = range.trim().split_once('/')?;
+    let (first, last) = positions.split_once('-')?;
+    let (first, last) = (number(first)?, number(last)?);
+    let complete = if complete == "*" { None } else { Some(number(complete)?) };
+    let possible = first <= last && complete.is_none_or(|complete| last < complete);
+    (unit.eq_ignore_ascii_case("bytes") && possible).then_some((first, last, complete))
 }
 
 fn is_multipart(kind: &HeaderValue) -> bool {
@@ -134,7 +140,7 @@ pub fn combined(stored: &Head, stored_length: u64, new: &Head, new_length: u64) 
     head.obeying(SetCookie::Fresh).ok()
 }
 
-fn strong_etag(head: &Head) -> Option<&HeaderValue> {
+pub(crate) fn strong_etag(head: &Head) -> Option<&HeaderValue> {
     let etag = head.headers.get(ETAG)?;
     let tag = EntityTag::parse(etag.as_bytes());
     (!tag.is_weak() && tag.is_quoted()).then_some(etag)

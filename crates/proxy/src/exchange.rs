@@ -9,10 +9,12 @@ use crate::fill::Lead;
 use crate::forwarded;
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
+use crate::interim::Interim;
 use crate::invalidation::Moment;
 use crate::length;
 use crate::origin::{Line, Outgoing};
 use crate::pump;
+use crate::repair::Repair;
 use crate::reply;
 use crate::respond::{self, Refusal};
 use crate::serve;
@@ -21,12 +23,15 @@ use crate::target::{SCHEME, Target};
 use crate::tunnel::Far;
 use crate::worker::Worker;
 use bytes::Bytes;
-use cache::{Asked, Head, Outcome, Pass, Plan, Report, Time};
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, TRAILER, UPGRADE};
+use cache::{Asked, Head, Outcome, Pass, Plan, Report, Resume, Time};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, PRAGMA, TRAILER, UPGRADE,
+};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
 use std::rc::Rc;
+use store::Key;
 
 /// A request and all that is known about it.
 pub struct Exchange {
@@ -150,7 +155,31 @@ impl Exchange {
             parts.headers.remove(CONTENT_RANGE);
             parts.headers.remove(CONTENT_LENGTH);
         }
-        reply::response(parts.status, parts.headers, pump::start(&self.worker, lead, body, object))
+        let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
+        let repair = |object: &pump::Object, length| self.repair(&object.key, &object.head, length);
+        let body = pump::start(&self.worker, lead, body, object, verdict, repair);
+        reply::response(parts.status, parts.headers, body)
+    }
+
+    /// How the origin is asked for what of a response's body cannot be had, if it can be asked. `length` is that of the
+    /// body, when known.
+    pub fn repair(&self, key: &Key, head: &Head, length: Option<u64>) -> Option<Repair> {
+        if !self.asked.is_get() || self.asked.only_if_cached() {
+            return None;
+        }
+        let resume = Resume::of(head, length)?;
+        let mut request = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names).ok()?;
+        // What the client wants of caches was seen to.
+        for name in [CACHE_CONTROL, PRAGMA] {
+            request.headers_mut().remove(name);
+        }
+        Some(Repair {
+            key: key.clone(),
+            target: self.target.clone(),
+            request,
+            resume,
+            client: self.link.client.zone,
+        })
     }
 
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
@@ -158,7 +187,7 @@ impl Exchange {
         let expects = headers::expects_continue(&self.parts);
         let Exchange { worker, link, parts, content, target, asked } = self;
         let outgoing = Outgoing { head, content, expects, client: link.client.zone };
-        let fetched = send(&worker, &link, &parts, &target, outgoing).await?;
+        let fetched = send(&worker, &target, outgoing, relay(&link, &parts)).await?;
         // The content is on its way; what remains of the exchange needs none.
         Ok((Exchange { worker, link, parts, content: None, target, asked }, fetched))
     }
@@ -167,7 +196,7 @@ impl Exchange {
     pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
         let content = self.content.as_ref().and_then(Content::again);
         let outgoing = Outgoing { head, content, expects: false, client: self.link.client.zone };
-        send(&self.worker, &self.link, &self.parts, &self.target, outgoing).await
+        send(&self.worker, &self.target, outgoing, relay(&self.link, &self.parts)).await
     }
 
     /// Streams a response through.
@@ -224,23 +253,25 @@ impl Exchange {
     }
 }
 
-async fn send(
+/// Passes the origin's interim responses on to a client.
+fn relay<'a>(link: &'a Rc<Link>, client: &Parts) -> impl Fn(Interim) + use<'a> {
+    let relays = client.version >= Version::HTTP_11;
+    move |interim| {
+        if relays {
+            link.send_interim(&headers::interim(interim.status, &interim.headers));
+            link.wake();
+        }
+    }
+}
+
+/// Sends a request and takes in what comes with the head of its response. `relay` sees the interim responses.
+pub async fn send(
     worker: &Worker,
-    link: &Rc<Link>,
-    client: &Parts,
     target: &Target,
     outgoing: Outgoing,
+    relay: impl Fn(Interim),
 ) -> Result<Fetched, Refusal> {
-    let relays = client.version >= Version::HTTP_11;
-    let (response, line) = worker
-        .origins
-        .send(target, outgoing, |interim| {
-            if relays {
-                link.send_interim(&headers::interim(interim.status, &interim.headers));
-                link.wake();
-            }
-        })
-        .await?;
+    let (response, line) = worker.origins.send(target, outgoing, relay).await?;
     let shareable = line.shareable;
     let (mut parts, incoming) = response.into_parts();
     let length = length::settle(&mut parts)

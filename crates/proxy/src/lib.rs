@@ -24,6 +24,7 @@ mod memory;
 mod origin;
 mod pump;
 mod reach;
+mod repair;
 mod reply;
 mod respond;
 mod serve;
@@ -33,6 +34,7 @@ mod target;
 mod tiers;
 mod trouble;
 mod tunnel;
+mod window;
 mod wire;
 mod worker;
 
@@ -157,7 +159,8 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
             Some(target::Reverse { origin, host: settings.origin_host.clone() })
         }
     };
-    let bounds = &settings.bounds;
+    let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
+    let turn = timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte;
     Ok(Shared {
         names: guard::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
@@ -165,7 +168,7 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
             store,
             settings.set_cookie,
         ),
-        fills: fill::Fills::new(bounds.window_bytes.max(1), settings.timeouts.remember, bounds.remembered),
+        fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
         connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
         crowded: Notify::new(),
         reverse,

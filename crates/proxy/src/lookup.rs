@@ -2,7 +2,7 @@
 
 use crate::body::{ReplyBody, Stream};
 use crate::exchange::{Exchange, Fetched};
-use crate::fill::{Failure, Joined, Lead, News, Opened, Seat};
+use crate::fill::{Answer, Failure, Joined, LOOKS, Lead, News, Opened, Seat};
 use crate::headers;
 use crate::invalidation::Moment;
 use crate::memory::{Entry, Held, Resident, Searches, Variants, nonce};
@@ -13,16 +13,13 @@ use crate::serve::{self, count_use, primary};
 use bytes::Bytes;
 use cache::{Asked, Head, Miss, NoVarySearch, NotStored, Outage, Outcome, Report, Stale, Verdict, key};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA};
-use http::{HeaderValue, Method, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::{Body, Key};
-
-/// How often a request looks again after it waited for another's fetch; then it fetches alone.
-const LOOKS: u8 = 2;
 
 /// Nothing is validated in the background while a worker has so many bodies and validations under way.
 const BEHIND: usize = 1024;
@@ -60,32 +57,38 @@ struct Want {
 /// What waiting for another's fetch came to.
 enum Followed {
     Answered(Response<ReplyBody>),
-    LookAgain,
+    /// What came does not suit: its fetch, if that goes on.
+    LookAgain(Option<Arc<Opened>>),
+    /// The one who fetched went away: it is this one's turn.
+    Lead(Lead),
     Alone,
 }
 
 impl Exchange {
     /// `content` is that of a QUERY.
     pub async fn lookup(self, content: Bytes) -> Response<ReplyBody> {
-        for looks in 0.. {
+        // Fetches of others that did not suit, the last of them if it goes on, and the duty to fetch for others.
+        let (mut vain, mut refused, mut duty) = (0, None, None::<Lead>);
+        let mut waited = false;
+        loop {
             let look = self.look(&content).await;
             let (why, stale) = match &look.found {
                 None if look.variants.is_some() => (Miss::Vary, None),
                 None => (Miss::Uri, None),
                 Some(held) => match self.verdict(held) {
-                    Ok(Outcome::HitRevalidating) => {
-                        let response = self.hit(held, Outcome::HitRevalidating.into());
-                        let stale = Some(held.clone());
-                        self.revalidate(Want {
-                            look: Rc::new(look),
-                            why: Miss::Stale(Stale::Expired),
-                            stale,
-                            part: None,
-                            collapsed: None,
-                        });
+                    Ok(outcome) => {
+                        // Somebody stored it meanwhile: the others find it too.
+                        if let Some(lead) = duty {
+                            lead.again();
+                        }
+                        let response = self.hit(held, outcome.into());
+                        if outcome == Outcome::HitRevalidating {
+                            let (why, stale) = (Miss::Stale(Stale::Expired), Some(held.clone()));
+                            let look = Rc::new(look);
+                            self.revalidate(Want { look, why, stale, part: None, collapsed: None });
+                        }
                         return response;
                     }
-                    Ok(outcome) => return self.hit(held, outcome.into()),
                     Err(why @ Miss::Stale(_)) => (why, Some(held.clone())),
                     Err(why) => (why, None),
                 },
@@ -97,25 +100,40 @@ impl Exchange {
                 return Box::pin(self.head(look, why)).await;
             }
             let part = if why == Miss::Partial { look.found.clone() } else { None };
-            let want =
-                Want { look: Rc::new(look), why, stale, part, collapsed: (looks > 0).then_some(false) };
+            let want = Want { look: Rc::new(look), why, stale, part, collapsed: waited.then_some(false) };
             let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);
             let own = self.asked.is_conditional() || self.asked.has_range();
-            let shares = looks < LOOKS && (want.stale.is_some() || !own);
-            let joined = if shares { fills.join(&want.look.key, tiers) } else { Joined::Alone };
-            match joined {
+            let shares = vain < LOOKS && (want.stale.is_some() || !own);
+            let joined = match duty.take() {
+                Some(lead) if shares && lead.is_for(&want.look.key) => Joined::Leader(lead),
+                duty => {
+                    // Its variant turned out to be another: the others look as well.
+                    if let Some(lead) = duty {
+                        lead.again();
+                    }
+                    if shares {
+                        fills.join(&want.look.key, tiers, vain, refused.as_ref())
+                    } else {
+                        Joined::Alone
+                    }
+                }
+            };
+            let seat = match joined {
                 Joined::Leader(lead) => return self.lead(lead, &want).await,
                 Joined::Alone => return self.lead(fills.lone(&want.look.key, want.look.began), &want).await,
-                Joined::Follower(seat) => match self.follow(seat, &want).await {
-                    Followed::Answered(response) => return response,
-                    Followed::Alone => {
-                        return self.lead(fills.lone(&want.look.key, want.look.began), &want).await;
-                    }
-                    Followed::LookAgain => {}
-                },
+                Joined::Follower(seat) => seat,
+            };
+            waited |= seat.early;
+            match self.follow(seat, &want).await {
+                Followed::Answered(response) => return response,
+                Followed::Alone => {
+                    let want = Want { collapsed: waited.then_some(false), ..want };
+                    return self.lead(fills.lone(&want.look.key, want.look.began), &want).await;
+                }
+                Followed::Lead(lead) => duty = Some(lead),
+                Followed::LookAgain(opened) => (vain, refused) = (vain + 1, opened),
             }
         }
-        self.only_if_cached()
     }
 
     /// Looks into memory, then into the store.
@@ -207,9 +225,8 @@ impl Exchange {
         if worker.pumps.get() >= BEHIND {
             return;
         }
-        let Joined::Leader(lead) = worker.shared.fills.join(&want.look.key, &worker.shared.tiers) else {
-            return;
-        };
+        let (fills, tiers) = (&worker.shared.fills, &worker.shared.tiers);
+        let Joined::Leader(lead) = fills.join(&want.look.key, tiers, 0, None) else { return };
         let behind = pump::Counted::new(&worker);
         tokio::task::spawn_local(async move {
             let mut body = self.behind().lead(lead, &want).await.into_body();
@@ -235,7 +252,13 @@ impl Exchange {
 
     fn hit(&self, held: &Held, report: Report) -> Response<ReplyBody> {
         count_use(&self.worker, held);
-        reply::stored(&self.worker, &self.asked, &self.parts.headers, resident(held), report, serve::now())
+        let Resident { head, body, .. } = resident(held);
+        let repair = match body {
+            Body::Spans(spans) => self.repair(&held.key, head, Some(spans.length)).map(Arc::new),
+            Body::Whole(_) => None,
+        };
+        let (asked, headers) = (&self.asked, &self.parts.headers);
+        reply::stored(&self.worker, asked, headers, resident(held), report, serve::now(), repair)
     }
 
     fn only_if_cached(&self) -> Response<ReplyBody> {
@@ -243,27 +266,65 @@ impl Exchange {
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).response()
     }
 
-    /// Waits for another request's fetch, and reads along if it is for this request too.
+    /// Waits for another request's fetch, and is answered by it if it is for this request too.
     async fn follow(&self, seat: Seat, want: &Want) -> Followed {
         match seat.news().await {
-            News::Open(opened) if self.is_ours(&opened, want) => {
-                Followed::Answered(self.read_along(seat, &opened, want))
+            News::Open(opened) => {
+                if self.is_ours(&opened.held, opened.verdict, seat.early, want) {
+                    Followed::Answered(self.read_along(seat, &opened, want))
+                } else {
+                    Followed::LookAgain(Some(opened))
+                }
             }
-            News::Open(_) | News::Again => Followed::LookAgain,
+            News::Answered(answer) if self.is_answered(&answer, want) => {
+                let report = Report { collapsed: Some(true), ..self.outcome(&answer, want).into() };
+                let fwd_status = answer.validated.then_some(StatusCode::NOT_MODIFIED);
+                Followed::Answered(self.hit(&answer.held, Report { fwd_status, ..report }))
+            }
+            News::Answered(_) | News::Again => Followed::LookAgain(None),
+            News::Lead(lead) => Followed::Lead(lead),
             News::Alone => Followed::Alone,
             News::Failed(failure) => Followed::Answered(self.failed(failure, want)),
         }
     }
 
-    /// Whether what is being fetched may answer this request: its variant is ours, and it is fresh enough for us.
-    fn is_ours(&self, opened: &Opened, want: &Want) -> bool {
-        let head = &resident(&opened.held).head;
-        let same = opened.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
+    fn outcome(&self, answer: &Answer, want: &Want) -> Outcome {
+        match want.why {
+            Miss::Stale(why) if answer.validated => Outcome::Revalidated(why),
+            why => Outcome::Miss(why),
+        }
+    }
+
+    /// Whether what is being fetched may answer this request: its variant is ours, and it is fresh enough for us. Who asks
+    /// for what comes from the origin itself takes what another asked for so, if it waited for that (`early`).
+    fn is_ours(&self, held: &Held, leaders: Verdict, early: bool, want: &Want) -> bool {
+        let head = &resident(held).head;
+        let same = held.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
         let whole = head.part().is_none();
-        let purged = self.worker.shared.tiers.covers(&opened.held);
-        let fresh = cache::judge(&self.asked, head, serve::now()) == Verdict::Fresh;
-        let just_fetched = !matches!(want.why, Miss::Stale(Stale::RequestNoCache));
-        same && whole && fresh && just_fetched && !purged
+        let purged = self.worker.shared.tiers.covers(held);
+        let fresh = match cache::judge(&self.asked, head, serve::now()) {
+            Verdict::Fresh => true,
+            ours @ Verdict::Stale(Stale::RequestNoCache) => early && ours == leaders,
+            _ => false,
+        };
+        same && whole && fresh && !purged
+    }
+
+    /// Whether a response that is all here may answer this request. What the origin validated after the request came is
+    /// as good as if it had been asked for it, also when it may not be used without.
+    fn is_answered(&self, answer: &Answer, want: &Want) -> bool {
+        let held = &*answer.held;
+        if !answer.validated {
+            return self.is_ours(held, answer.verdict, true, want);
+        }
+        let Resident { head, body, .. } = resident(held);
+        let suits = cache::can_answer(&self.asked, &self.parts.headers, head, body.len());
+        let valid = match cache::judge(&self.asked, head, serve::now()) {
+            Verdict::Stale(Stale::RequestMaxAge | Stale::MinFresh) => false,
+            ours @ Verdict::Stale(Stale::RequestNoCache) => ours == answer.verdict,
+            _ => true,
+        };
+        held.key == want.look.key && suits && valid && !self.worker.shared.tiers.covers(held)
     }
 
     fn read_along(&self, seat: Seat, opened: &Opened, want: &Want) -> Response<ReplyBody> {
@@ -285,7 +346,16 @@ impl Exchange {
             let with_stored = validating.is_some() || want.part.is_some();
             let began = if with_stored { want.look.began } else { self.worker.shared.tiers.now() };
             let sent = serve::now();
-            let fetched = match self.request(validating, &mut resting).await {
+            // What is wrong with this request is nobody else's: another takes over.
+            let names = &self.worker.shared.names;
+            let mut head = match headers::for_origin(&self.parts, &self.target, names) {
+                Ok(head) => head,
+                Err(refusal) => return refusal.response(),
+            };
+            if lead.is_shared() {
+                cache::make_unconditional(head.headers_mut());
+            }
+            let fetched = match self.request(head, validating, &mut resting).await {
                 Ok(fetched) => fetched,
                 // That is about this client alone: the others look for themselves.
                 Err(refusal) if refusal.status == StatusCode::FORBIDDEN => return refusal.response(),
@@ -343,13 +413,13 @@ impl Exchange {
         }
     }
 
-    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the client asks for.
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the head says.
     async fn request(
         &self,
+        mut head: Request<()>,
         validating: Option<&Held>,
         resting: &mut Option<&Held>,
     ) -> Result<Fetched, Refusal> {
-        let mut head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         if let Some(stale) = validating {
             cache::make_conditional(head.headers_mut(), &resident(stale).head);
         }
@@ -455,21 +525,29 @@ impl Exchange {
         why: Option<NotStored>,
         want: &Want,
     ) -> Response<ReplyBody> {
-        // That a part is not storable says nothing of the whole.
-        if !self.asked.has_range() {
+        if says_of_resource(fetched.parts.status, why) {
             lead.alone(&self.worker.shared.fills);
+        } else {
+            lead.unusable();
         }
         if want.stale.is_some() && !is_outage(fetched.parts.status) {
             self.worker.shared.tiers.remove(&want.look.key);
         }
-        self.pass(fetched, Report { not_stored: why, ..Outcome::Miss(want.why).into() })
+        let collapsed = want.collapsed;
+        self.pass(fetched, Report { not_stored: why, collapsed, ..Outcome::Miss(want.why).into() })
     }
 
     /// The origin says that the stored response holds: it is updated, and answers.
     fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Response<ReplyBody> {
         let Miss::Stale(why) = want.why else { return self.only_if_cached() };
         let held = self.renew(stale, head, want.look.began);
-        lead.again();
+        if resident(&held).head.may_stay(self.worker.settings.set_cookie).is_err() {
+            // It is for this client alone from now on.
+            lead.alone(&self.worker.shared.fills);
+        } else {
+            let verdict = cache::judge(&self.asked, &resident(&held).head, serve::now());
+            lead.answered(Answer { held: held.clone(), validated: true, verdict });
+        }
         self.hit(&held, Report { collapsed: want.collapsed, ..Outcome::Revalidated(why).into() })
     }
 
@@ -521,6 +599,14 @@ impl Exchange {
             cache::may_serve_stale_on_error(&self.asked, &resident(held).head, serve::now(), outage)
         })
     }
+}
+
+/// Whether a response that is not stored says that others of its resource would not be either, so that nobody needs to
+/// wait for one. An error of the origin, a part, and what this one request brought about say nothing of the kind.
+fn says_of_resource(status: StatusCode, why: Option<NotStored>) -> bool {
+    use NotStored::{Interim, Method, NotModified, Partial, Request, Status};
+    let of_request = matches!(why, Some(Request | Method | Interim | Partial | NotModified | Status));
+    !of_request && !status.is_server_error() && status != StatusCode::PARTIAL_CONTENT
 }
 
 /// RFC 5861 section 4: the answers for which a stale response may stand in.

@@ -1,30 +1,37 @@
 //! Reads an origin's body once: into the window of a fill, and into the store.
 //!
 //! An object is stored only when its body came to its proper end. Small bodies are gathered and stored whole; larger
-//! ones are written while they arrive. When the store yields (`Refused`), the body goes on to its readers, uncached.
+//! ones are written while they arrive. When the store yields (`Refused`), the body goes on to its readers, uncached; what
+//! was written of it stays readable until the last of them has gone. When the origin breaks off, it is asked once more
+//! for the rest, for all readers together (`repair`). Small frames that are there at once become one piece.
 
 use crate::body::{OriginBody, ReplyBody, Stream};
-use crate::fill::{End, Lead, Opened, Piece, Room, Seat};
+use crate::fill::{Answer, End, Lead, Opened, Piece, Room, Seat};
 use crate::invalidation::Moment;
 use crate::memory::{Entry, Held, Resident};
+use crate::repair::{Mender, Repair, Rest};
 use crate::span::SpanReader;
 use crate::tiers::Finished;
+use crate::window::{GATHERED, SMALL, Window};
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
-use cache::Head;
+use cache::{Head, Verdict};
 use http_body::Frame;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{Body, Key, Refused, Writer};
 use tokio::task::spawn_local;
 
 /// A store that is busy is asked again after this pause, so many times an object: half a second altogether.
 const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: u32 = 100;
+
+/// For how long small frames are gathered while more of them are there. Nobody waits for one that is not.
+const GATHERING: Duration = Duration::from_millis(5);
 
 /// What is to be stored.
 pub struct Object {
@@ -44,29 +51,46 @@ impl Object {
     }
 }
 
-/// Stores a response, at once or while it is read. The returned body is the leader's.
-pub fn start(worker: &Rc<Worker>, lead: Lead, mut body: OriginBody, object: Object) -> ReplyBody {
+/// Stores a response, at once or while it is read. The returned body is the leader's, to whom the response is what
+/// `verdict` says. `repair` tells how a body of that length goes on if it must.
+pub fn start(
+    worker: &Rc<Worker>,
+    lead: Lead,
+    mut body: OriginBody,
+    object: Object,
+    verdict: Verdict,
+    repair: impl FnOnce(&Object, Option<u64>) -> Option<Repair>,
+) -> ReplyBody {
     let length = body.left().map(|left| left + object.begin.len() as u64);
     if length.is_some_and(|length| length <= gather_max(worker))
         && let Some(whole) = body.take_whole()
     {
-        return ReplyBody::whole(keep_whole(worker, lead, object, whole));
+        return ReplyBody::whole(keep_whole(worker, lead, object, whole, verdict));
     }
     let names = &worker.shared.names;
     let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
+    let repair = repair(&object, length).map(Arc::new);
     lead.keeping(true);
-    let seat = lead.open(Opened { key: object.key.clone(), held, length });
+    let opened = Opened { key: object.key.clone(), held, length, verdict, repair: repair.clone() };
+    let seat = lead.open(opened);
     let keeper = Keeper::new(worker.clone(), object, length);
     let counted = Counted::new(worker);
+    let again = repair.clone();
     spawn_local(async move {
-        pump(lead, body, keeper).await;
+        pump(lead, Intake::new(body), keeper, again).await;
         drop(counted);
     });
-    ReplyBody::stream(SeatBody::new(worker, seat, length))
+    ReplyBody::stream(SeatBody::new(worker, seat, length, repair))
 }
 
-/// All of the body is here: whoever follows finds it where it is stored.
-fn keep_whole(worker: &Rc<Worker>, lead: Lead, mut object: Object, mut pieces: Vec<Bytes>) -> Bytes {
+/// All of the body is here, for those who follow too.
+fn keep_whole(
+    worker: &Rc<Worker>,
+    lead: Lead,
+    mut object: Object,
+    mut pieces: Vec<Bytes>,
+    verdict: Verdict,
+) -> Bytes {
     let begin = std::mem::take(&mut object.begin);
     if !begin.is_empty() {
         pieces.insert(0, begin);
@@ -76,14 +100,22 @@ fn keep_whole(worker: &Rc<Worker>, lead: Lead, mut object: Object, mut pieces: V
         several => joined(several),
     };
     object.head.settle(body.len() as u64);
+    let answer = lead.is_followed().then(|| {
+        let (key, head) = (object.key.clone(), object.head.clone());
+        let held = Held::response(key, head, Body::Whole(body.clone()), &worker.shared.names);
+        Answer { held: Arc::new(held), validated: false, verdict }
+    });
     keep(worker, object, body.clone());
-    lead.again();
+    match answer {
+        Some(answer) => lead.answered(answer),
+        None => lead.again(),
+    }
     body
 }
 
 /// The body of a follower.
 pub fn follow(worker: &Rc<Worker>, seat: Seat, opened: &Opened) -> ReplyBody {
-    ReplyBody::stream(SeatBody::new(worker, seat, opened.length))
+    ReplyBody::stream(SeatBody::new(worker, seat, opened.length, opened.repair.clone()))
 }
 
 /// Something that a stopping worker waits for.
@@ -102,7 +134,7 @@ impl Drop for Counted {
     }
 }
 
-async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
+async fn pump(lead: Lead, mut body: Intake, mut keeper: Keeper, mut repair: Option<Arc<Repair>>) {
     let worth_finishing = keeper.worker.settings.bounds.finish_bytes;
     let begin = std::mem::take(&mut keeper.object.begin);
     if !begin.is_empty() {
@@ -110,26 +142,138 @@ async fn pump(lead: Lead, mut body: OriginBody, mut keeper: Keeper) {
         lead.push(begin);
     }
     loop {
-        match poll_fn(|cx| body.poll_piece(cx)).await {
-            Some(Ok(frame)) => {
-                // Trailers are not part of the object.
-                let Ok(bytes) = frame.into_data() else { continue };
+        match body.next().await {
+            Some(Ok(bytes)) => {
                 keeper.take(&bytes, &lead);
                 lead.keeping(keeper.keeps());
                 lead.push(bytes);
                 keeper.wait_for_store(&lead).await;
+                // All is here: what is kept need not wait for its readers.
+                if body.is_over() {
+                    continue;
+                }
                 let few_left = body.left().is_some_and(|left| left <= worth_finishing);
                 if lead.room().await == Room::NobodyReads && !(few_left && keeper.keeps()) {
-                    return lead.end(End::Broken);
+                    break;
                 }
             }
             None => {
                 Box::pin(keeper.commit(&lead)).await;
                 return lead.end(End::Complete);
             }
-            Some(Err(_)) => return lead.end(End::Broken),
+            // Once a fill: an origin that breaks off again is no better the third time. Where all of it came, something is
+            // wrong with that (more came behind it), which no range mends.
+            Some(Err(_)) => match repair.take() {
+                Some(repair) if keeper.expected != Some(keeper.got) => {
+                    match repair.fetch(&keeper.worker, keeper.got, keeper.expected).await {
+                        Some(rest) => body.rest = Some(rest),
+                        None => break,
+                    }
+                }
+                _ => break,
+            },
         }
     }
+    keeper.give_up(&lead);
+    lead.end(End::Broken);
+}
+
+/// What comes of a body, and how it ended.
+type Next = Option<io::Result<Bytes>>;
+
+/// A body as its fill takes it in: an origin's, and the rest of it when that broke off.
+struct Intake {
+    first: OriginBody,
+    rest: Option<Rest>,
+    /// It came behind what was gathered.
+    ahead: Option<Next>,
+}
+
+impl Intake {
+    fn new(first: OriginBody) -> Intake {
+        Intake { first, rest: None, ahead: None }
+    }
+
+    fn stream(&mut self) -> &mut dyn Stream {
+        match &mut self.rest {
+            Some(rest) => rest,
+            None => &mut self.first,
+        }
+    }
+
+    /// Bytes still to come, when known.
+    fn left(&mut self) -> Option<u64> {
+        let ahead = match &self.ahead {
+            Some(Some(Ok(bytes))) => bytes.len() as u64,
+            _ => 0,
+        };
+        self.stream().left().map(|left| left + ahead)
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.ahead.is_none() && self.stream().is_over()
+    }
+
+    async fn next(&mut self) -> Next {
+        let next = match self.ahead.take() {
+            Some(next) => next,
+            None => poll_fn(|cx| self.poll_bytes(cx)).await,
+        };
+        match next {
+            Some(Ok(bytes)) if bytes.len() < SMALL => Some(Ok(self.gather(bytes).await)),
+            next => next,
+        }
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        loop {
+            match ready!(self.stream().poll_piece(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => return Poll::Ready(Some(Ok(bytes))),
+                    // Trailers are not part of the object.
+                    Err(_) => continue,
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// Small frames that are there, or come while the worker sees to what else is ready, as one.
+    async fn gather(&mut self, first: Bytes) -> Bytes {
+        let until = Instant::now() + GATHERING;
+        let mut gathered = BytesMut::new();
+        while gathered.len() < GATHERED && !self.stream().is_over() && Instant::now() < until {
+            step_back().await;
+            match poll_fn(|cx| Poll::Ready(self.poll_bytes(cx))).await {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok(bytes))) if bytes.len() < SMALL => {
+                    if gathered.is_empty() {
+                        gathered.extend_from_slice(&first);
+                    }
+                    gathered.extend_from_slice(&bytes);
+                }
+                Poll::Ready(next) => {
+                    self.ahead = Some(next);
+                    break;
+                }
+            }
+        }
+        if gathered.is_empty() { first } else { gathered.freeze() }
+    }
+}
+
+/// Lets run once what else is ready. Unlike the runtime's own, it does not look at the sockets first.
+async fn step_back() {
+    let mut stepped = false;
+    poll_fn(|cx| match std::mem::replace(&mut stepped, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// Puts a body into the store and the memory tier as it arrives.
@@ -147,7 +291,7 @@ struct Keeper {
 
 enum Keeping {
     /// All of it so far, while it may be small.
-    Gathered(Vec<Bytes>),
+    Gathered(Window),
     Written(Writer),
     /// Too large, or the store yields.
     No,
@@ -155,7 +299,7 @@ enum Keeping {
 
 impl Keeper {
     fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> Keeper {
-        let state = Keeping::Gathered(Vec::new());
+        let state = Keeping::Gathered(Window::default());
         Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE }
     }
 
@@ -207,7 +351,7 @@ impl Keeper {
         let Some(store) = &self.worker.shared.tiers.store else { return };
         if let Ok(writer) = store.begin(&self.object.key, self.expected) {
             self.state = Keeping::Written(writer);
-            self.write(joined(&pieces), lead);
+            self.write(pieces.joined(), lead);
         }
     }
 
@@ -237,11 +381,11 @@ impl Keeper {
     /// The body came to its proper end.
     async fn commit(mut self, lead: &Lead) {
         if self.expected.is_some_and(|expected| expected != self.got) {
-            return;
+            return self.give_up(lead);
         }
         self.object.head.settle(self.got);
         match std::mem::replace(&mut self.state, Keeping::No) {
-            Keeping::Gathered(pieces) => keep(&self.worker, self.object, joined(&pieces)),
+            Keeping::Gathered(pieces) => keep(&self.worker, self.object, pieces.joined()),
             Keeping::Written(writer) => self.finish(writer, lead).await,
             // What the key held before is older than this response.
             Keeping::No => self.worker.shared.tiers.remove(&self.object.key),
@@ -308,42 +452,90 @@ fn joined(pieces: &[Bytes]) -> Bytes {
 
 /// A body as one reader of a fill takes it.
 struct SeatBody {
-    seat: Seat,
+    /// Until the body has to be repaired: then the fill waits for it no longer.
+    seat: Option<Seat>,
     spans: Option<SpanReader>,
+    mender: Mender,
+    at: u64,
     left: Option<u64>,
+    /// Bytes went out since the connection last waited.
+    moved: bool,
+    failed: Option<io::Error>,
 }
 
 impl SeatBody {
-    fn new(worker: &Worker, seat: Seat, length: Option<u64>) -> SeatBody {
-        SeatBody { seat, spans: worker.reader.clone().map(SpanReader::new), left: length }
+    fn new(worker: &Rc<Worker>, seat: Seat, length: Option<u64>, repair: Option<Arc<Repair>>) -> SeatBody {
+        let spans = worker.reader.clone().map(SpanReader::new);
+        let mender = Mender::new(worker.clone(), repair);
+        SeatBody { seat: Some(seat), spans, mender, at: 0, left: length, moved: false, failed: None }
     }
 
-    fn took(&mut self, bytes: Bytes) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    fn took(&mut self, bytes: Bytes) -> io::Result<Frame<Bytes>> {
+        let length = bytes.len() as u64;
+        self.at += length;
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(length).ok_or_else(|| io::Error::other("the body is too long"))?;
+        }
+        Ok(Frame::data(bytes))
+    }
+
+    fn end(&self) -> Option<u64> {
+        self.left.map(|left| self.at + left)
+    }
+
+    /// Goes on without the fill, if that can be.
+    fn mend(&mut self, error: io::Error) -> io::Result<()> {
+        let begun = self.mender.begin(self.at, self.end());
+        self.seat = self.seat.take().filter(|_| !begun);
+        if begun { Ok(()) } else { Err(error) }
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        while let Some(seat) = &self.seat {
+            let error = match ready!(seat.poll_piece(cx)) {
+                Piece::Bytes(bytes) => return Poll::Ready(Some(Ok(bytes))),
+                Piece::End(End::Complete) if self.left.unwrap_or(0) == 0 => return Poll::Ready(None),
+                Piece::End(_) => {
+                    return Poll::Ready(Some(Err(io::Error::other("the origin's body broke off"))));
+                }
+                Piece::Gone => io::Error::other("too slow for a fetch that others share"),
+                Piece::Stored(spans, at) => {
+                    let Some(reader) = &mut self.spans else {
+                        return Poll::Ready(Some(Err(io::Error::other("this worker cannot read the store"))));
+                    };
+                    match ready!(reader.poll_at(cx, spans, at)) {
+                        Ok(bytes) => {
+                            seat.took(bytes.len() as u64);
+                            return Poll::Ready(Some(Ok(bytes)));
+                        }
+                        Err(error) => {
+                            self.mender.forget();
+                            error
+                        }
+                    }
+                }
+            };
+            self.mend(error)?;
+        }
+        self.mender.poll_bytes(cx, self.at, self.end())
     }
 }
 
 impl Stream for SeatBody {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match ready!(self.seat.poll_piece(cx)) {
-            Piece::Bytes(bytes) => self.took(bytes),
-            Piece::End(End::Complete) => Poll::Ready(None),
-            Piece::End(End::Broken) => {
-                Poll::Ready(Some(Err(io::Error::other("the origin's body broke off"))))
+        let next = match self.failed.take() {
+            Some(error) => Some(Err(error)),
+            None => ready!(self.poll_bytes(cx)).map(|bytes| self.took(bytes?)),
+        };
+        let moved = std::mem::replace(&mut self.moved, matches!(next, Some(Ok(_))));
+        match next {
+            // What came before goes out first.
+            Some(Err(error)) if moved => {
+                self.failed = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
-            Piece::Stored(spans, at) => {
-                let Some(reader) = &mut self.spans else {
-                    return Poll::Ready(Some(Err(io::Error::other("this worker cannot read the store"))));
-                };
-                match ready!(reader.poll_at(cx, spans, at)) {
-                    Ok(bytes) => {
-                        self.seat.took(bytes.len() as u64);
-                        self.took(bytes)
-                    }
-                    Err(error) => Poll::Ready(Some(Err(error))),
-                }
-            }
+            next => Poll::Ready(next),
         }
     }
 

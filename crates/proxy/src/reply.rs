@@ -3,6 +3,7 @@
 use crate::body::{ReplyBody, Stream};
 use crate::headers::{CACHE_STATUS, add_via};
 use crate::memory::Resident;
+use crate::repair::Repair;
 use crate::span::SpanBody;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -14,18 +15,24 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use store::Body;
 
 /// Answers a request from a stored response, its conditions and range evaluated.
+///
+/// `repair` tells how the origin is asked for what the store cannot give of a large body.
 pub fn stored(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     asked: &Asked,
     request: &HeaderMap,
     resident: &Resident,
     report: Report,
     now: Time,
+    repair: Option<Arc<Repair>>,
 ) -> Response<ReplyBody> {
+    let part = |from, to| part(worker, &resident.body, repair.clone(), from, to);
     let length = resident.body.len();
     let age = resident.head.age(now);
     let report = Report { ttl: Some(resident.head.ttl(now)), ..report };
@@ -36,7 +43,7 @@ pub fn stored(
                 headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
                 ReplyBody::empty()
             } else {
-                part(worker, &resident.body, 0, length)
+                part(0, length)
             };
             response(resident.status(), headers, body)
         }
@@ -52,7 +59,7 @@ pub fn stored(
             let (begin, complete) = extent(resident);
             headers.insert(CONTENT_RANGE, cache::content_range(first, last, complete));
             let end = (last - begin).saturating_add(1).min(length);
-            let body = part(worker, &resident.body, first - begin, end);
+            let body = part(first - begin, end);
             response(StatusCode::PARTIAL_CONTENT, headers, body)
         }
         Answer::Parts(ranges) => {
@@ -64,7 +71,7 @@ pub fn stored(
             for (first, last) in ranges {
                 let range = cache::content_range(first, last, complete);
                 pieces.push_back(ReplyBody::whole(part_head(&boundary, kind.as_ref(), &range)));
-                pieces.push_back(part(worker, &resident.body, first - begin, last - begin + 1));
+                pieces.push_back(part(first - begin, last - begin + 1));
             }
             pieces.push_back(ReplyBody::whole(format!("\r\n--{boundary}--\r\n").into()));
             if let Ok(kind) = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}")) {
@@ -136,11 +143,11 @@ pub fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Resp
 }
 
 /// Bytes `from..to` of a stored body.
-fn part(worker: &Worker, body: &Body, from: u64, to: u64) -> ReplyBody {
+fn part(worker: &Rc<Worker>, body: &Body, repair: Option<Arc<Repair>>, from: u64, to: u64) -> ReplyBody {
     match (body, &worker.reader) {
         (Body::Whole(bytes), _) => ReplyBody::whole(slice(bytes, from, to)),
         (Body::Spans(spans), Some(reader)) => {
-            ReplyBody::stream(SpanBody::new(reader.clone(), *spans, from, to))
+            ReplyBody::stream(SpanBody::new(worker, reader.clone(), repair, *spans, (from, to)))
         }
         // Spans come from a reader, so there is one.
         (Body::Spans(_), None) => ReplyBody::empty(),

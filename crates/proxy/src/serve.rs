@@ -98,7 +98,7 @@ impl Door {
             Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
         };
         count_use(&self.worker, held);
-        Some(reply::stored(&self.worker, asked, &parts.headers, resident, outcome.into(), now))
+        Some(reply::stored(&self.worker, asked, &parts.headers, resident, outcome.into(), now, None))
     }
 }
 

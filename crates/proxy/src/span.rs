@@ -1,11 +1,16 @@
-//! A large body, or a part of it, read from the store piece by piece as the client takes it.
+//! A large body, or a part of it, read from the store piece by piece as the client takes it. When a piece is damaged or
+//! gone, the origin gives the rest (`repair`).
 
 use crate::body::Stream;
+use crate::repair::{Mender, Repair};
+use crate::worker::Worker;
 use bytes::Bytes;
 use http_body::Frame;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use store::{Reader, Spans};
 
@@ -42,14 +47,38 @@ impl SpanReader {
 /// Bytes `at..end` of a stored body.
 pub struct SpanBody {
     reader: SpanReader,
+    mender: Mender,
     spans: Spans,
     at: u64,
     end: u64,
 }
 
 impl SpanBody {
-    pub fn new(reader: Reader, spans: Spans, at: u64, end: u64) -> SpanBody {
-        SpanBody { reader: SpanReader::new(reader), spans, at, end }
+    /// `repair` tells how the origin is asked for what the store cannot give.
+    pub fn new(
+        worker: &Rc<Worker>,
+        reader: Reader,
+        repair: Option<Arc<Repair>>,
+        spans: Spans,
+        (at, end): (u64, u64),
+    ) -> SpanBody {
+        let (reader, mender) = (SpanReader::new(reader), Mender::new(worker.clone(), repair));
+        SpanBody { reader, mender, spans, at, end }
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if !self.mender.mends() {
+            match ready!(self.reader.poll_at(cx, self.spans, self.at)) {
+                Ok(bytes) => return Poll::Ready(Some(Ok(bytes))),
+                Err(error) => {
+                    self.mender.forget();
+                    if !self.mender.begin(self.at, Some(self.end)) {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                }
+            }
+        }
+        self.mender.poll_bytes(cx, self.at, Some(self.end))
     }
 }
 
@@ -58,14 +87,13 @@ impl Stream for SpanBody {
         if self.at >= self.end {
             return Poll::Ready(None);
         }
-        let mut bytes = match ready!(self.reader.poll_at(cx, self.spans, self.at)) {
-            Ok(bytes) => bytes,
-            Err(error) => return Poll::Ready(Some(Err(error))),
-        };
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        bytes.truncate(left);
-        self.at += bytes.len() as u64;
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+        let next = ready!(self.poll_bytes(cx));
+        Poll::Ready(next.map(|bytes| {
+            let mut bytes = bytes?;
+            bytes.truncate(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));
+            self.at += bytes.len() as u64;
+            Ok(Frame::data(bytes))
+        }))
     }
 
     fn left(&self) -> Option<u64> {

@@ -47,6 +47,8 @@ pub struct Worker {
     next: Cell<u64>,
     /// Fills whose body is read by this worker.
     pub pumps: Cell<usize>,
+    /// Bodies that this worker is repairing.
+    pub repairs: Cell<usize>,
 }
 
 /// A connection among the worker's; leaves when dropped.
@@ -70,6 +72,7 @@ pub async fn run(
         links: RefCell::default(),
         next: Cell::new(0),
         pumps: Cell::new(0),
+        repairs: Cell::new(0),
         settings,
         shared,
     });

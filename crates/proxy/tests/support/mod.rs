@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 /// No step of a test takes longer on a machine that works.
@@ -129,6 +129,13 @@ pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 impl Client {
     pub async fn connect(address: SocketAddr) -> Client {
         Client::of(soon(TcpStream::connect(address)).await.unwrap())
+    }
+
+    /// A client for whom the kernel holds little: what it does not read stays with the proxy.
+    pub async fn narrow(address: SocketAddr) -> Client {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        Client::of(soon(socket.connect(address)).await.unwrap())
     }
 
     pub fn of(stream: TcpStream) -> Client {
