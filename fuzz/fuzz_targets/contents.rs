@@ -5,7 +5,7 @@
 
 use cosm_fuzz::Input;
 use libfuzzer_sys::fuzz_target;
-use store::format::contents::{Contents, ENTRY, Entry, Mark, TRAILER, Unreadable, decode, encode, start};
+use store::format::contents::{Contents, ENTRY, Entry, Mark, TRAILER, Unreadable, decode, encode, most, start};
 use store::format::{BLOCK, UNIT};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -22,7 +22,7 @@ fn written(data: &[u8]) {
     let mut input = Input::new(data);
     let (seq, flip) = (input.u64(), input.u16());
     let mut entries = Vec::new();
-    while !input.is_empty() && entries.len() < (SEGMENT - TRAILER) / ENTRY {
+    while !input.is_empty() && entries.len() < most(SEGMENT) {
         let mark = [Mark::Put, Mark::Stayed, Mark::Update][usize::from(input.u8()) % 3];
         entries.push(Entry { hash: input.u64(), offset: input.u32(), units: input.u16(), mark });
     }
@@ -67,6 +67,6 @@ fn forged(data: &[u8]) {
             assert_eq!(decode(IDENTITY, NUMBER, SEGMENT, &image), Ok(read));
         }
         Err(Unreadable::Longer(length)) => assert!(length > tail.len() && length <= SEGMENT),
-        Err(Unreadable::Invalid) => assert!(TRAILER + count * ENTRY > SEGMENT),
+        Err(Unreadable::Invalid) => assert!(count > most(SEGMENT) && TRAILER + count * ENTRY > SEGMENT),
     }
 }

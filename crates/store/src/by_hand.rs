@@ -60,7 +60,7 @@ impl ByHand {
 
     /// Tells the time, milliseconds, and does what the store wants done until it wants nothing.
     pub fn turn(&self, disk: &dyn Disk, now: Millis) {
-        self.shared.tell(now);
+        self.shared.set_time(now);
         loop {
             self.shared.engine().tick(now);
             if !self.shared.carry_out_all(disk) {

@@ -3,7 +3,8 @@
 //! minutes.
 //!
 //! pages → root (the list of pages) → all written → sync → superblock → sync. The records of the checkpoint in force
-//! are pinned: the sweep skips them. A checkpoint that fails at any step leaves the one before it in force.
+//! are pinned: the sweep skips them. A checkpoint that fails at any step leaves the one before it in force; only the
+//! superblock's write is tried again.
 
 use crate::Key;
 use crate::buffer::Buffer;
@@ -127,6 +128,12 @@ impl Checkpointer {
         self.pins.contains(&place) || self.run.as_ref().is_some_and(|r| r.pins.contains(&place))
     }
 
+    /// True when such a place is in the segment.
+    pub fn pins_in(&self, number: u64, layout: &Layout) -> bool {
+        let under_way = self.run.iter().flat_map(|r| &r.pins);
+        self.pins.iter().chain(under_way).any(|place| layout.segment_of(*place) == number)
+    }
+
     /// True when the open segment holds the last records of a checkpoint and nothing else will push them out.
     pub fn wants_flush(&self, open_seq: Option<u64>) -> bool {
         self.run
@@ -221,13 +228,16 @@ impl Checkpointer {
         Some(op)
     }
 
-    /// The outcome of `next_io`; true when the checkpoint is in force.
-    pub fn io_done(&mut self, ok: bool) -> bool {
-        let Some(run) = &mut self.run else { return false };
+    /// The outcome of `next_io`: whether the checkpoint is in force now. `None` while it is under way.
+    pub fn io_done(&mut self, ok: bool) -> Option<bool> {
+        let run = self.run.as_mut()?;
         run.sent = false;
         match run.stage {
-            Stage::Abandoned => self.run = None,
-            _ if !ok => self.run = None,
+            Stage::Superblock if !ok => {}
+            _ if !ok || run.stage == Stage::Abandoned => {
+                self.run = None;
+                return Some(false);
+            }
             Stage::SyncRecords => run.stage = Stage::Superblock,
             Stage::Superblock => run.stage = Stage::SyncSuperblock,
             Stage::SyncSuperblock => {
@@ -236,11 +246,11 @@ impl Checkpointer {
                     self.pins = run.pins;
                     self.replay_seq = run.replay.replay_seq;
                 }
-                return true;
+                return Some(true);
             }
-            Stage::Pages | Stage::Updates | Stage::Root | Stage::Settling => {}
+            Stage::Pages | Stage::Updates | Stage::Root | Stage::Settling | Stage::Abandoned => {}
         }
-        false
+        None
     }
 }
 

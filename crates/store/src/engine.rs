@@ -7,7 +7,9 @@
 //! - segments are opened in cyclic order, each with a higher sequence number than the one before;
 //! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records, and
 //!   written when all that was opened before it is; its new table removes what the old one listed and is no more;
-//! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for.
+//! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for;
+//! - a write that fails is tried again, and nothing of it is forgotten meanwhile. Only where one place fails while others
+//!   take writes, what lies there is given up; then nothing counts as written until a later checkpoint is in force.
 
 use crate::buffer::{Buffer, Pool};
 use crate::checkpoint::{Checkpointer, page_bytes};
@@ -15,12 +17,13 @@ use crate::format::contents::{self, Contents, Entry, Mark, Unreadable};
 use crate::format::ledger::Ledger;
 use crate::format::record::Record;
 use crate::format::update::Target;
-use crate::format::{BLOCK, Layout, UNIT, align_up};
+use crate::format::{BLOCK, Layout, PROBE, UNIT, align_up};
 use crate::index::{Index, Packed, Slot};
 use crate::ledger::Keeper;
 use crate::overlay::{Overlay, Update};
 use crate::packetizer::{OpenSegment, Writes, bytes_of, gaps};
 use crate::policy::Replacement;
+use crate::retry::Retry;
 use crate::{Key, Refused};
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -43,12 +46,10 @@ pub const TABLE_READ: usize = 4 * BLOCK;
 const PATIENCE: usize = 16;
 /// A segment is worth opening when at least this share of it would be free.
 const WORTH: usize = 16;
-/// Removals that wait for a segment.
-const REMOVALS: usize = 1 << 16;
 /// Pages of a checkpoint written in one step: puts wait no longer than their copying takes.
 const STEP: usize = 2;
-/// Failed writes in a row after which the store takes no more.
-const BROKEN: u32 = 16;
+/// Attempts to write one packet, each after another write succeeded, after which it is given up.
+const ATTEMPTS: u32 = 4;
 
 /// Milliseconds, of any steady clock.
 pub type Millis = u64;
@@ -82,6 +83,8 @@ pub struct State {
     pub pins: Vec<u64>,
     /// That checkpoint needs the tables from this sequence number on.
     pub replay_seq: u64,
+    /// What is not in the index, but on the medium: to be removed there too.
+    pub removals: Vec<u64>,
     pub ledger: Ledger,
 }
 
@@ -98,6 +101,7 @@ impl State {
             generation,
             pins: Vec::new(),
             replay_seq: 0,
+            removals: Vec::new(),
             ledger: Ledger::default(),
         }
     }
@@ -115,16 +119,26 @@ pub struct Engine {
     ahead: VecDeque<Ahead>,
     running: HashMap<u64, Running>,
     next_id: u64,
-    /// What waits for a table to be noted in, and since when.
-    removals: VecDeque<(u64, Millis)>,
+    /// What waits for a table to be noted in, and since when the first of it does. At most one for each object that was
+    /// stored: while they wait nothing is put.
+    removals: VecDeque<u64>,
+    removals_since: Option<Millis>,
     checkpointer: Checkpointer,
+    checkpoint_retry: Retry,
     keeper: Keeper,
     /// Segments passed in a row that gave no room.
     barren: u64,
-    failures: u32,
-    /// A write failed since the last checkpoint began: tables on the medium may list what is long gone, which only a
-    /// checkpoint outdates.
+    /// Something was given up, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
+    /// where a restart looks for them, which only a checkpoint outdates.
     mend: bool,
+    /// One is under way for that.
+    mending: bool,
+    /// Writes of packets that succeeded.
+    proofs: u64,
+    /// Why a write failed last.
+    cause: String,
+    /// As of the last call that brought the time.
+    now: Millis,
     counters: Counters,
 }
 
@@ -140,7 +154,10 @@ pub struct Counters {
     pub survived: u64,
     pub segments: u64,
     pub checkpoints: u64,
+    /// Writes and syncs that failed; each is tried again.
     pub write_errors: u64,
+    /// Packets that were given up, for their place takes no writes.
+    pub given_up: u64,
 }
 
 /// The writes of one seal or flush.
@@ -153,7 +170,12 @@ struct Batch {
     writes: Writes,
     table_sent: bool,
     running: usize,
-    failed: bool,
+    retry: Retry,
+    /// Failures after which other writes succeeded, and how many had at the last one.
+    strikes: u32,
+    proofs: u64,
+    /// Another place was tried since the last failure.
+    probed: bool,
     fresh: Vec<Entry>,
     /// For a seal, the bytes that are readable only from the image; for a flush, none.
     filled: Vec<Range<usize>>,
@@ -184,13 +206,14 @@ enum Foreseen {
     Unreadable,
 }
 
-#[derive(Clone, Copy)]
 enum Running {
-    /// A write of the batch with this sequence number.
+    /// A write of the batch with this sequence number: some of its data, or its table.
     Batch {
         seq: u64,
         seal: bool,
+        data: Option<Range<usize>>,
     },
+    Probe,
     Contents {
         number: u64,
         length: usize,
@@ -208,7 +231,10 @@ impl Engine {
     ) -> Engine {
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
+            checkpoint_retry: Retry::default(),
             keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
+            removals_since: (!state.removals.is_empty()).then_some(0),
+            removals: std::mem::take(&mut state.removals).into(),
             state,
             replacement,
             flush_interval,
@@ -219,10 +245,12 @@ impl Engine {
             ahead: VecDeque::new(),
             running: HashMap::new(),
             next_id: 1,
-            removals: VecDeque::new(),
             barren: 0,
-            failures: 0,
             mend: false,
+            mending: false,
+            proofs: 0,
+            cause: String::new(),
+            now: 0,
             counters: Counters::default(),
         }
     }
@@ -243,11 +271,16 @@ impl Engine {
                 Ok(())
             }
             Err(refused) => {
-                self.counters.refused += 1;
                 self.remove(key.index_hash(), now);
-                Err(refused)
+                Err(self.refuse(refused))
             }
         }
+    }
+
+    /// Why something was not taken: while writes fail, that is why.
+    fn refuse(&mut self, refused: Refused) -> Refused {
+        self.counters.refused += 1;
+        if refused == Refused::Busy && self.is_failing() { Refused::Broken } else { refused }
     }
 
     /// Gives the record that `target` names new metadata, by `record`, an update. False when that record is not (or no
@@ -267,9 +300,7 @@ impl Engine {
         if !fits || !self.is_live(hash, &target) {
             return Ok(false);
         }
-        let place = self.append(hash, record, Purpose::Update, now).inspect_err(|_| {
-            self.counters.refused += 1;
-        })?;
+        let place = self.append(hash, record, Purpose::Update, now).map_err(|e| self.refuse(e))?;
         self.counters.updates += 1;
         self.counters.put_bytes += record.size() as u64;
         // Finding room may have swept it.
@@ -286,20 +317,39 @@ impl Engine {
         slot.is_some_and(|slot| slot.place == target.place && slot.units == target.units)
     }
 
-    /// Removes what is under the hash, durably with the next flush. Noted even when the index knows nothing of it:
-    /// a record that the sweep dropped may still be listed on the medium.
+    /// Removes what is under the hash: durable one flush interval and the writes later. What the index does not know costs
+    /// nothing, for no restart finds it once all that was taken before is written. The index lets go of a key
+    /// - by a put or a removal, which are noted in a table that is replayed after all that they outdate;
+    /// - by the sweep, for which the segment's new table counts as taken when it is opened. Once that is written it does not
+    ///   list the key, so that what a checkpoint says of the old one is a phantom. Tables that listed it earlier are
+    ///   replayed only where they are needed; they then were replaced before, by tables that do not (`next_write`).
+    ///   Where the old table was needed itself the new one has a removal (`gone`);
+    /// - when a segment is given up, and until a checkpoint that began later is in force nothing counts as written;
+    /// - when the record proves damaged as it is read (`forget`), or at a start has an update for which there is no room:
+    ///   these are removals.
+    ///
+    /// Two keys with one print are one key to the index and to a replay alike.
     pub fn remove(&mut self, hash: u64, now: Millis) {
-        self.state.index.remove(hash);
         self.state.overlay.remove(hash);
-        self.queue_removal(hash, now);
-        self.settle_removals(now);
+        if self.state.index.remove(hash).is_some() {
+            self.queue_removal(hash, now);
+            self.settle_removals();
+        }
+    }
+
+    /// Removes what is under the hash if it still is the record at `place`, which proved to be damaged or another's: a
+    /// restart might read it well.
+    pub fn forget(&mut self, hash: u64, place: u64, now: Millis) {
+        if self.state.index.remove_at(hash, place) {
+            self.state.overlay.remove_at(hash, place);
+            self.queue_removal(hash, now);
+            self.settle_removals();
+        }
     }
 
     fn queue_removal(&mut self, hash: u64, since: Millis) {
-        if self.removals.len() == REMOVALS {
-            self.removals.pop_front();
-        }
-        self.removals.push_back((hash, since));
+        self.removals.push_back(hash);
+        self.removals_since = Some(self.removals_since.unwrap_or(since).min(since));
     }
 
     /// The bytes of a record whose write is not done: a copy.
@@ -320,22 +370,28 @@ impl Engine {
         Some(copy)
     }
 
-    /// What time brings: flushes and the steps of a checkpoint. Call when `next_io` has nothing and time has passed.
+    /// What time brings: flushes, further attempts and the steps of a checkpoint. Call when `next_io` has nothing and time
+    /// has passed.
     pub fn tick(&mut self, now: Millis) {
-        self.settle_removals(now);
-        let due = self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval);
-        if due {
-            self.flush_open();
-        }
+        self.now = now;
+        self.settle_removals();
         self.keeper.tick(now, self.flush_interval);
-        if self.mend && !self.is_broken() {
+        if self.mend {
             self.checkpoint();
         }
         self.step_checkpoint(now);
+        // It may have opened the segment that they waited for.
+        self.settle_removals();
+        if self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval) {
+            self.flush_open();
+        }
     }
 
-    /// Begins a checkpoint unless one is under way.
+    /// Begins a checkpoint unless one is under way, or has just failed.
     pub fn checkpoint(&mut self) {
+        if !self.checkpoint_retry.is_due(self.now) {
+            return;
+        }
         let (seq, number) = match &self.open {
             Some(open) => (open.seq, open.number),
             None => (self.state.seq + 1, self.state.cursor),
@@ -348,7 +404,7 @@ impl Engine {
             virgin: self.state.virgin,
         };
         if self.checkpointer.begin(replay, self.counters.put_bytes) {
-            self.mend = false;
+            self.mending |= std::mem::take(&mut self.mend);
         }
     }
 
@@ -363,15 +419,32 @@ impl Engine {
             && self.keeper.is_idle()
     }
 
-    pub fn is_broken(&self) -> bool {
-        self.failures >= BROKEN
+    /// True from a write's failure until all that failed was written, or given up.
+    pub fn is_failing(&self) -> bool {
+        let others = [self.keeper.retry, self.checkpoint_retry];
+        self.batches.iter().map(|b| b.retry).chain(others).any(|retry| retry.is_failing())
     }
 
-    /// When the oldest of what was taken and is not in the file yet was taken; `None` when all is.
+    /// Why a write failed last.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+
+    /// What failed is tried again without a pause.
+    pub fn retry_now(&mut self) {
+        let batches = self.batches.iter_mut().map(|b| &mut b.retry);
+        batches.chain([&mut self.keeper.retry, &mut self.checkpoint_retry]).for_each(Retry::now);
+    }
+
+    /// When the oldest of what was taken and is not in the file yet, or not where a restart finds it, was taken; `None`
+    /// when there is nothing of that.
     pub fn unwritten_since(&self) -> Option<Millis> {
-        let removals = self.removals.front().map(|(_, since)| *since);
+        if self.mend || self.mending {
+            return Some(0);
+        }
         let batches = self.batches.iter().filter_map(|b| b.since);
-        batches.chain([self.dirty_since, removals, self.keeper.unwritten_since()].into_iter().flatten()).min()
+        let others = [self.dirty_since, self.removals_since, self.keeper.unwritten_since()];
+        batches.chain(others.into_iter().flatten()).min()
     }
 
     /// Writes out what is in memory without waiting for the interval.
@@ -391,16 +464,20 @@ impl Engine {
         for range in writes.data.iter().chain([&writes.table]) {
             copy[range.clone()].copy_from_slice(&open.image[range.clone()]);
         }
+        let (fresh, image) = (open.fresh().to_vec(), Arc::new(copy));
         self.batches.push(Batch {
             number: open.number,
             seq: open.seq,
             since: self.dirty_since.take(),
-            image: Arc::new(copy),
+            image,
             writes,
             table_sent: false,
             running: 0,
-            failed: false,
-            fresh: open.fresh().to_vec(),
+            retry: Retry::default(),
+            strikes: 0,
+            proofs: self.proofs,
+            probed: false,
+            fresh,
             filled: Vec::new(),
             seal: false,
         });
@@ -421,23 +498,28 @@ impl Engine {
 
     /// Takes the outcome of an `Io`; reads bring their bytes. Its other resources must have been dropped.
     pub fn done(&mut self, id: u64, result: io::Result<Option<Buffer>>, now: Millis) {
-        match self.running.remove(&id) {
-            Some(Running::Batch { seq, seal }) => self.batch_done(seq, seal, result.is_ok()),
+        self.now = now;
+        let error = result.as_ref().err().map(ToString::to_string);
+        let ok = error.is_none();
+        let running = self.running.remove(&id);
+        if let Some(cause) = error
+            && !matches!(running, Some(Running::Contents { .. } | Running::Probe))
+        {
+            self.counters.write_errors += 1;
+            self.cause = cause;
+        }
+        match running {
+            Some(Running::Batch { seq, seal, data }) => self.batch_done(seq, seal, data, ok),
             Some(Running::Contents { number, length }) => {
                 self.contents_done(number, length, result.ok().flatten())
             }
-            Some(Running::Checkpoint) => {
-                self.mend |= result.is_err();
-                if self.checkpointer.io_done(result.is_ok()) {
-                    self.counters.checkpoints += 1;
-                }
-            }
-            Some(Running::Ledger) => {
-                self.counters.write_errors += u64::from(!self.keeper.io_done(result.is_ok(), now));
-            }
+            Some(Running::Checkpoint) => self.checkpoint_done(ok),
+            Some(Running::Ledger) => self.keeper.io_done(ok, now),
+            Some(Running::Probe) if ok => self.wrote(),
+            Some(Running::Probe) => {}
             None => debug_assert!(false, "an answer to nothing"),
         }
-        self.step_checkpoint(now);
+        self.tick(now);
     }
 
     // Appending
@@ -450,13 +532,14 @@ impl Engine {
         purpose: Purpose,
         now: Millis,
     ) -> Result<u64, Refused> {
-        if self.is_broken() {
-            return Err(Refused::Broken);
-        }
         if record.size() > self.state.layout.segment as usize / 2 {
             return Err(Refused::TooLarge);
         }
-        self.settle_removals(now);
+        self.settle_removals();
+        // A checkpoint may open the segment that they wait for.
+        if !self.removals.is_empty() && purpose != Purpose::Checkpoint {
+            return Err(Refused::Busy);
+        }
         let mark = if purpose == Purpose::Update { Mark::Update } else { Mark::Put };
         for _ in 0..PATIENCE {
             if self.open.is_none() && !self.open_next(purpose) {
@@ -474,19 +557,21 @@ impl Engine {
         Err(Refused::Busy)
     }
 
-    fn settle_removals(&mut self, now: Millis) {
-        while let Some(&(hash, since)) = self.removals.front() {
+    /// Notes the removals that wait in the open segment, or the next one.
+    fn settle_removals(&mut self) {
+        while let Some(&hash) = self.removals.front() {
             if self.open.is_none() && !self.open_next(Purpose::Object) {
                 return;
             }
             let Some(open) = &mut self.open else { continue };
             if open.append_removal(hash) {
                 self.removals.pop_front();
-                self.dirty_since = Some(self.dirty_since.unwrap_or(now).min(since));
+                self.dirty_since = self.dirty_since.into_iter().chain(self.removals_since).min();
             } else if !self.seal() {
                 return;
             }
         }
+        self.removals_since = None;
     }
 
     fn queue(&self) -> usize {
@@ -509,7 +594,10 @@ impl Engine {
                 writes,
                 table_sent: false,
                 running: 0,
-                failed: false,
+                retry: Retry::default(),
+                strikes: 0,
+                proofs: self.proofs,
+                probed: false,
                 fresh: open.fresh().to_vec(),
                 filled: open.filled(),
                 image: Arc::new(open.image),
@@ -540,6 +628,18 @@ impl Engine {
         }
         let Some(Ahead { number, contents }) = self.ahead.pop_front() else { return false };
         debug_assert_eq!((number, number), (self.state.cursor, self.state.seq % self.state.layout.segments));
+        self.state.seq += 1;
+        self.state.cursor = (number + 1) % self.state.layout.segments;
+        if number >= self.state.virgin {
+            self.state.virgin = number + 1;
+        }
+        if matches!(contents, Foreseen::Unreadable)
+            && (needed || self.checkpointer.pins_in(number, &self.state.layout))
+        {
+            // A restart may read it, and needs what it says or holds: it is passed over.
+            self.mend = true;
+            return true;
+        }
         let listed = match contents {
             Foreseen::Known(contents) => contents.entries,
             Foreseen::Unreadable => {
@@ -556,20 +656,13 @@ impl Engine {
         let segment = self.state.layout.segment as usize;
         let free: usize = gaps(segment, &survivors).iter().map(|g| g.len()).sum();
         let barren = free < segment / WORTH;
-
-        self.state.seq += 1;
-        self.state.cursor = (number + 1) % self.state.layout.segments;
-        if number >= self.state.virgin {
-            self.state.virgin = number + 1;
-        }
         let mut keep: Vec<Entry> = if barren {
             entries.iter().map(|(entry, _)| *entry).collect()
         } else {
             for (entry, _) in entries.iter().filter(|(_, stays)| !stays) {
                 let place = self.state.layout.place(number, bytes_of(entry).start);
-                self.state.index.remove_at(entry.hash, place);
                 self.state.overlay.remove_at(entry.hash, place);
-                self.counters.swept += 1;
+                self.counters.swept += u64::from(self.state.index.remove_at(entry.hash, place));
             }
             self.counters.survived += survivors.len() as u64;
             survivors
@@ -583,6 +676,7 @@ impl Engine {
         }
         let image = self.pool.take(segment);
         self.open = Some(OpenSegment::new(number, self.state.seq, image, keep));
+        self.dirty_since.get_or_insert(self.now);
         let bytes = objects * Packed::BYTES as u64 + self.state.overlay.bytes() as u64;
         if self.checkpointer.due(self.counters.put_bytes, bytes, &self.state.layout) {
             self.checkpoint();
@@ -709,57 +803,84 @@ impl Engine {
                 continue;
             }
             let batch = &mut self.batches[at];
-            let range = match batch.writes.data.pop() {
-                Some(range) => range,
-                None if batch.running == 0 && !batch.table_sent => {
-                    batch.table_sent = true;
-                    batch.writes.table.clone()
-                }
-                None => continue,
-            };
+            let has_more = !batch.writes.data.is_empty() || batch.running == 0 && !batch.table_sent;
+            if !has_more || !batch.retry.is_due(self.now) {
+                continue;
+            }
+            if batch.retry.is_failing() && batch.proofs == self.proofs && !batch.probed {
+                batch.probed = true;
+                let image = Arc::new(Buffer::new(BLOCK));
+                return Some((Running::Probe, Op::Write { offset: PROBE, image, range: 0..BLOCK }));
+            }
+            let data = batch.writes.data.pop();
+            batch.table_sent |= data.is_none();
             batch.running += 1;
+            let range = data.clone().unwrap_or_else(|| batch.writes.table.clone());
             let offset = self.state.layout.start(batch.number) + range.start as u64;
-            let running = Running::Batch { seq: batch.seq, seal: batch.seal };
+            let running = Running::Batch { seq: batch.seq, seal: batch.seal, data };
             return Some((running, Op::Write { offset, image: batch.image.clone(), range }));
         }
         None
     }
 
-    fn batch_done(&mut self, seq: u64, seal: bool, ok: bool) {
+    fn batch_done(&mut self, seq: u64, seal: bool, data: Option<Range<usize>>, ok: bool) {
+        if ok {
+            self.wrote();
+        }
         let Some(at) = self.batches.iter().position(|b| b.seq == seq && b.seal == seal) else { return };
         let batch = &mut self.batches[at];
         batch.running -= 1;
         if !ok {
-            batch.failed = true;
-            batch.writes.data.clear();
-            batch.table_sent = true;
+            match data {
+                Some(range) => batch.writes.data.push(range),
+                None => batch.table_sent = false,
+            }
+            if batch.retry.is_due(self.now) {
+                batch.strikes += u32::from(self.proofs > batch.proofs);
+                (batch.proofs, batch.probed) = (self.proofs, false);
+                batch.retry.fail(self.now);
+            }
         }
-        if batch.running > 0 || !batch.table_sent || !batch.writes.data.is_empty() {
+        if batch.running > 0 {
             return;
         }
-        let batch = self.batches.remove(at);
-        if batch.failed {
-            self.failures += 1;
-            self.mend = true;
-            self.counters.write_errors += 1;
-            // What the failed packet said is said again: else an older record of the key came back after a restart.
-            for entry in batch.fresh.iter().filter(|e| !e.is_update()) {
-                let place = self.state.layout.place(batch.number, bytes_of(entry).start);
-                let lost = match entry.is_removal() {
-                    true => self.state.index.find(entry.hash).is_none(),
-                    false => {
-                        self.state.overlay.remove_at(entry.hash, place);
-                        self.state.index.remove_at(entry.hash, place)
-                    }
-                };
-                if lost {
-                    self.queue_removal(entry.hash, batch.since.unwrap_or(0));
-                }
-            }
-            self.checkpointer.abandon();
-        } else {
-            self.failures = 0;
+        if batch.strikes >= ATTEMPTS {
+            return self.give_up(seq);
         }
+        if batch.table_sent && batch.writes.data.is_empty() {
+            self.batches.remove(at);
+        }
+    }
+
+    /// A packet was written: what failed need not wait for long.
+    fn wrote(&mut self) {
+        self.proofs += 1;
+        let batches = self.batches.iter_mut().map(|b| &mut b.retry);
+        let all = batches.chain([&mut self.keeper.retry, &mut self.checkpoint_retry]);
+        all.for_each(|retry| retry.hasten(self.now));
+    }
+
+    /// Gives up a segment that cannot be written, none of whose writes is under way. What was put there is gone. What was
+    /// removed there, and older records of what was put, a restart may find until a checkpoint is in force that knows nothing
+    /// of them: so long nothing counts as written.
+    fn give_up(&mut self, seq: u64) {
+        let (given_up, left) = std::mem::take(&mut self.batches).into_iter().partition(|b| b.seq == seq);
+        let given_up: Vec<Batch> = given_up;
+        self.batches = left;
+        let Some(number) = given_up.first().map(|b| b.number) else { return };
+        let mut fresh: Vec<Entry> = given_up.into_iter().flat_map(|b| b.fresh).collect();
+        if let Some(open) = self.open.take_if(|open| open.seq == seq) {
+            self.dirty_since = None;
+            fresh.extend_from_slice(open.fresh());
+        }
+        for entry in fresh.iter().filter(|e| !e.is_update() && !e.is_removal()) {
+            let place = self.state.layout.place(number, bytes_of(entry).start);
+            self.state.index.remove_at(entry.hash, place);
+            self.state.overlay.remove_at(entry.hash, place);
+        }
+        self.counters.given_up += 1;
+        self.checkpointer.abandon();
+        self.mend = true;
     }
 
     // Checkpoints
@@ -789,9 +910,6 @@ impl Engine {
         if self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {
             self.flush_open();
         }
-        if self.is_broken() {
-            self.checkpointer.abandon();
-        }
         let oldest_unwritten = self
             .batches
             .iter()
@@ -801,7 +919,24 @@ impl Engine {
         self.checkpointer.written_up_to(oldest_unwritten);
     }
 
+    fn checkpoint_done(&mut self, ok: bool) {
+        if !ok {
+            self.checkpoint_retry.fail(self.now);
+        }
+        let Some(in_force) = self.checkpointer.io_done(ok) else { return };
+        if in_force {
+            self.counters.checkpoints += 1;
+            self.mending = false;
+            self.checkpoint_retry = Retry::default();
+        } else {
+            self.mend = true;
+        }
+    }
+
     fn next_checkpoint_io(&mut self) -> Option<(Running, Op)> {
+        if !self.checkpoint_retry.is_due(self.now) {
+            return None;
+        }
         let op = self.checkpointer.next_io(&self.state.layout)?;
         Some((Running::Checkpoint, op))
     }
@@ -814,12 +949,12 @@ impl Engine {
     }
 
     /// Replaces the ledger; durable one flush interval, a write and a sync later. Of several that wait the last one is
-    /// written. `TooLarge` beyond `format::ledger::MAX` bytes, `Broken` when its writes failed too often.
+    /// written. `TooLarge` beyond `format::ledger::MAX` bytes.
     pub fn set_ledger(&mut self, bytes: &[u8], now: Millis) -> Result<(), Refused> {
         self.keeper.set(bytes, now)
     }
 
-    /// True when what was set last is durable (or given up).
+    /// True when what was set last is durable.
     pub fn is_ledger_written(&self) -> bool {
         self.keeper.is_idle()
     }

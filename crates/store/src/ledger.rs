@@ -1,17 +1,16 @@
 //! The ledger's keeper: what was set last, and how far it is on the medium.
 //!
 //! sync (of what an earlier life may have left unsynced) → write of the elder copy → sync. The copy that counts is
-//! never written, so that what was durable stays so until its successor is.
+//! never written, so that what was durable stays so until its successor is. What fails is tried again, from the write on:
+//! what a failed sync had to bring to the medium may be nowhere any more.
 
 use crate::Refused;
 use crate::buffer::Buffer;
 use crate::engine::{Millis, Op};
 use crate::format::BLOCK;
 use crate::format::ledger::{Ledger, MAX, offset};
+use crate::retry::Retry;
 use std::sync::Arc;
-
-/// Failed writes in a row after which it is not tried again.
-const BROKEN: u32 = 16;
 
 pub struct Keeper {
     identity: u64,
@@ -28,7 +27,7 @@ pub struct Keeper {
     stage: Stage,
     /// The stage's I/O was handed out.
     sent: bool,
-    failures: u32,
+    pub retry: Retry,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl Keeper {
             durable,
             stage: Stage::Rest,
             sent: false,
-            failures: 0,
+            retry: Retry::default(),
         }
     }
 
@@ -64,9 +63,6 @@ impl Keeper {
     pub fn set(&mut self, bytes: &[u8], now: Millis) -> Result<(), Refused> {
         if bytes.len() > MAX {
             return Err(Refused::TooLarge);
-        }
-        if self.is_broken() {
-            return Err(Refused::Broken);
         }
         self.ledger.bytes = bytes.to_vec();
         self.waiting.get_or_insert(now);
@@ -81,23 +77,19 @@ impl Keeper {
     /// Begins to write what has waited for `interval`.
     pub fn tick(&mut self, now: Millis, interval: Millis) {
         let due = |since| self.urgent || now.saturating_sub(since) >= interval;
-        if self.waiting.is_some_and(due) && self.stage == Stage::Rest && !self.is_broken() {
+        if self.waiting.is_some_and(due) && self.stage == Stage::Rest && self.retry.is_due(now) {
             self.stage = if self.durable { Stage::Write } else { Stage::SyncElder };
         }
     }
 
-    /// True when what was set last is durable, or given up.
+    /// True when what was set last is durable.
     pub fn is_idle(&self) -> bool {
-        self.stage == Stage::Rest && (self.waiting.is_none() || self.is_broken())
+        self.stage == Stage::Rest && self.waiting.is_none()
     }
 
     /// When the oldest content that is not durable yet was set.
     pub fn unwritten_since(&self) -> Option<Millis> {
         self.writing.or(self.waiting)
-    }
-
-    pub fn is_broken(&self) -> bool {
-        self.failures >= BROKEN
     }
 
     pub fn next_io(&mut self) -> Option<Op> {
@@ -123,16 +115,16 @@ impl Keeper {
         Op::Write { offset: offset(next.generation), range: 0..image.len(), image: Arc::new(image) }
     }
 
-    /// The outcome of `next_io`; false when a write failed. It is tried again at the next tick.
-    pub fn io_done(&mut self, ok: bool, now: Millis) -> bool {
+    /// The outcome of `next_io`.
+    pub fn io_done(&mut self, ok: bool, now: Millis) {
         debug_assert!(self.sent);
         self.sent = false;
         if !ok {
-            self.failures += 1;
+            self.retry.fail(now);
             self.stage = Stage::Rest;
             self.waiting = self.writing.take().or(self.waiting).or(Some(now));
             self.urgent = true;
-            return false;
+            return;
         }
         self.stage = match self.stage {
             Stage::SyncElder => {
@@ -142,11 +134,10 @@ impl Keeper {
             Stage::Write => Stage::Sync,
             Stage::Sync | Stage::Rest => {
                 self.ledger.generation += 1;
-                self.failures = 0;
+                self.retry = Retry::default();
                 self.writing = None;
                 Stage::Rest
             }
         };
-        true
     }
 }

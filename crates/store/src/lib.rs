@@ -19,6 +19,7 @@ mod packetizer;
 pub mod policy;
 mod reader;
 mod recovery;
+mod retry;
 mod store;
 mod table;
 mod writer;
@@ -97,6 +98,8 @@ pub struct Options {
     pub io: IoChoice,
     /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come.
     pub patience: Duration,
+    /// Takes one line when something is to be said: writes fail, or work again. By default it goes to standard error.
+    pub tell: fn(&str),
 }
 
 impl Options {
@@ -113,6 +116,7 @@ impl Options {
             overlay_bytes: DEFAULT_OVERLAY,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
+            tell: |line| eprintln!("cosm: {line}"),
         }
     }
 }
@@ -139,7 +143,7 @@ pub enum Refused {
     TooLarge,
     /// Writes are behind; caching yields.
     Busy,
-    /// The device failed too often.
+    /// Writes fail; they are tried again, and until one succeeds nothing is taken for which there is no room in memory.
     Broken,
 }
 
@@ -204,6 +208,8 @@ pub struct Stats {
     pub updated: u64,
     pub overlay_bytes: u64,
     pub engine: engine::Counters,
+    /// A write failed, and was neither written nor given up yet.
+    pub writes_fail: bool,
     pub device_reads: u64,
     pub device_read_bytes: u64,
     pub device_writes: u64,
@@ -211,6 +217,6 @@ pub struct Stats {
     /// Records that proved torn, damaged or overwritten when read.
     pub bad_records: u64,
     pub read_errors: u64,
-    /// Reads refused because too many were in flight.
+    /// Reads refused because the disk kept others waiting.
     pub busy_reads: u64,
 }

@@ -6,6 +6,11 @@
 //! record is ever found damaged; where the process is killed and nothing else fails, nothing is lost that had been
 //! written.
 //!
+//! Where the process is killed and writes at most fail without a trace, what comes back is no older than what the engine
+//! said was in the file: what was removed is not there a flush interval and the writes later. Where all writes fail for a
+//! while, nothing is lost that was taken before, and when they work again all goes on. Where one place takes no writes for
+//! good, what was to lie there is given up.
+//!
 //! A value may get newer metadata. It answers with the newest; or with an older one of its own where the update was
 //! lost in a crash, or where a caller has updated what was not there any more.
 //!
@@ -31,6 +36,8 @@ use std::sync::Arc;
 
 const LAYOUT: Layout = Layout { segment: 32 << 10, segments: 10, identity: 0xfeed };
 const KEYS: u64 = 60;
+/// The flush interval, milliseconds.
+const INTERVAL: u64 = 500;
 /// One in so many values is a larger one.
 const LARGE: u64 = 7;
 
@@ -68,10 +75,34 @@ impl Value {
 #[derive(Default, Clone)]
 struct History {
     values: Vec<Option<Value>>,
+    /// When they were taken.
+    times: Vec<u64>,
     /// Everything before was superseded durably.
     floor: usize,
     /// How many values there were when everything was written last.
     written: usize,
+}
+
+impl History {
+    fn push(&mut self, value: Option<Value>, now: u64) {
+        self.values.push(value);
+        self.times.push(now);
+    }
+}
+
+/// How writes fail, beside kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    /// Now and then one, and reads too.
+    Some,
+    /// All for a while, and leave their marks. Nobody is killed meanwhile.
+    AllTorn,
+    /// All for a while.
+    All,
+    /// Those of one segment, for good.
+    Place,
+    /// Now and then a read.
+    Reads,
 }
 
 struct World {
@@ -88,6 +119,9 @@ struct World {
     gets: u64,
     /// Nothing fails in this history but that the process is killed.
     only_kills: bool,
+    failing: Option<Failing>,
+    /// While all writes fail: what was there when they began to, how much had been swept, and how often each key had changed.
+    outage: Option<(Vec<u64>, u64, HashMap<u64, usize>)>,
     /// Newer metadata may be forgotten: callers update what went meanwhile.
     forgetful: bool,
     overlay: usize,
@@ -153,6 +187,8 @@ impl World {
             hits: 0,
             gets: 0,
             only_kills: false,
+            failing: None,
+            outage: None,
             forgetful,
             overlay,
             updates: 0,
@@ -177,7 +213,12 @@ impl World {
         let put = self.engine.put(&key, &record, self.now);
         assert!(put != Err(Refused::TooLarge));
         // A refusal removes what was there.
-        self.history.entry(n).or_default().values.push(put.is_ok().then_some(value));
+        self.history.entry(n).or_default().push(put.is_ok().then_some(value), self.now);
+    }
+
+    fn is_taken(&mut self, n: u64) -> bool {
+        self.put(n);
+        self.history[&n].values.last().is_some_and(|last| last.is_some())
     }
 
     /// Newer metadata for a value of the key: the one it has, or in forgetful histories sometimes an earlier one.
@@ -204,13 +245,39 @@ impl World {
         assert!(update != Err(Refused::TooLarge));
         // With another body it is no update of the current value.
         if update == Ok(true) && of == current {
-            history.values.push(Some(newest));
+            history.push(Some(newest), self.now);
         }
     }
 
     fn remove(&mut self, n: u64) {
         self.engine.remove(key(n).index_hash(), self.now);
-        self.history.entry(n).or_default().values.push(None);
+        self.history.entry(n).or_default().push(None, self.now);
+    }
+
+    /// A key that the index has let go of is removed, and the process is killed as soon as the engine says that this is in
+    /// the file.
+    fn remove_what_went_and_kill(&mut self) {
+        let went = |n: &u64| {
+            let last = self.history.get(n).and_then(|h| h.values.last().copied().flatten());
+            last.is_some() && self.index.find(key(*n).index_hash()).is_none()
+        };
+        let all: Vec<u64> = (0..self.keys).filter(went).collect();
+        if all.is_empty() || self.outage.is_some() {
+            return;
+        }
+        self.now += 1;
+        let taken = self.now;
+        all.into_iter().for_each(|n| self.remove(n));
+        for _ in 0..10_000 {
+            if self.engine.unwritten_since().is_none_or(|since| since > taken) {
+                return self.kill();
+            }
+            self.now += 1;
+            self.engine.flush();
+            self.engine.tick(self.now);
+            self.step();
+        }
+        panic!("a removal is never written");
     }
 
     /// What the store answers: the value, checked byte by byte.
@@ -234,7 +301,7 @@ impl World {
             .filter(|f| f.about.kind.is_answer() && bytes[f.key.clone()] == key.bytes()[..]);
         let Some(found) = found else {
             self.bad += 1;
-            self.index.remove_at(key.index_hash(), slot.place);
+            self.engine.forget(key.index_hash(), slot.place, self.now);
             return None;
         };
         let newer = self.engine.state.overlay.meta(key.index_hash(), slot.place, found.sum);
@@ -308,7 +375,65 @@ impl World {
                 return;
             }
         }
-        assert!(self.engine.is_broken(), "the engine never came to rest");
+        panic!("the engine never came to rest");
+    }
+
+    /// What the engine says is in the file is there after a kill: what fails leaves no half-written tables.
+    fn is_sure(&self) -> bool {
+        self.only_kills || matches!(self.failing, Some(Failing::All | Failing::Place | Failing::Reads))
+    }
+
+    /// A flush interval, and the writes: all that was taken before is in the file then.
+    fn wait(&mut self) {
+        let taken = self.now;
+        self.now += INTERVAL;
+        for _ in 0..200 {
+            self.engine.tick(self.now);
+            self.step();
+            while !self.flying.is_empty() {
+                self.step();
+            }
+            if self.engine.unwritten_since().is_none_or(|since| since > taken) {
+                return;
+            }
+        }
+        panic!("not written a flush interval later");
+    }
+
+    fn begin_outage(&mut self) {
+        let faults = match self.failing {
+            Some(Failing::AllTorn) => Faults { write: 1_000, ..Faults::default() },
+            _ => Faults { no_space: 1_000, ..Faults::default() },
+        };
+        self.disk.set_faults(faults);
+        if self.outage.is_none() {
+            let there = |n: &u64| self.index.find(key(*n).index_hash()).is_some();
+            let changes = self.history.iter().map(|(n, h)| (*n, h.values.len())).collect();
+            self.outage = Some(((0..KEYS).filter(there).collect(), self.engine.counters().swept, changes));
+        }
+    }
+
+    /// Writes work again: all goes on by itself, and nothing was lost.
+    fn end_outage(&mut self) {
+        self.disk.set_faults(Faults::default());
+        let Some((there, swept, changes)) = self.outage.take() else { return };
+        if swept == self.engine.counters().swept {
+            for n in there {
+                let same = changes[&n] == self.history[&n].values.len();
+                assert!(!same || self.read(n).is_some(), "key {n} is lost, and only writes had failed");
+            }
+        }
+        self.settle();
+        assert!(!self.engine.is_failing());
+        assert_eq!(self.engine.counters().given_up, 0, "all writes failed, not those of one place");
+        let n = self.rng.random_range(0..KEYS);
+        // Before one a checkpoint may have to be written.
+        let taken = (0..5).any(|_| {
+            let taken = self.is_taken(n);
+            self.settle();
+            taken
+        });
+        assert!(taken, "nothing is put any more");
     }
 
     /// Everything written and synced: earlier values are gone for good.
@@ -332,12 +457,23 @@ impl World {
     }
 
     fn crash(&mut self, power: bool, damage: bool) {
-        let hostile = power || damage;
         // What is in flight may or may not have been carried out.
         for _ in 0..self.rng.random_range(0..=self.flying.len()) {
             self.step();
         }
+        self.end(power, damage);
+    }
+
+    fn kill(&mut self) {
+        self.end(false, false);
+    }
+
+    fn end(&mut self, power: bool, damage: bool) {
+        let hostile = power || damage;
+        let sure = self.is_sure();
         self.flying.clear();
+        self.outage = None;
+        let since = self.engine.unwritten_since().unwrap_or(u64::MAX);
         let written = if self.only_kills { self.written() } else { Vec::new() };
         // Sometimes a kill comes first, and what it left unsynced is lost only by the next crash.
         if power && self.rng.random_bool(0.7) {
@@ -356,7 +492,8 @@ impl World {
                 assert_eq!(answer, None);
                 continue;
             };
-            let from = if hostile { 0 } else { history.floor };
+            let durable = history.times.iter().rposition(|taken| sure && *taken < since).unwrap_or(0);
+            let from = if hostile { 0 } else { history.floor.max(durable) };
             let possible = &history.values[from.min(history.values.len())..];
             // Metadata that was forgotten may be found again in the log.
             let known = |value: &Value| history.values.iter().flatten().any(|v| value.was(v));
@@ -373,7 +510,7 @@ impl World {
                     "key {n}: an update had been written, and is lost"
                 );
             }
-            history.values.push(answer);
+            history.push(answer, self.now);
         }
     }
 }
@@ -390,7 +527,7 @@ fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize) -> (Engine, Arc<I
     superblocks.sort_by_key(|s| std::cmp::Reverse(s.generation));
     let (state, _) = recover(&**disk, pool, &superblocks, overlay);
     let index = state.index.clone();
-    (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), 500, pool.clone()), index)
+    (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), INTERVAL, pool.clone()), index)
 }
 
 /// One history; its share of hits.
@@ -398,14 +535,22 @@ fn history(seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);
     let hostile = seed % 5;
     world.only_kills = hostile == 4;
+    let kinds = [Failing::Some, Failing::AllTorn, Failing::All, Failing::Place, Failing::Reads];
+    world.failing = (hostile == 1).then_some(kinds[(seed / 5) as usize % kinds.len()]);
     // What an automatic checkpoint forgets shows only in a longer life.
-    let steps = if world.only_kills { 400..1_600 } else { 50..400 };
+    let steps = if world.is_sure() { 400..1_600 } else { 50..400 };
     for _ in 0..world.rng.random_range(steps) {
         world.now += world.rng.random_range(0..100);
         // A skewed choice: some keys are popular enough to survive the sweep.
         let n = world.rng.random_range(0..world.keys).min(world.rng.random_range(0..world.keys));
         match world.rng.random_range(0..1_000) {
-            0..370 => world.put(n),
+            0..370 => {
+                let swept = world.engine.counters().swept;
+                world.put(n);
+                if world.is_sure() && world.engine.counters().swept != swept && world.rng.random_bool(0.05) {
+                    world.remove_what_went_and_kill();
+                }
+            }
             370..450 => world.update(n),
             450..480 => world.remove(n),
             480..700 => world.get(n),
@@ -415,18 +560,34 @@ fn history(seed: u64) -> (u64, u64) {
             985..989 => world.engine.checkpoint(),
             989..992 => {
                 let checkpoint = world.rng.random_bool(0.5);
-                world.disk.set_faults(Faults::default());
+                world.end_outage();
                 world.barrier(checkpoint);
                 // At once, so that few keys were touched since.
                 if world.only_kills && world.rng.random_bool(0.5) {
                     world.crash(false, false);
                 }
             }
-            992..995 if hostile > 0 => world.crash(hostile == 3, hostile == 2),
-            995..997 if hostile == 1 => {
-                let faults = Faults { read: 50, write: 30, no_space: 20 };
-                world.disk.set_faults(faults);
+            992..995
+                if world.failing == Some(Failing::AllTorn)
+                    && (world.outage.is_some() || world.engine.is_failing()) =>
+            {
+                world.end_outage()
             }
+            992..995 if hostile > 0 => world.crash(hostile == 3, hostile == 2),
+            995..997 if hostile == 1 => match world.failing {
+                Some(Failing::Some) => {
+                    world.disk.set_faults(Faults { read: 50, write: 30, no_space: 20 });
+                }
+                Some(Failing::Reads) => world.disk.set_faults(Faults { read: 200, ..Faults::default() }),
+                Some(Failing::Place) => {
+                    let start = LAYOUT.start(world.rng.random_range(0..LAYOUT.segments));
+                    world.disk.fail_writes_in(start..start + u64::from(LAYOUT.segment));
+                }
+                _ if world.outage.is_some() => world.end_outage(),
+                _ => world.begin_outage(),
+            },
+            995..997 if world.only_kills || hostile == 0 => world.wait(),
+            997..999 if world.is_sure() => world.remove_what_went_and_kill(),
             997 if hostile == 2 => world.disk.flip_bit(DATA_START as usize..LAYOUT.size() as usize),
             998 if hostile == 2 => {
                 let copy = COPIES_OF_LEDGER[world.rng.random_range(0..2)] as usize;
@@ -435,7 +596,7 @@ fn history(seed: u64) -> (u64, u64) {
             _ => world.get(n),
         }
     }
-    world.disk.set_faults(Faults::default());
+    world.end_outage();
     world.barrier(false);
     (0..KEYS).for_each(|n| world.get(n));
     assert!(hostile > 0 || world.bad == 0, "{} damaged records, and nothing had failed", world.bad);

@@ -35,7 +35,7 @@ pub struct OpenSegment {
     survivors: usize,
     /// No record may reach beyond this, for a survivor's sake or the table's.
     floor: usize,
-    /// Entries and records that no write has taken yet.
+    /// Entries and records that no write has taken yet; at first the survivors, for there must be a table without the others.
     dirty: bool,
 }
 
@@ -81,7 +81,7 @@ impl OpenSegment {
             .collect();
         let floor = survivors.iter().map(|e| align_up(bytes_of(e).end, BLOCK)).max().unwrap_or(0);
         let count = survivors.len();
-        OpenSegment { number, seq, image, gaps, entries: survivors, survivors: count, floor, dirty: false }
+        OpenSegment { number, seq, image, gaps, entries: survivors, survivors: count, floor, dirty: true }
     }
 
     /// Copies the record to the first gap that has room: its offset, or `None` when none has.
@@ -108,9 +108,13 @@ impl OpenSegment {
         room
     }
 
-    /// Where the table would begin with one more entry, if that harms no record.
+    /// Where the table would begin with one more entry, if it can have one and that harms no record.
     fn limit_with_one_more(&self) -> Option<usize> {
-        let limit = contents::start(self.image.len(), self.entries.len() + 1);
+        let (segment, entries) = (self.image.len(), self.entries.len() + 1);
+        if entries > contents::most(segment) {
+            return None;
+        }
+        let limit = contents::start(segment, entries);
         let used = self.gaps.iter().rev().find(|g| g.position > g.start).map_or(0, |g| g.position);
         (limit >= self.floor.max(used)).then_some(limit)
     }
@@ -202,6 +206,21 @@ mod tests {
         // Later writes of the same segment repeat only the block that both share.
         open.append(9, &record(&[2; 100]), Mark::Put).unwrap();
         assert_eq!(open.take_writes(1).data.first(), Some(&(align_down(4096 + 60_096 + 192, BLOCK)..65_536)));
+    }
+
+    #[test]
+    fn a_table_of_removals_alone_is_bounded_and_can_be_read() {
+        for segment in [16 << 10, SEGMENT] {
+            let mut open = OpenSegment::new(0, 1, Buffer::new(segment), vec![]);
+            let mut removals = 0;
+            while removals < 100_000 && open.append_removal(removals) {
+                removals += 1;
+            }
+            assert_eq!(removals as usize, contents::most(segment));
+            assert_eq!(open.take_writes(1), Writes { data: vec![], table: 0..segment });
+            let read = contents::decode(1, 0, segment, &open.image).unwrap();
+            assert!(read.entries == open.fresh());
+        }
     }
 
     #[test]

@@ -17,12 +17,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// Reads for one worker thread.
 #[derive(Clone)]
 pub struct Reader {
     shared: Arc<Shared>,
     backend: Backend,
+    /// As many as reads may be in flight: the others wait for them in the order in which they came.
+    turns: Arc<Semaphore>,
     waiting: Rc<RefCell<Waiting>>,
 }
 
@@ -50,7 +54,12 @@ pub(crate) enum Backend {
 
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>, backend: Backend) -> Reader {
-        Reader { shared, backend, waiting: Rc::default() }
+        let turns = match &backend {
+            Backend::Ring(ring) => ring.turns().clone(),
+            Backend::Threads(threads) => threads.turns().clone(),
+            Backend::Hand(_) => Arc::new(Semaphore::new(1)),
+        };
+        Reader { shared, backend, turns, waiting: Rc::default() }
     }
 
     /// One device read for an object of up to 64 KiB, none when the index does not hold the key or its record is
@@ -101,7 +110,7 @@ impl Reader {
         };
         if found.is_none() {
             self.shared.stats.bad_records.fetch_add(1, Relaxed);
-            self.shared.index.remove_at(key.index_hash(), slot.place);
+            self.shared.engine().forget(key.index_hash(), slot.place, self.shared.millis());
         }
         found
     }
@@ -113,38 +122,65 @@ impl Reader {
         if let Some(copy) = image {
             return Ok(Bytes::from_owner(copy).slice(..length));
         }
+        let turn = self.turn(patience).await?;
         let flight = Waiting::join(&self.waiting, patience)?;
         let start = slot.place * UNIT as u64;
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
         let buffer = self.shared.pool.take(span);
-        let buffer = self.read(start - skip as u64, span, buffer).await?;
+        let buffer = self.read(start - skip as u64, span, buffer, turn).await?;
         drop(flight);
         Ok(Bytes::from_owner(buffer).slice(skip..skip + length))
     }
 
-    async fn read(&self, offset: u64, length: usize, buffer: Buffer) -> io::Result<Buffer> {
+    /// Waits until a read may begin. `WouldBlock` when that takes longer than `patience`.
+    async fn turn(&self, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
+        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+            return Ok(turn);
+        }
+        Waiting::check(&self.waiting.borrow(), patience)?;
+        let turn = self.turns.clone().acquire_owned();
+        let turn = match patience {
+            Some(patience) => timeout(patience, turn).await.map_err(|_| io::ErrorKind::WouldBlock)?,
+            None => turn.await,
+        };
+        turn.map_err(io::Error::other)
+    }
+
+    async fn read(
+        &self,
+        offset: u64,
+        length: usize,
+        buffer: Buffer,
+        turn: OwnedSemaphorePermit,
+    ) -> io::Result<Buffer> {
         match &self.backend {
-            Backend::Ring(ring) => ring.read(offset, length, buffer).await,
-            Backend::Threads(threads) => threads.read(offset, length, buffer).await,
+            Backend::Ring(ring) => ring.read(offset, length, buffer, turn).await,
+            Backend::Threads(threads) => threads.read(offset, length, buffer, turn).await,
             Backend::Hand(desk) => desk.read(offset, length, buffer).await,
         }
     }
 }
 
 impl Waiting {
-    /// Begins a read. `WouldBlock` when the oldest one has been waiting for longer than `patience`: those behind it
-    /// will hardly fare better.
+    /// `WouldBlock` when the oldest read has been waiting for longer than `patience`: those behind it will hardly fare
+    /// better.
+    fn check(&self, patience: Option<Duration>) -> io::Result<Instant> {
+        let now = Instant::now();
+        let oldest = self.since.front().copied().flatten();
+        match (oldest, patience) {
+            (Some(oldest), Some(patience)) if now.duration_since(oldest) > patience => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            _ => Ok(now),
+        }
+    }
+
+    /// Begins a read, after a `check`.
     fn join(waiting: &Rc<RefCell<Waiting>>, patience: Option<Duration>) -> io::Result<Flight> {
         let mut reads = waiting.borrow_mut();
-        let now = Instant::now();
-        let oldest = reads.since.front().copied().flatten();
-        if let (Some(oldest), Some(patience)) = (oldest, patience)
-            && now.duration_since(oldest) > patience
-        {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+        let now = reads.check(patience)?;
         let number = reads.gone + reads.since.len() as u64;
         reads.since.push_back(Some(now));
         Ok(Flight { waiting: waiting.clone(), number })

@@ -30,8 +30,9 @@ use std::sync::Arc;
 const PARALLEL: usize = 8;
 /// Pages of a checkpoint in memory at once.
 const PAGES: usize = 64;
-/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order.
-const QUIET: usize = 8;
+/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, or be
+/// given up where the medium takes no writes.
+const QUIET: usize = 32;
 
 /// What a recovery found, for the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -279,7 +280,7 @@ impl Recovery<'_> {
 
     /// Reads updates into the overlay. Not all of them need be in force, so it may be more than the overlay had room
     /// for; but whatever the log says, the memory for it is bounded: an object whose update is beyond it goes.
-    fn apply(&self, state: &State, mut updates: Vec<Candidate>) {
+    fn apply(&self, state: &mut State, mut updates: Vec<Candidate>) {
         updates.sort_by_key(|u| std::cmp::Reverse(u.turn));
         let mut room = 4 * state.overlay.bound().max(1 << 20);
         let fits = |u: &Candidate| {
@@ -291,6 +292,7 @@ impl Recovery<'_> {
         let (fitting, beyond): (Vec<_>, Vec<_>) = updates.iter().copied().partition(fits);
         for update in beyond {
             state.index.remove(update.hash);
+            state.removals.push(update.hash);
         }
         for (hash, update) in self.updates(&fitting) {
             state.overlay.insert(hash, update);
@@ -315,7 +317,7 @@ impl Recovery<'_> {
     }
 
     /// Removes entries of the checkpoint that point into a segment whose table does not know them: what the crash
-    /// took before it was written.
+    /// took before it was written, or the sweep. And those that lead out of the log.
     fn forget_phantoms(&self, index: &Index, scanned: &HashMap<u64, Option<Contents>>, virgin: u64) {
         let listed = |contents: &Contents| {
             let records = contents.entries.iter().filter(|e| !e.is_update());
@@ -326,6 +328,9 @@ impl Recovery<'_> {
         let known: HashMap<u64, Option<Vec<(u32, Print)>>> =
             scanned.iter().map(|(number, contents)| (*number, contents.as_ref().map(listed))).collect();
         index.retain(|print, slot| {
+            if !self.layout.holds(slot.place, slot.units) {
+                return false;
+            }
             let number = self.layout.segment_of(slot.place);
             let offset = (self.layout.within(slot.place) / UNIT) as u32;
             match known.get(&number) {
@@ -355,7 +360,8 @@ fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> i
             .chunks(share)
             .map(|some| scope.spawn(move || some.iter().map(read).collect::<Vec<_>>()))
             .collect();
-        threads.into_iter().map(|t| t.join().unwrap_or_default()).collect::<Vec<_>>()
+        let joined = threads.into_iter().map(|t| t.join());
+        joined.map(|t| t.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
     });
     answers.into_iter().flatten()
 }
@@ -379,5 +385,37 @@ pub fn read_table(disk: &dyn Disk, pool: &Arc<Pool>, layout: &Layout, number: u6
             Err(Unreadable::Longer(longer)) if longer > length => length = align_up(longer, BLOCK),
             Err(_) => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sim::SimDisk;
+    use crate::format::DATA_START;
+    use rand::{SeedableRng, rngs::StdRng};
+
+    #[test]
+    fn places_that_lead_out_of_the_log_are_not_followed() {
+        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
+        let (disk, pool) = (SimDisk::new(0, StdRng::seed_from_u64(1)), Pool::new(0));
+        let recovery = Recovery { disk: &disk, pool: &pool, layout };
+        let (first, end) = (DATA_START / UNIT as u64, layout.size() / UNIT as u64);
+        let index = Index::new(1);
+        let places = [
+            (0, 1),
+            (first - 1, 1),
+            (first, 1),
+            (first + 255, 2),
+            (end - 1, 1),
+            (end, 1),
+            ((1 << 40) - 1, 9),
+        ];
+        for (hash, (place, units)) in (0..).zip(places) {
+            index.insert(hash << 57, Slot { place, units, count: 1 });
+        }
+        recovery.forget_phantoms(&index, &HashMap::new(), layout.segments);
+        let kept: Vec<u64> = (0..7).filter(|hash| index.find(hash << 57).is_some()).collect();
+        assert_eq!(kept, [2, 4]);
     }
 }

@@ -30,8 +30,9 @@ use std::time::{Duration, Instant, SystemTime};
 const IO_THREADS: usize = 4;
 /// Largest piece of a body in one record.
 const SPAN: usize = 256 << 10;
-/// How long `close` waits for the last writes.
+/// How long `close` waits for the last writes; and when writes fail.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+const FAILING_PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes that each size of buffer may keep for reuse.
 pub(crate) const POOL: usize = 4 << 20;
 
@@ -83,6 +84,17 @@ pub(crate) struct Shared {
     /// How often the engine is told the time when nothing else happens.
     tick: Duration,
     clock: Clock,
+    /// How the cache is called, and who is told when writes begin to fail or work again.
+    name: String,
+    tell: fn(&str),
+    told: Mutex<Told>,
+}
+
+/// What was said of writes last.
+#[derive(Default)]
+struct Told {
+    failing: bool,
+    given_up: u64,
 }
 
 /// How the store's threads end; the later one rules.
@@ -114,6 +126,12 @@ impl Store {
     pub fn open(options: &Options) -> Result<Store, OpenError> {
         let began = Instant::now();
         let (disk, superblocks) = open_disk(options).map_err(OpenError)?;
+        if disk.others_can_read() {
+            let path = options.path.display();
+            (options.tell)(&format!(
+                "cache {path} can be read by all users: chmod 600 it to keep it to yourself"
+            ));
+        }
         let again = || disk.file().try_clone().map_err(|e| OpenError(e.to_string()));
         let ring = match choose_io(options.io)? {
             IoChoice::Uring => Some(again()?),
@@ -224,7 +242,7 @@ impl Store {
         }
     }
 
-    /// Removes the object; durable with the next flush.
+    /// Removes the object: durable one flush interval and the write later, or when `persist` is true.
     pub fn remove(&self, key: &Key) {
         let shared = &self.0.shared;
         shared.engine().remove(key.index_hash(), shared.millis());
@@ -237,8 +255,7 @@ impl Store {
 
     /// Replaces the ledger, whole: a restart finds these bytes or, when they were not durable yet, those before.
     /// Does not wait: durable one flush interval, a write and a sync later, or when `close` returns. Of several set
-    /// within an interval the last one is written. `TooLarge` beyond `LEDGER_MAX` bytes; `Broken` when writing it
-    /// failed too often.
+    /// within an interval the last one is written. `TooLarge` beyond `LEDGER_MAX` bytes.
     pub fn set_ledger(&self, bytes: &[u8]) -> Result<(), Refused> {
         let shared = &self.0.shared;
         shared.engine().set_ledger(bytes, shared.millis())
@@ -256,7 +273,7 @@ impl Store {
                 if engine.unwritten_since().is_none_or(|since| since > taken) {
                     return true;
                 }
-                if engine.is_broken() || Instant::now() > until || shared.is_abandoned() {
+                if Instant::now() > until || shared.is_abandoned() {
                     return false;
                 }
                 engine.flush();
@@ -276,15 +293,16 @@ impl Store {
         let shared = &self.0.shared;
         {
             let mut engine = shared.engine();
+            engine.retry_now();
             engine.flush();
             engine.checkpoint();
         }
-        let until = Instant::now() + CLOSE_PATIENCE;
+        let began = Instant::now();
         loop {
             shared.wake.notify_all();
             let engine = shared.engine();
-            let broken = engine.is_broken() && engine.is_ledger_written();
-            if engine.is_idle() || broken || Instant::now() > until || shared.is_abandoned() {
+            let patience = if engine.is_failing() { FAILING_PATIENCE } else { CLOSE_PATIENCE };
+            if engine.is_idle() || began.elapsed() > patience || shared.is_abandoned() {
                 break;
             }
             drop(engine);
@@ -302,7 +320,9 @@ impl Store {
     fn end(&self, how: End) {
         self.0.shared.end(how);
         for thread in self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            let _ = thread.join();
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
         }
         // A ring that is torn down later may keep the file open for a while, but not our claim to it.
         if let Some(file) = &self.0.claim {
@@ -318,6 +338,10 @@ impl Store {
     pub fn stats(&self) -> Stats {
         let shared = &self.0.shared;
         let (objects, references) = shared.index.totals();
+        let (engine, writes_fail) = {
+            let engine = shared.engine();
+            (engine.counters(), engine.is_failing())
+        };
         Stats {
             size: shared.layout.size(),
             objects,
@@ -325,7 +349,8 @@ impl Store {
             index_bytes: shared.index.bytes() as u64,
             updated: shared.overlay.len() as u64,
             overlay_bytes: shared.overlay.bytes() as u64,
-            engine: shared.engine().counters(),
+            engine,
+            writes_fail,
             device_reads: shared.traffic.reads.load(Relaxed),
             device_read_bytes: shared.traffic.read_bytes.load(Relaxed),
             device_writes: shared.traffic.writes.load(Relaxed),
@@ -374,6 +399,9 @@ impl Shared {
             ids: Mutex::new(ids),
             tick: (interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),
             clock,
+            name: options.path.display().to_string(),
+            tell: options.tell,
+            told: Mutex::default(),
         })
     }
 
@@ -438,9 +466,13 @@ impl Shared {
 
     /// Sums outside the lock, copies inside.
     pub fn put(&self, key: &Key, about: About, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
-        let record =
-            Record::new(self.layout.identity, about, key.bytes(), meta, body).ok_or(Refused::TooLarge)?;
-        self.append(|engine, now| engine.put(key, &record, now))
+        match Record::new(self.layout.identity, about, key.bytes(), meta, body) {
+            Some(record) => self.append(|engine, now| engine.put(key, &record, now)),
+            None => {
+                self.engine().remove(key.index_hash(), self.millis());
+                Err(Refused::TooLarge)
+            }
+        }
     }
 
     /// Has the engine take something, and wakes a thread when that gave it something to do.
@@ -484,9 +516,46 @@ impl Shared {
             let io = self.engine().next_io();
             let Some(Io { id, op }) = io else { return some };
             let result = self.carry_out(disk, op);
-            self.engine().done(id, result, self.millis());
+            drop(self.done(id, result));
             some = true;
         }
+    }
+
+    /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again.
+    fn done(&self, id: u64, result: io::Result<Option<Buffer>>) -> MutexGuard<'_, Engine> {
+        let mut engine = self.engine();
+        let before = engine.is_failing();
+        engine.done(id, result, self.millis());
+        if engine.is_failing() == before {
+            return engine;
+        }
+        drop(engine);
+        self.tell_of_writes();
+        self.engine()
+    }
+
+    /// Says how writes are now, if that is not what was said last.
+    fn tell_of_writes(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &self.name;
+        let engine = self.engine();
+        let (failing, given_up) = (engine.is_failing(), engine.counters().given_up);
+        let line = match (told.failing, failing) {
+            (false, true) => format!(
+                "writing to cache {name} fails ({}); it is tried again, and until it works little is stored: look at \
+                 the disk, its free space and the permissions",
+                engine.cause()
+            ),
+            (true, false) if given_up > told.given_up => format!(
+                "writing to cache {name} works again, but for {} packet(s) that the disk does not take",
+                given_up - told.given_up
+            ),
+            (true, false) => format!("writing to cache {name} works again"),
+            _ => return,
+        };
+        drop(engine);
+        *told = Told { failing, given_up };
+        (self.tell)(&line);
     }
 
     pub fn new_id(&self) -> u64 {
@@ -501,7 +570,7 @@ impl Shared {
     }
 
     /// Tells the time where it is the holder's to say.
-    pub fn tell(&self, now: Millis) {
+    pub fn set_time(&self, now: Millis) {
         if let Clock::Holder(millis) = &self.clock {
             millis.store(now, Relaxed);
         }
@@ -524,8 +593,7 @@ fn work(shared: &Shared, disk: &dyn Disk) {
         if let Some(Io { id, op }) = engine.next_io() {
             drop(engine);
             let result = shared.carry_out(disk, op);
-            engine = shared.engine();
-            engine.done(id, result, shared.millis());
+            engine = shared.done(id, result);
             continue;
         }
         if shared.is_ending() {

@@ -1,10 +1,11 @@
 //! The threaded store over the simulated disk: kills, failing writes, failing reads.
 
 use rand::{SeedableRng, rngs::StdRng};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use store::disk::sim::{Faults, SimDisk};
-use store::{Body, Key, Options, Store};
+use store::format::{DATA_START, PROBE};
+use store::{Body, Key, Options, Refused, Store};
 use tokio::runtime::LocalRuntime;
 
 const SIZE: u64 = 4 << 20;
@@ -72,4 +73,114 @@ fn a_kill_leaves_what_was_persisted_and_nothing_else() {
     let store = over(&disk, &patient());
     disk.set_faults(Faults { read: 1_000, ..Faults::default() });
     assert_eq!((body(&store, 11), store.stats().read_errors), (None, 1));
+}
+
+/// As a client does who sends unsafe requests for what was never stored, and the restart after one for each stored object.
+#[test]
+fn removals_are_never_too_many_and_stay() {
+    let disk = disk();
+    let store = over(&disk, &patient());
+    for n in 0..100_000 {
+        store.remove(&key(n));
+    }
+    assert_eq!(store.stats().engine.segments, 0);
+    assert!(store.persist(SOON));
+    // More than one table of a 64 KiB packet can list.
+    for n in 0..6_000 {
+        store.put(&key(n), b"", b"a body").unwrap();
+    }
+    assert!(store.persist(SOON));
+    (0..6_000).for_each(|n| store.remove(&key(n)));
+    store.put(&key(6_000), b"", b"later").unwrap();
+    store.close();
+    drop(store);
+    let store = over(&disk, &patient());
+    let back = (0..6_000).filter(|n| store.contains(&key(*n))).count();
+    assert_eq!((back, body(&store, 6_000)), (0, Some(b"later".to_vec())));
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + SOON;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn writes_that_fail_for_a_while_lose_nothing_and_are_told_of_twice() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let said = || SAID.lock().unwrap().clone();
+    let disk = disk();
+    let options = Options {
+        flush_interval: Duration::from_millis(20),
+        tell: |line| SAID.lock().unwrap().push(line.to_owned()),
+        ..patient()
+    };
+    let store = over(&disk, &options);
+    (0..10).for_each(|n| store.put(&key(n), b"", &[n as u8; 500]).unwrap());
+    assert!(store.persist(SOON) && !store.stats().writes_fail);
+    assert_eq!(said(), [""; 0]);
+
+    for faults in
+        [Faults { write: 1_000, ..Faults::default() }, Faults { no_space: 1_000, ..Faults::default() }]
+    {
+        disk.set_faults(faults);
+        SAID.lock().unwrap().clear();
+        store.put(&key(10), b"", b"in memory").unwrap();
+        // The sweep leaves these alone.
+        (0..11).for_each(|n| store.touch(&key(n), 100));
+        store.remove(&key(3));
+        store.set_ledger(b"ledger").unwrap();
+        assert!(!store.persist(Duration::from_millis(50)));
+        eventually("it is never told", || !said().is_empty());
+        assert!(said()[0].starts_with("writing to cache") && said()[0].lines().count() == 1, "{:?}", said());
+        let cause = if faults.write > 0 { "simulated write error" } else { "no storage space" };
+        assert!(said()[0].contains(cause), "{:?}", said());
+        // Memory for what waits is bounded, and more than a handful of failures.
+        let refused = (100..).find_map(|n| store.put(&key(n), b"", &[1; 15_000]).err());
+        assert!(matches!(refused, Some(Refused::Busy | Refused::Broken)));
+        eventually("it is not tried again", || store.stats().engine.write_errors > 20);
+        assert_eq!(store.put(&key(99), b"", &[1; 15_000]), Err(Refused::Broken));
+        assert!(store.stats().writes_fail);
+        assert_eq!(body(&store, 10).as_deref(), Some(&b"in memory"[..]));
+        assert_eq!(said().len(), 1, "{:?}", said());
+
+        disk.set_faults(Faults::default());
+        eventually("what waited is not written", || store.persist(SOON) && !store.stats().writes_fail);
+        eventually("that is not told", || said().len() == 2);
+        assert!(said()[1].ends_with("works again"), "{:?}", said());
+        eventually("nothing is put any more", || store.put(&key(11), b"", b"after").is_ok());
+        assert!(store.persist(SOON));
+    }
+    store.abandon();
+    drop(store);
+    let store = over(&disk, &options);
+    assert_eq!(store.ledger(), b"ledger");
+    for n in 0..12 {
+        assert_eq!(store.contains(&key(n)), n != 3, "{n}");
+    }
+    assert_eq!(store.stats().engine.given_up, 0);
+}
+
+#[test]
+fn a_place_that_takes_no_writes_is_given_up_and_mended() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let disk = disk();
+    let options = Options { tell: |line| SAID.lock().unwrap().push(line.to_owned()), ..patient() };
+    let store = over(&disk, &options);
+    // Also when nothing else is to be written: the space beside the superblocks shows that the disk takes writes.
+    disk.fail_writes_in(DATA_START..DATA_START + (64 << 10));
+    store.put(&key(1), b"", b"lost").unwrap();
+    assert!(store.persist(SOON));
+    assert_eq!(store.stats().engine.given_up, 1);
+    eventually("that is not told", || SAID.lock().unwrap().len() == 2);
+    assert!(SAID.lock().unwrap()[1].contains("but for 1 packet(s)"), "{:?}", SAID.lock().unwrap());
+    store.put(&key(2), b"", b"kept").unwrap();
+    assert!(store.persist(SOON));
+    store.abandon();
+    drop(store);
+    let store = over(&disk, &patient());
+    assert_eq!((body(&store, 1), body(&store, 2)), (None, Some(b"kept".to_vec())));
+    assert!(disk.bytes()[PROBE as usize..256 << 10].iter().all(|b| *b == 0));
 }

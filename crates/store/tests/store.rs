@@ -1,7 +1,9 @@
 //! The store through its public interface, on real files, with both ways of reading.
 
 use bytes::Bytes;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use store::{Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Store, check, inspect};
 use tokio::runtime::LocalRuntime;
@@ -345,4 +347,62 @@ fn an_update_costs_a_small_record_and_a_later_hit_one_read() {
     store.close();
     let checked = check(&path, |_, _| ()).unwrap();
     assert_eq!((checked.damaged, checked.unreadable_segments), (0, 0));
+}
+
+#[test]
+fn more_reads_than_fly_at_once_wait_for_their_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    for io in [IoChoice::Auto, IoChoice::Threads] {
+        let path = folder.path().join(format!("{io:?}.cosm"));
+        let options = Options { packet: 64 << 10, ..options(&path, io) };
+        let large = body(1, 2_000_000);
+        let store = Store::open(&options).unwrap();
+        let mut writer = store.begin(&key(1), None).unwrap();
+        writer.push(&mut &large[..]).unwrap();
+        writer.finish(b"meta").unwrap();
+        store.put(&key(2), b"meta", b"small").unwrap();
+        store.close();
+        let store = Store::open(&options).unwrap();
+        runtime().block_on(async {
+            let reader = store.reader().unwrap();
+            let Some(Body::Spans(spans)) = reader.get(&key(1)).await.map(|found| found.body) else {
+                panic!()
+            };
+            let read = |n: u32| {
+                let reader = reader.clone();
+                tokio::task::spawn_local(async move { reader.span(&spans, n % spans.count()).await })
+            };
+            // Those who leave take no turn with them.
+            for _ in 0..3 {
+                let left: Vec<_> = (0..600).map(read).collect();
+                tokio::task::yield_now().await;
+                left.into_iter().for_each(|read| read.abort());
+            }
+            let all: Vec<_> = (0..600).map(read).collect();
+            tokio::task::yield_now().await;
+            assert!(reader.get(&key(2)).await.is_some(), "behind them all, within its patience");
+            for (n, read) in (0..600).zip(all) {
+                let at = n as usize % spans.count() as usize * spans.span as usize;
+                let expected = &large[at..large.len().min(at + spans.span as usize)];
+                assert!(read.await.unwrap().is_some_and(|bytes| bytes == expected), "{io:?}: span {n}");
+            }
+        });
+        assert_eq!((store.stats().busy_reads, store.stats().bad_records), (0, 0));
+    }
+}
+
+#[test]
+fn a_cache_is_its_owners_alone_and_one_that_is_not_is_told_of() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { tell, ..options(&path, IoChoice::Threads) };
+    Store::open(&options).unwrap().close();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(*SAID.lock().unwrap(), [""; 0]);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    Store::open(&options).unwrap().close();
+    assert!(SAID.lock().unwrap()[0].contains("chmod 600"));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644, "it is left as it is");
 }

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFla
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ pub struct FileDisk {
     file: File,
     read_block: usize,
     direct: bool,
+    others_can_read: bool,
     size: u64,
     traffic: Arc<Traffic>,
 }
@@ -65,13 +66,15 @@ impl FileDisk {
         }
         let size = size_of(&file).map_err(|e| say("measure", e))?;
         let read_block = if direct { read_block(&file) } else { 512 };
-        Ok(Some(FileDisk { file, read_block, direct, size, traffic: Arc::default() }))
+        let others_can_read = kind.is_file() && kind.permissions().mode() & 0o004 != 0;
+        let traffic = Arc::default();
+        Ok(Some(FileDisk { file, read_block, direct, others_can_read, size, traffic }))
     }
 
-    /// Makes the file and reserves all of its space. What fails leaves no file behind.
+    /// Makes the file, its owner's alone, and reserves all of its space. What fails leaves no file behind.
     pub fn create(path: &Path, size: u64) -> Result<(), String> {
-        let file =
-            File::create_new(path).map_err(|e| format!("cannot create cache {}: {e}", path.display()))?;
+        let new = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+        let file = new.map_err(|e| format!("cannot create cache {}: {e}", path.display()))?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(|error| {
             let _ = std::fs::remove_file(path);
             let error = io::Error::from(error);
@@ -88,6 +91,9 @@ impl FileDisk {
     }
     pub fn is_direct(&self) -> bool {
         self.direct
+    }
+    pub fn others_can_read(&self) -> bool {
+        self.others_can_read
     }
     pub fn file(&self) -> &File {
         &self.file

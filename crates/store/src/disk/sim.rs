@@ -28,17 +28,25 @@ struct State {
     /// Sectors as they were before writes that no sync has confirmed: (offset, old bytes), oldest first.
     undo: Vec<(usize, Vec<u8>)>,
     faults: Faults,
+    /// Where every write fails.
+    bad: Range<u64>,
     rng: StdRng,
 }
 
 impl SimDisk {
     pub fn new(size: usize, rng: StdRng) -> SimDisk {
-        let state = State { bytes: vec![0; size], undo: Vec::new(), faults: Faults::default(), rng };
+        let state =
+            State { bytes: vec![0; size], undo: Vec::new(), faults: Faults::default(), bad: 0..0, rng };
         SimDisk { state: Mutex::new(state) }
     }
 
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
+    }
+
+    /// Writes that touch these bytes fail, and change nothing. An empty range ends that.
+    pub fn fail_writes_in(&self, bytes: Range<u64>) {
+        self.state().bad = bytes;
     }
 
     /// Power loss: of the sectors written since the last sync each keeps its new bytes or gets its old ones back.
@@ -85,6 +93,9 @@ impl Disk for SimDisk {
         assert!(at + bytes.len() <= state.bytes.len(), "a write past the end of the cache");
         if state.rng.random_ratio(state.faults.no_space, 1_000) {
             return Err(io::ErrorKind::StorageFull.into());
+        }
+        if offset < state.bad.end && offset + bytes.len() as u64 > state.bad.start {
+            return Err(io::Error::other("simulated bad place"));
         }
         let fails = state.rng.random_ratio(state.faults.write, 1_000);
         // A failed write may have reached some sectors.

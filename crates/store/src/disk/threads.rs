@@ -3,13 +3,12 @@
 use super::Disk;
 use crate::buffer::Buffer;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 const THREADS: usize = 16;
-/// Reads waiting or in flight; one more is refused.
+/// Reads in the queue or in flight; others wait for their turn.
 const DEPTH: usize = 256;
 
 struct Job {
@@ -17,48 +16,53 @@ struct Job {
     length: usize,
     buffer: Buffer,
     answer: oneshot::Sender<io::Result<Buffer>>,
+    turn: OwnedSemaphorePermit,
 }
 
 /// The pool ends when its last handle is dropped.
 #[derive(Clone)]
 pub struct ThreadReader {
     jobs: SyncSender<Job>,
-    waiting: Arc<AtomicUsize>,
+    turns: Arc<Semaphore>,
 }
 
 impl ThreadReader {
     pub fn new(disk: Arc<dyn Disk>) -> io::Result<ThreadReader> {
         let (jobs, queue) = sync_channel(DEPTH);
         let queue = Arc::new(Mutex::new(queue));
-        let waiting = Arc::new(AtomicUsize::new(0));
         for number in 0..THREADS {
-            let (queue, disk, waiting) = (queue.clone(), disk.clone(), waiting.clone());
-            std::thread::Builder::new()
-                .name(format!("read-{number}"))
-                .spawn(move || work(&queue, &*disk, &waiting))?;
+            let (queue, disk) = (queue.clone(), disk.clone());
+            std::thread::Builder::new().name(format!("read-{number}")).spawn(move || work(&queue, &*disk))?;
         }
-        Ok(ThreadReader { jobs, waiting })
+        Ok(ThreadReader { jobs, turns: Arc::new(Semaphore::new(DEPTH)) })
     }
 
-    /// Reads `length` bytes at `offset` into the buffer and gives it back. `WouldBlock` when too much is waiting.
-    pub async fn read(&self, offset: u64, length: usize, buffer: Buffer) -> io::Result<Buffer> {
+    pub fn turns(&self) -> &Arc<Semaphore> {
+        &self.turns
+    }
+
+    /// Reads `length` bytes at `offset` into the buffer and gives it back. `turn` is one of `turns`, kept until the read
+    /// has ended, whatever becomes of the future.
+    pub async fn read(
+        &self,
+        offset: u64,
+        length: usize,
+        buffer: Buffer,
+        turn: OwnedSemaphorePermit,
+    ) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
-        if self.waiting.fetch_add(1, Relaxed) >= DEPTH {
-            self.waiting.fetch_sub(1, Relaxed);
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let job = Job { offset, length, buffer, answer };
+        let job = Job { offset, length, buffer, answer, turn };
         self.jobs.try_send(job).map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
         result.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()))
     }
 }
 
-fn work(queue: &Mutex<Receiver<Job>>, disk: &dyn Disk, waiting: &AtomicUsize) {
+fn work(queue: &Mutex<Receiver<Job>>, disk: &dyn Disk) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { offset, length, mut buffer, answer }) = job else { return };
+        let Ok(Job { offset, length, mut buffer, answer, turn }) = job else { return };
         let result = disk.read(offset, &mut buffer, length).map(|()| buffer);
-        waiting.fetch_sub(1, Relaxed);
+        drop(turn);
         let _ = answer.send(result);
     }
 }

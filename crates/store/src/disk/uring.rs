@@ -11,14 +11,26 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Reads in flight; one more is refused.
+/// Reads in flight; others wait for their turn.
 pub const DEPTH: u32 = 256;
 
+/// Until what the kernel did not take is submitted again.
+const AGAIN: Duration = Duration::from_millis(1);
+
 type Answer = oneshot::Sender<io::Result<Buffer>>;
+
+/// A read in flight; its turn ends with it, whatever becomes of the future that asked.
+struct Flying {
+    buffer: Buffer,
+    length: usize,
+    answer: Answer,
+    _turn: OwnedSemaphorePermit,
+}
 
 #[derive(Clone)]
 pub struct RingReader(Rc<Shared>);
@@ -26,13 +38,14 @@ pub struct RingReader(Rc<Shared>);
 struct Shared {
     ring: RefCell<Ring>,
     submit: Rc<Notify>,
+    turns: Arc<Semaphore>,
 }
 
 /// The ring and what it is reading into. Always true: a buffer whose address the kernel has is in `flying`.
 struct Ring {
     ring: IoUring,
     file: File,
-    flying: Vec<Option<(Buffer, usize, Answer)>>,
+    flying: Vec<Option<Flying>>,
     free: Vec<usize>,
     unsubmitted: bool,
     traffic: Arc<Traffic>,
@@ -57,16 +70,27 @@ impl RingReader {
             traffic,
         };
         let submit = Rc::new(Notify::new());
-        let shared = Rc::new(Shared { ring: RefCell::new(ring), submit: submit.clone() });
+        let turns = Arc::new(Semaphore::new(DEPTH as usize));
+        let shared = Rc::new(Shared { ring: RefCell::new(ring), submit: submit.clone(), turns });
         tokio::task::spawn_local(complete(watched, Rc::downgrade(&shared)));
         tokio::task::spawn_local(submit_together(submit, Rc::downgrade(&shared)));
         Ok(RingReader(shared))
     }
 
-    /// Reads `length` bytes at `offset` into the buffer and gives it back. `WouldBlock` when too much is in flight.
-    pub async fn read(&self, offset: u64, length: usize, buffer: Buffer) -> io::Result<Buffer> {
+    pub fn turns(&self) -> &Arc<Semaphore> {
+        &self.0.turns
+    }
+
+    /// Reads `length` bytes at `offset` into the buffer and gives it back. `turn` is one of `turns`.
+    pub async fn read(
+        &self,
+        offset: u64,
+        length: usize,
+        buffer: Buffer,
+        turn: OwnedSemaphorePermit,
+    ) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
-        let first = self.0.ring.borrow_mut().push(offset, length, buffer, answer)?;
+        let first = self.0.ring.borrow_mut().push(offset, Flying { buffer, length, answer, _turn: turn })?;
         if first {
             self.0.submit.notify_one();
         }
@@ -76,14 +100,13 @@ impl RingReader {
 
 impl Ring {
     /// True when nothing else waits for submission yet.
-    fn push(&mut self, offset: u64, length: usize, mut buffer: Buffer, answer: Answer) -> io::Result<bool> {
-        assert!(length <= buffer.len());
+    fn push(&mut self, offset: u64, mut read: Flying) -> io::Result<bool> {
+        let length = read.length;
+        assert!(length <= read.buffer.len());
         let slot = self.free.pop().ok_or(io::ErrorKind::WouldBlock)?;
-        let entry = opcode::Read::new(types::Fd(self.file.as_raw_fd()), buffer.as_mut_ptr(), length as u32)
-            .offset(offset)
-            .build()
-            .user_data(slot as u64);
-        self.flying[slot] = Some((buffer, length, answer));
+        let (file, to) = (types::Fd(self.file.as_raw_fd()), read.buffer.as_mut_ptr());
+        let entry = opcode::Read::new(file, to, length as u32).offset(offset).build().user_data(slot as u64);
+        self.flying[slot] = Some(read);
         #[allow(unsafe_code)]
         // SAFETY: the entry's address and length are those of a buffer that `flying` owns from here until its
         // completion is reaped, whatever becomes of the future that asked; dropping the ring waits for all of them.
@@ -94,17 +117,17 @@ impl Ring {
         Ok(!std::mem::replace(&mut self.unsubmitted, true))
     }
 
-    fn submit(&mut self) {
+    /// An error leaves what was not taken in the queue.
+    fn submit(&mut self) -> io::Result<usize> {
         self.unsubmitted = false;
-        // An error leaves the entries queued; the next submission takes them along.
-        let _ = self.ring.submit();
+        self.ring.submit()
     }
 
     /// Hands finished reads to who asked for them.
     fn reap(&mut self) {
         for done in self.ring.completion() {
             let slot = done.user_data() as usize;
-            let Some((buffer, length, answer)) = self.flying[slot].take() else { continue };
+            let Some(Flying { buffer, length, answer, .. }) = self.flying[slot].take() else { continue };
             self.free.push(slot);
             let result = match done.result() {
                 n if n < 0 => Err(io::Error::from_raw_os_error(-n)),
@@ -142,8 +165,16 @@ async fn submit_together(submit: Rc<Notify>, shared: Weak<Shared>) {
     loop {
         submit.notified().await;
         let Some(shared) = shared.upgrade() else { return };
-        let mut ring = shared.ring.borrow_mut();
-        ring.submit();
-        ring.reap();
+        let submitted = {
+            let mut ring = shared.ring.borrow_mut();
+            let submitted = ring.submit();
+            ring.reap();
+            submitted
+        };
+        if submitted.is_err() {
+            // The kernel lacks something for the moment.
+            tokio::time::sleep(AGAIN).await;
+            submit.notify_one();
+        }
     }
 }

@@ -69,14 +69,21 @@ pub enum Unreadable {
     Longer(usize),
 }
 
-/// Where a table of `entries` begins within a segment of `segment` bytes: on a block boundary, so that its blocks
+/// Entries that a table can have at most: it fits its segment.
+pub fn most(segment: usize) -> usize {
+    segment.saturating_sub(TRAILER) / ENTRY
+}
+
+/// Where a table of `entries`, at most `most`, begins within a segment of `segment` bytes: on a block boundary, so that its blocks
 /// hold nothing else.
 pub fn start(segment: usize, entries: usize) -> usize {
+    debug_assert!(entries <= most(segment));
     align_down(segment.saturating_sub(TRAILER + entries * ENTRY), BLOCK)
 }
 
 /// Writes the table into the end of the segment `image`.
 pub fn encode(identity: u64, number: u64, seq: u64, entries: &[Entry], image: &mut [u8]) {
+    assert!(entries.len() <= most(image.len()));
     let trailer_at = image.len() - TRAILER;
     let table_at = trailer_at - entries.len() * ENTRY;
     let from = start(image.len(), entries.len());
@@ -103,7 +110,7 @@ pub fn decode(identity: u64, number: u64, segment: usize, tail: &[u8]) -> Result
     let mut fields = Fields(&tail[trailer_at..]);
     let (magic, count, seq, of) = (fields.u32(), fields.u32() as usize, fields.u64(), fields.u64());
     let sum = fields.u64();
-    if magic != MAGIC || of != number || count > (segment - TRAILER) / ENTRY {
+    if magic != MAGIC || of != number || count > most(segment) {
         return Err(Unreadable::Invalid);
     }
     let length = TRAILER + count * ENTRY;

@@ -16,6 +16,8 @@ pub const BLOCK: usize = 4096;
 pub const UNIT: usize = 64;
 /// Where the first segment begins: superblocks and ledger have room before it, and large packets stay aligned.
 pub const DATA_START: u64 = 1 << 20;
+/// A block of the space between superblocks and ledger, written (with zeros) to see whether the medium takes writes.
+pub const PROBE: u64 = 2 * BLOCK as u64;
 /// Bumped by every change that an older reader would misread.
 pub const VERSION: u32 = 2;
 
@@ -43,6 +45,13 @@ impl Layout {
     /// The segment in which a place lies.
     pub fn segment_of(&self, place: u64) -> u64 {
         (place * UNIT as u64).saturating_sub(DATA_START) / u64::from(self.segment)
+    }
+
+    /// True when a record of this many units can lie at the place.
+    pub fn holds(&self, place: u64, units: u16) -> bool {
+        place >= DATA_START / UNIT as u64
+            && self.segment_of(place) < self.segments
+            && self.within(place) + usize::from(units) * UNIT <= self.segment as usize
     }
 
     /// Offset of a place within its segment, bytes.
