@@ -2,7 +2,7 @@
 //!
 //! A shared fill has one leader at a time. What becomes of its fetch decides for those who wait:
 //!
-//! | the leader's fetch | those who wait | their number at the origin |
+//! | the leader's fetch | those who wait | who asks then |
 //! |---|---|---|
 //! | brings a storable response | read along (`open`) | none |
 //! | brings all of one at once, or validates what is stored | are answered from it (`answered`) | none |

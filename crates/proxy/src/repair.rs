@@ -42,7 +42,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. `None` when that is not what comes.
+    /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. `None` when something else comes.
     pub async fn fetch(&self, worker: &Rc<Worker>, from: u64, to: Option<u64>) -> Option<Rest> {
         let busy = Busy::begin(worker)?;
         let mut head = self.request.clone();
