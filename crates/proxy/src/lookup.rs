@@ -525,7 +525,8 @@ impl Exchange {
         why: Option<NotStored>,
         want: &Want,
     ) -> Response<ReplyBody> {
-        if says_of_resource(fetched.parts.status, why) {
+        // What comes from where not everybody may reach is this client's own affair.
+        if fetched.shareable && says_of_resource(fetched.parts.status, why) {
             lead.alone(&self.worker.shared.fills);
         } else {
             lead.unusable();
