@@ -97,10 +97,8 @@ pub struct OriginBody {
     /// What came with the head, and how the body ended if that was all.
     early: VecDeque<Frame<Bytes>>,
     ended: Option<io::Result<()>>,
-    /// Its end is told by length or chunks, not by the end of the connection; and nothing says otherwise.
+    /// Its end is told by length or chunks, not by the end of the connection.
     framed: bool,
-    /// Its end is told by its length.
-    sized: bool,
 }
 
 /// Bytes of a body that are taken in with the head.
@@ -108,7 +106,7 @@ const EARLY: usize = 64 << 10;
 
 impl OriginBody {
     pub fn new(incoming: Incoming, line: Line, chunked: bool, patience: Duration) -> OriginBody {
-        let sized = incoming.size_hint().exact().is_some();
+        let framed = chunked || incoming.size_hint().exact().is_some();
         OriginBody {
             incoming,
             line: Some(line),
@@ -117,8 +115,7 @@ impl OriginBody {
             moved: true,
             early: VecDeque::new(),
             ended: None,
-            framed: chunked || sized,
-            sized,
+            framed,
         }
     }
 
@@ -151,7 +148,7 @@ impl OriginBody {
             yield_now().await;
         }
         match self.ended {
-            Some(Ok(())) => self.framed &= self.release(),
+            Some(Ok(())) => self.release(),
             Some(Err(_)) => self.line = None,
             None => {}
         }
@@ -173,17 +170,15 @@ impl OriginBody {
     }
 
     fn release_at_end(&mut self) {
-        if self.incoming.is_end_stream() && !self.release() {
-            self.ended = Some(Err(io::Error::other("the origin sent more than the length it told")));
+        if self.incoming.is_end_stream() {
+            self.release();
         }
     }
 
-    /// `false`: more came than the length that was told, so that this may not be all.
-    fn release(&mut self) -> bool {
-        let Some(line) = self.line.take() else { return true };
-        let all = !(self.sized && line.has_overrun());
-        line.release();
-        all
+    fn release(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.release();
+        }
     }
 
     fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -221,7 +216,6 @@ impl Stream for OriginBody {
                 Poll::Ready(Some(Err(io::Error::other(error))))
             }
             Poll::Ready(None) => {
-                // A body whose length was told has ended with its last bytes.
                 self.release();
                 Poll::Ready(None)
             }

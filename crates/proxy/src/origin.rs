@@ -198,9 +198,6 @@ impl Origins {
             let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
             let parts = connection.into_parts();
             let wire = parts.io.into_inner();
-            if !parts.read_buf.is_empty() {
-                wire.overrun();
-            }
             let _ = give.send((wire, parts.read_buf));
         });
         Ok(Line {
@@ -291,11 +288,6 @@ impl Line {
         let (wire, read) = (&mut self.ended).await.ok()?;
         drop(self);
         wire.into_stream().map(|stream| (stream, read))
-    }
-
-    /// More came behind the response than its head said, as far as is known.
-    pub fn has_overrun(&self) -> bool {
-        self.wire.has_overrun()
     }
 
     /// The connection is closed after this response.

@@ -161,16 +161,13 @@ async fn pump(lead: Lead, mut body: Intake, mut keeper: Keeper, mut repair: Opti
                 Box::pin(keeper.commit(&lead)).await;
                 return lead.end(End::Complete);
             }
-            // Once a fill: an origin that breaks off again is no better the third time. Where all of it came, something is
-            // wrong with that (more came behind it), which no range mends.
+            // Once a fill: an origin that breaks off again is no better the third time.
             Some(Err(_)) => match repair.take() {
-                Some(repair) if keeper.expected != Some(keeper.got) => {
-                    match repair.fetch(&keeper.worker, keeper.got, keeper.expected).await {
-                        Some(rest) => body.rest = Some(rest),
-                        None => break,
-                    }
-                }
-                _ => break,
+                Some(repair) => match repair.fetch(&keeper.worker, keeper.got, keeper.expected).await {
+                    Some(rest) => body.rest = Some(rest),
+                    None => break,
+                },
+                None => break,
             },
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::interim::Interims;
 use socket2::SockRef;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -21,13 +21,12 @@ pub struct Wire(Rc<Inner>);
 struct Inner {
     socket: RefCell<TcpStream>,
     interims: Arc<Interims>,
-    overran: Cell<bool>,
 }
 
 impl Wire {
     pub fn new(socket: TcpStream) -> Wire {
         let (socket, interims) = (RefCell::new(socket), Arc::default());
-        Wire(Rc::new(Inner { socket, interims, overran: Cell::new(false) }))
+        Wire(Rc::new(Inner { socket, interims }))
     }
 
     /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
@@ -40,15 +39,6 @@ impl Wire {
     /// Interim responses to the current request.
     pub fn interims(&self) -> &Arc<Interims> {
         &self.0.interims
-    }
-
-    /// The connection ended, and more had come than its last response said.
-    pub fn overrun(&self) {
-        self.0.overran.set(true);
-    }
-
-    pub fn has_overrun(&self) -> bool {
-        self.0.overran.get()
     }
 
     /// The socket, once nobody else has it.
