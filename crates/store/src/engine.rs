@@ -717,9 +717,10 @@ impl Engine {
     }
 
     /// Removals of the keys that a needed table lists and that are no more. Without them a restart would find what the
-    /// checkpoint has for them: the segment that it is in may have kept its old table, when a crash took the new one.
+    /// checkpoint has for them: the segment that it is in may have kept its old table, when a crash took the new one. An
+    /// update that stays keeps nothing.
     fn gone(&self, listed: &[Entry], keep: &[Entry]) -> Vec<Entry> {
-        let kept: HashSet<u64> = keep.iter().map(|e| e.hash).collect();
+        let kept: HashSet<u64> = keep.iter().filter(|e| !e.is_update()).map(|e| e.hash).collect();
         let keys: BTreeSet<u64> = listed.iter().filter(|e| !e.is_update()).map(|e| e.hash).collect();
         keys.into_iter()
             .filter(|hash| !kept.contains(hash) && self.state.index.find(*hash).is_none())

@@ -272,7 +272,7 @@ impl World {
             if self.engine.unwritten_since().is_none_or(|since| since > taken) {
                 return self.kill();
             }
-            self.now += 1;
+            self.now += 50;
             self.engine.flush();
             self.engine.tick(self.now);
             self.step();
@@ -541,6 +541,9 @@ fn history(seed: u64) -> (u64, u64) {
     let steps = if world.is_sure() { 400..1_600 } else { 50..400 };
     for _ in 0..world.rng.random_range(steps) {
         world.now += world.rng.random_range(0..100);
+        if world.failing == Some(Failing::Reads) {
+            world.disk.set_faults(Faults { read: 200, ..Faults::default() });
+        }
         // A skewed choice: some keys are popular enough to survive the sweep.
         let n = world.rng.random_range(0..world.keys).min(world.rng.random_range(0..world.keys));
         match world.rng.random_range(0..1_000) {
@@ -578,7 +581,7 @@ fn history(seed: u64) -> (u64, u64) {
                 Some(Failing::Some) => {
                     world.disk.set_faults(Faults { read: 50, write: 30, no_space: 20 });
                 }
-                Some(Failing::Reads) => world.disk.set_faults(Faults { read: 200, ..Faults::default() }),
+                Some(Failing::Reads) => world.crash(false, false),
                 Some(Failing::Place) => {
                     let start = LAYOUT.start(world.rng.random_range(0..LAYOUT.segments));
                     world.disk.fail_writes_in(start..start + u64::from(LAYOUT.segment));
