@@ -43,6 +43,12 @@ pub(crate) fn positions(headers: &HeaderMap) -> Option<(u64, u64, Option<u64>)> 
     (unit.eq_ignore_ascii_case("bytes") && possible).then_some((first, last, complete))
 }
 
+/// Bytes of the one range that a response says it has.
+pub fn range_length(headers: &HeaderMap) -> Option<u64> {
+    let (first, last, _) = positions(headers)?;
+    (last - first).checked_add(1)
+}
+
 fn is_multipart(kind: &HeaderValue) -> bool {
     const KIND: &[u8] = b"multipart/byteranges";
     kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))

@@ -5,9 +5,10 @@
 //! for. It is purged when a later one covers it. Numbers are taken from the clock where that is ahead: then none is
 //! given twice, even when a crash lost the last ones.
 //!
-//! Scopes are bounded. Beyond that an origin that has many is purged whole, or else a site whose hosts have; where none
-//! has, the older half of all is kept by buckets of hosts, paths and group names, whose newest number counts for all in
-//! them. So too many purges remove too much, but the harm stays with those who have many.
+//! Scopes are bounded. Beyond that an origin that has many is purged whole, or else a site whose hosts have, the smallest
+//! one; where none has, the older half of all is kept by buckets of sites, paths and group names, whose newest number counts for
+//! all in them. So too many purges remove too much, first of those who have many. What ends of groups become wider to covers
+//! responses in groups only: it is not the operator who ends those, and who has none loses nothing by it.
 
 use crate::key::{self, origin_of};
 use crate::{Head, groups, wire};
@@ -34,7 +35,8 @@ pub struct Purges {
     bytes: usize,
     /// The newest number of each bucket that scopes were moved to; where no bucket has one, empty.
     buckets: Vec<u64>,
-    has_sites: bool,
+    /// Something has become wider.
+    has_wide: bool,
     /// Which bucket a text belongs to: nobody outside can choose hosts that share one.
     seed: u64,
 }
@@ -88,12 +90,14 @@ const PATH_PREFIX: &str = "path-prefix ";
 const GROUP: &str = "group ";
 const ANY_ORIGINS_GROUP: &str = "group * ";
 
-/// A site, which only widening purges.
+/// What only widening purges: a site; and, of an origin or a site, the responses in groups.
 const SITE: &str = "site ";
+const GROUPED_ORIGIN: &str = "grouped-origin ";
+const GROUPED_SITE: &str = "grouped-site ";
 
 /// The kinds of scopes that are kept in buckets, and where theirs are.
-const BUCKETS: [(&str, Range<usize>); 3] =
-    [(SITE, 0..3072), (PATH, 3072..3584), (ANY_ORIGINS_GROUP, 3584..4096)];
+const BUCKETS: [(&str, Range<usize>); 4] =
+    [(SITE, 0..512), (GROUPED_SITE, 512..3584), (PATH, 3584..3840), (ANY_ORIGINS_GROUP, 3840..4096)];
 
 /// Of an origin or a site with so many scopes all is purged, when there are too many.
 const MANY: usize = 8;
@@ -105,7 +109,7 @@ impl Purges {
     const SCOPES: usize = 192 << 10;
     const ENTRY: usize = 16;
     const HEADER: usize = 48;
-    const BUCKETS: usize = BUCKETS[2].1.end;
+    const BUCKETS: usize = BUCKETS[3].1.end;
     /// A bucket's number and place.
     const BUCKET: usize = 12;
 
@@ -174,8 +178,13 @@ impl Purges {
             is_noted(&text)
         };
         let host = host_of(origin);
+        let grouped = groups(&head.headers);
+        let of_site = |kind: &str| sites_of(host).iter().any(|site| is_noted(&format!("{kind}{site}")));
+        let is_wide = self.has_wide || !self.buckets.is_empty();
         is_purged(Scope::Host(host))
-            || ((self.has_sites || !self.buckets.is_empty()) && is_noted(&site_of(host)))
+            || (is_wide && of_site(SITE))
+            || (is_wide && !grouped.is_empty() && of_site(GROUPED_SITE))
+            || (is_wide && !grouped.is_empty() && is_noted(&format!("{GROUPED_ORIGIN}{origin}")))
             || is_purged(Scope::Origin(origin))
             || is_purged(Scope::Path(path))
             || self
@@ -186,7 +195,7 @@ impl Purges {
                 .path_prefixes
                 .keys()
                 .any(|length| path.get(..*length).is_some_and(|p| is_purged(Scope::PathPrefix(p))))
-            || groups(&head.headers).iter().any(|name| {
+            || grouped.iter().any(|name| {
                 is_purged(Scope::Group { origin: None, name })
                     || is_purged(Scope::Group { origin: Some(origin), name })
             })
@@ -258,7 +267,7 @@ impl Purges {
 
     fn insert(&mut self, text: String, number: u64) {
         let bytes = text.len() + Purges::ENTRY;
-        self.has_sites |= text.starts_with(SITE);
+        self.has_wide |= [SITE, GROUPED_ORIGIN, GROUPED_SITE].iter().any(|kind| text.starts_with(kind));
         let lengths = match (text.strip_prefix(PREFIX), text.strip_prefix(PATH_PREFIX)) {
             (Some(prefix), _) => Some((&mut self.prefixes, prefix.len())),
             (_, Some(prefix)) => Some((&mut self.path_prefixes, prefix.len())),
@@ -289,23 +298,12 @@ impl Purges {
     /// Makes room: an origin with many scopes is purged whole, or a site; where none has, the older half of all goes to
     /// buckets.
     fn widen(&mut self) {
-        let origin = |text: &str| {
-            origin_of_scope(text).map(|origin| {
-                let mut wider = String::new();
-                Scope::Origin(origin).write(&mut wider);
-                wider
-            })
-        };
-        let site = |text: &str| {
-            let host = text.strip_prefix(HOST).or_else(|| origin_of_scope(text).map(host_of))?;
-            Some(site_of(host))
-        };
         let all = std::mem::take(&mut self.scopes);
         (self.prefixes, self.path_prefixes, self.bytes) = Default::default();
-        for wider_of in [&origin as &dyn Fn(&str) -> Option<String>, &site] {
-            let Some((wider, newest)) = most(&all, wider_of) else { continue };
+        for level in 0..LEVELS {
+            let Some((wider, newest)) = most(&all, level) else { continue };
             for (text, number) in all {
-                if wider_of(&text).as_ref() != Some(&wider) {
+                if wider_of(&text, level).as_ref() != Some(&wider) {
                     self.insert(text, number);
                 }
             }
@@ -331,19 +329,37 @@ impl Purges {
             Scope::PathPrefix(parent).write(&mut wider);
             return self.insert(wider, number);
         }
-        let host = text.strip_prefix(HOST).or_else(|| origin_of_scope(text).map(host_of));
-        if let Some(at) = self.bucket(&host.map_or_else(|| text.to_owned(), site_of)) {
+        let widest = wider_of(text, LEVELS - 1).unwrap_or_else(|| text.to_owned());
+        if let Some(at) = self.bucket(&widest) {
             self.buckets.resize(Purges::BUCKETS, 0);
             self.buckets[at] = self.buckets[at].max(number);
         }
     }
 }
 
-/// What most scopes become when they are made wider in one way, if that are many, and the newest of their numbers.
-fn most(all: &HashMap<String, u64>, wider_of: &dyn Fn(&str) -> Option<String>) -> Option<(String, u64)> {
+/// Ways to make a scope wider: to its origin, and to two sites, the smaller one first.
+const LEVELS: usize = 3;
+
+/// What a scope becomes when it is made wider; `None` for what is about no host, and for what is that wide.
+fn wider_of(text: &str, level: usize) -> Option<String> {
+    let groups = [GROUP, GROUPED_ORIGIN, GROUPED_SITE].iter().any(|kind| text.starts_with(kind));
+    let (of_origin, of_site) = if groups { (GROUPED_ORIGIN, GROUPED_SITE) } else { (ORIGIN, SITE) };
+    if level == 0 {
+        let origin = origin_of_scope(text)?;
+        return Some(format!("{of_origin}{origin}"));
+    }
+    if let Some(site) = text.strip_prefix(SITE).or_else(|| text.strip_prefix(GROUPED_SITE)) {
+        return (level == LEVELS - 1).then(|| format!("{of_site}{}", widest_site(site)));
+    }
+    let host = text.strip_prefix(HOST).or_else(|| origin_of_scope(text).map(host_of))?;
+    Some(format!("{of_site}{}", sites_of(host)[level - 1]))
+}
+
+/// What most scopes become when they are made wider, if that are many, and the newest of their numbers.
+fn most(all: &HashMap<String, u64>, level: usize) -> Option<(String, u64)> {
     let mut wider: HashMap<String, (usize, u64)> = HashMap::new();
     for (text, number) in all {
-        if let Some(text) = wider_of(text) {
+        if let Some(text) = wider_of(text, level) {
             let (count, newest) = wider.entry(text).or_default();
             (*count, *newest) = (*count + 1, (*newest).max(*number));
         }
@@ -352,29 +368,42 @@ fn most(all: &HashMap<String, u64>, wider_of: &dyn Fn(&str) -> Option<String>) -
     (count >= MANY).then_some((text, newest))
 }
 
-/// The scope of those whose hosts probably belong to one owner: the last two labels of a name, or three where the last but
-/// one is as short as in `co.uk`; an IPv4 address's first 24 bits, an IPv6 address's first 64.
-fn site_of(host: &str) -> String {
+/// The sites of a host, the smaller one first: hosts that probably have one owner. Of a name its last three labels, and its
+/// last two; of an IPv4 address the first 24 and 16 bits; of an IPv6 address the first 48 and 32.
+fn sites_of(host: &str) -> [String; 2] {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let high = |bits: u32, all: u32| u128::MAX << (all - bits);
     match bare.parse() {
-        Ok(IpAddr::V4(address)) => format!("{SITE}{}/24", Ipv4Addr::from_bits(address.to_bits() & !0xff)),
-        Ok(IpAddr::V6(address)) => {
-            format!("{SITE}{}/64", Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
-        }
-        Err(_) => {
-            let labels: Vec<&str> = host.trim_end_matches('.').rsplit('.').take(3).collect();
-            let short = labels.get(1).is_some_and(|label| label.len() <= 3);
-            let count = if short { 3 } else { 2 };
-            let labels: Vec<&str> = labels.into_iter().take(count).rev().collect();
-            format!("{SITE}{}", labels.join("."))
-        }
+        Ok(IpAddr::V4(address)) => [24, 16].map(|bits| {
+            let network = Ipv4Addr::from_bits(address.to_bits() & high(bits, 32) as u32);
+            format!("{network}/{bits}")
+        }),
+        Ok(IpAddr::V6(address)) => [48, 32].map(|bits| {
+            let network = Ipv6Addr::from_bits(address.to_bits() & high(bits, 128));
+            format!("{network}/{bits}")
+        }),
+        Err(_) => [3, 2].map(|count| last_labels(host, count)),
     }
+}
+
+/// The wider site that a site lies in.
+fn widest_site(site: &str) -> String {
+    match site.split_once('/') {
+        Some((address, _)) => sites_of(address)[1].clone(),
+        None => last_labels(site, 2),
+    }
+}
+
+fn last_labels(host: &str, count: usize) -> String {
+    let mut labels: Vec<&str> = host.trim_end_matches('.').rsplit('.').take(count).collect();
+    labels.reverse();
+    labels.join(".")
 }
 
 /// The origin that a scope's text is about, if it is about one.
 fn origin_of_scope(text: &str) -> Option<&str> {
     match text.split_once(' ')? {
-        ("origin", origin) => Some(origin),
+        ("origin" | "grouped-origin", origin) => Some(origin),
         ("prefix", url) => Some(origin_of(url)),
         ("group", group) => group.split_once(' ').map(|(origin, _)| origin).filter(|origin| *origin != "*"),
         _ => None,

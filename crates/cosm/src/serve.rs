@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     proxy::end_on_panic();
+    survive_file_size_limits();
     let config = configure(args)?;
     let (wanted, possible) = (config.proxy.bounds.connections as u64, machine::connections_by_descriptors());
     if wanted > possible {
@@ -31,10 +32,24 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let result = run(config, store.clone(), &kind);
-    if let Some(store) = store {
-        store.close();
+    let unwritten = store.is_some_and(|store| !store.close());
+    result.map_err(|error| Failure::Failed(error.to_string()))?;
+    match unwritten {
+        true => Err(Failure::Failed(
+            "not all could be written to the cache: the next start may serve what was invalidated meanwhile; purge it".into(),
+        )),
+        false => Ok(()),
     }
-    result.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Past a limit of the file size (`ulimit -f`) a write shall fail, not the process end.
+fn survive_file_size_limits() {
+    const SIGXFSZ: i32 = 25;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // The handler stays when the listener is gone.
+    if let Ok(runtime) = runtime {
+        let _ = runtime.block_on(async { signal(SignalKind::from_raw(SIGXFSZ)) });
+    }
 }
 
 /// Serves until a signal says to stop and the last request ended.

@@ -227,7 +227,10 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
         done.push('\n');
     }
     if wanted.is_empty() {
-        return Err(Refused(StatusCode::BAD_REQUEST, "say what: url=, prefix=, host=, group= or all".into()));
+        return Err(Refused(
+            StatusCode::BAD_REQUEST,
+            "say what in the query: /purge?url=…, prefix=, host=, group= or all".into(),
+        ));
     }
     let mut scopes = Vec::new();
     for what in &wanted {

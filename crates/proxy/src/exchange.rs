@@ -30,8 +30,8 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
+use std::cell::Cell;
 use std::rc::Rc;
-use store::Key;
 
 /// A request and all that is known about it.
 pub struct Exchange {
@@ -41,6 +41,8 @@ pub struct Exchange {
     pub content: Option<Content>,
     pub target: Target,
     pub asked: Asked,
+    /// The disk could not say in time what it has for this request.
+    pub late: Cell<bool>,
 }
 
 /// The head of an origin's response, and its body with the connection it comes on.
@@ -125,13 +127,12 @@ impl Exchange {
         };
         let tiers = &self.worker.shared.tiers;
         let key = serve::primary(&self.target);
+        let removal = tiers.invalidate(&self.parts.method, &self.target, &fetched.parts, began);
         // Another's change meanwhile makes this answer as old as what it removes itself.
-        let outdated = tiers.is_removed_since(&key, began);
-        tiers.invalidate(&self.parts.method, &self.target, &fetched.parts);
-        if outdated {
+        let Some(own) = removal.filter(|removal| !removal.again) else {
             return self.stream(fetched, outcome.into());
-        }
-        let began = began.knowing_removals_until(tiers.now());
+        };
+        let began = began.knowing(own);
         head.purges_known = began.purges;
         let lead = self.worker.shared.fills.lone(&key, began);
         let object = pump::Object::new(key, head, began);
@@ -156,14 +157,14 @@ impl Exchange {
             parts.headers.remove(CONTENT_LENGTH);
         }
         let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
-        let repair = |object: &pump::Object, length| self.repair(&object.key, &object.head, length);
+        let repair = |object: &pump::Object, length| self.repair(&object.head, length);
         let body = pump::start(&self.worker, lead, body, object, verdict, repair);
         reply::response(parts.status, parts.headers, body)
     }
 
     /// How the origin is asked for what of a response's body cannot be had, if it can be asked. `length` is that of the
     /// body, when known.
-    pub fn repair(&self, key: &Key, head: &Head, length: Option<u64>) -> Option<Repair> {
+    pub fn repair(&self, head: &Head, length: Option<u64>) -> Option<Repair> {
         if !self.asked.is_get() || self.asked.only_if_cached() {
             return None;
         }
@@ -173,23 +174,17 @@ impl Exchange {
         for name in [CACHE_CONTROL, PRAGMA] {
             request.headers_mut().remove(name);
         }
-        Some(Repair {
-            key: key.clone(),
-            target: self.target.clone(),
-            request,
-            resume,
-            client: self.link.client.zone,
-        })
+        Some(Repair { target: self.target.clone(), request, resume, client: self.link.client.zone })
     }
 
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
         let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
         let expects = headers::expects_continue(&self.parts);
-        let Exchange { worker, link, parts, content, target, asked } = self;
+        let Exchange { worker, link, parts, content, target, asked, late } = self;
         let outgoing = Outgoing { head, content, expects, client: link.client.zone };
         let fetched = send(&worker, &target, outgoing, relay(&link, &parts)).await?;
         // The content is on its way; what remains of the exchange needs none.
-        Ok((Exchange { worker, link, parts, content: None, target, asked }, fetched))
+        Ok((Exchange { worker, link, parts, content: None, target, asked, late }, fetched))
     }
 
     /// Sends the request with a head of the caller's making, and content only if all of it is here.
@@ -201,7 +196,8 @@ impl Exchange {
 
     /// Streams a response through.
     pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
-        self.worker.shared.tiers.invalidate(&self.parts.method, &self.target, &fetched.parts);
+        let tiers = &self.worker.shared.tiers;
+        tiers.invalidate(&self.parts.method, &self.target, &fetched.parts, tiers.now());
         self.stream(fetched, report)
     }
 
@@ -274,8 +270,9 @@ pub async fn send(
     let (response, line) = worker.origins.send(target, outgoing, relay).await?;
     let shareable = line.shareable;
     let (mut parts, incoming) = response.into_parts();
-    let length = length::settle(&mut parts)
-        .map_err(|why| Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")))?;
+    let length = length::settle(&mut parts).map_err(|why| {
+        Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")).personal()
+    })?;
     let line = if length.doubtful { line.not_again() } else { line };
     let mut body = OriginBody::new(incoming, line, length.chunked, worker.settings.timeouts.origin_stall);
     if parts.status != StatusCode::SWITCHING_PROTOCOLS {

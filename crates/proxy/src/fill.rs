@@ -6,9 +6,9 @@
 //! |---|---|---|
 //! | brings a storable response | read along (`open`) | none |
 //! | brings all of one at once, or validates what is stored | are answered from it (`answered`) | none |
-//! | comes to nothing: no connection, no answer in time | get the failure (`failed`) | none |
+//! | comes to nothing, whoever asks: no connection, no answer in time | get the failure (`failed`) | none |
 //! | says that the resource is not for sharing: no-store, private, … | fetch alone; the key is remembered (`alone`) | all |
-//! | says nothing of the resource: 5xx, 429, … (`unusable`) | who waits for longest takes over, the others wait on | 1, 2, 4, … |
+//! | says nothing of the resource: 5xx, 429, a connection that broke after the request (`unusable`) | who waits for longest takes over, the others wait on | 1, 2, 4, … |
 //! | its client left | the same; beyond one fetch's time (`turn`) since the fill began, in growing numbers too | 1 |
 //! | was for what has been invalidated meanwhile, or was answered from elsewhere (`again`) | look again | 1 |
 //!
@@ -654,6 +654,10 @@ impl Seat {
             return Poll::Ready(Piece::Bytes(bytes));
         }
         match state.ended {
+            // The fetch may have ended since nobody else was left whom it went on for.
+            Some(End::Broken) if state.readers.get(&self.id).is_some_and(|slot| slot.cut) => {
+                Poll::Ready(Piece::Gone)
+            }
             Some(end) => Poll::Ready(Piece::End(end)),
             None => {
                 state.wait(self.id, cx);
@@ -919,6 +923,25 @@ mod tests {
             assert_eq!(state.places.len(), 1);
             assert!(state.window.len() <= fills.window);
         }
+    }
+
+    /// It has caught up, nobody else is left, and the fetch ends: it goes on by itself.
+    #[test]
+    fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
+        let fills = fills(LONG);
+        let lead = leader(&fills);
+        let mut seats = followers(&fills, 3);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..4 {
+            lead.push(Bytes::from(vec![0; 16 << 10]));
+        }
+        assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Bytes(_))));
+        while seats[2].poll_piece(&mut context).is_ready() {}
+        lead.fill.lock().cut_off(fills.window);
+        while seats[1].poll_piece(&mut context).is_ready() {}
+        seats.pop();
+        lead.end(End::Broken);
+        assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Gone)));
     }
 
     /// What a test may do to a fill.

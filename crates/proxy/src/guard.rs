@@ -94,7 +94,7 @@ fn hops(headers: &HeaderMap) -> Vec<u8> {
 /// What a client outside of the served networks is told.
 pub fn stranger() -> Refusal {
     let text = "this client's network is not served; the proxy's operator allows it with --allow NETWORK";
-    Refusal { status: StatusCode::FORBIDDEN, text: text.into(), close: true }
+    Refusal { close: true, ..Refusal::new(StatusCode::FORBIDDEN, text) }
 }
 
 /// Where a `CONNECT` leads, if it may.

@@ -9,29 +9,61 @@
 //!
 //! Always: a removal by key and a change of the same key never overlap, since both hold the bucket's lock; a number is
 //! given after what it stands for was done, under that lock. So who began before is told, and who begins after
-//! finds nothing of it. Keys that share a bucket may be told of each other's removals, which costs a miss.
+//! finds nothing of it. The newest removals are known exactly; of older ones keys that share a bucket may be told of each
+//! other's, which costs a miss. Nobody outside can choose keys that share one.
 
 use crate::memory::{Entry, Held};
 use cache::{Purges, Scope};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Key, Store};
 
-/// Buckets of keys: enough that few reads are under way for each.
-const BUCKETS: usize = 4096;
+/// Locks of keys, and numbers of removals and replacements, of which so many share a lock.
+const LOCKS: usize = 4096;
+const NUMBERS: usize = 4 * LOCKS;
+
+/// Removals that are known exactly: at least so many, and at most twice.
+const EXACT: usize = 32_768;
 
 pub struct Invalidation {
     /// Of the newest removal or replacement by key.
     number: AtomicU64,
-    /// The newest removal, by the hash of the primary key: variants are removed together.
-    removed: Box<[Mutex<u64>]>,
-    /// The newest replacement, by the hash of the whole key; changed under the lock of the primary key.
+    locks: Box<[Mutex<()>]>,
+    /// The newest removal, by the hash of the primary key: variants are removed together. Changed under its lock, as what
+    /// follows.
+    removed: Box<[AtomicU64]>,
+    /// The newest replacement, by the hash of the whole key.
     replaced: Box<[AtomicU64]>,
+    recent: Mutex<Recent>,
+    seed: RandomState,
     /// `scopes.newest()`, for hits that know of it already.
     newest: AtomicU64,
     scopes: RwLock<Purges>,
+    /// The ledger is being replaced.
+    writing: Mutex<()>,
+}
+
+/// The newest removals, each with its number: two generations, so that forgetting costs nothing.
+#[derive(Default)]
+struct Recent {
+    young: HashMap<u128, u64>,
+    old: HashMap<u128, u64>,
+    /// Of removals up to this one some are forgotten.
+    forgotten: u64,
+    /// The newest in `old`.
+    passed: u64,
+}
+
+/// A removal that was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal {
+    /// Whether the key had been removed after the moment in question, before.
+    pub again: bool,
+    /// What begins now.
+    pub after: u64,
 }
 
 /// When something began: what was removed or replaced before, it knows of.
@@ -43,9 +75,9 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The same for purges; what was removed by key until `later` is known too.
-    pub fn knowing_removals_until(self, later: Moment) -> Moment {
-        Moment { number: later.number, ..self }
+    /// The same for purges; what was removed by key up to a removal of its own is known too.
+    pub fn knowing(self, own: Removal) -> Moment {
+        Moment { number: own.after, ..self }
     }
 }
 
@@ -71,10 +103,14 @@ impl Invalidation {
         let scopes = scopes.seeded(RandomState::new().hash_one(0));
         Invalidation {
             number: AtomicU64::new(0),
-            removed: (0..BUCKETS).map(|_| Mutex::default()).collect(),
-            replaced: (0..BUCKETS).map(|_| AtomicU64::default()).collect(),
+            locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
+            removed: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
+            replaced: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
+            recent: Mutex::default(),
+            seed: RandomState::new(),
             newest: AtomicU64::new(scopes.newest()),
             scopes: RwLock::new(scopes),
+            writing: Mutex::default(),
         }
     }
 
@@ -85,13 +121,16 @@ impl Invalidation {
 
     /// Whether the key, or what it is a variant of, was removed after a moment.
     pub fn is_removed_since(&self, key: &Key, began: Moment) -> bool {
-        *self.lock(key) > began.number
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        self.was_removed(hash, began)
     }
 
     /// Runs `bring` with what happened to the key since `began`; nothing happens to it meanwhile.
     pub fn look<T>(&self, key: &Key, began: Moment, bring: impl FnOnce(Since) -> T) -> T {
-        let removed = self.lock(key);
-        bring(self.since(*removed, key, began))
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        bring(self.since(hash, key, began))
     }
 
     /// Runs `put`, which changes what lies under the key, if it may with what happened since `began`.
@@ -102,20 +141,27 @@ impl Invalidation {
         may: impl FnOnce(Since) -> bool,
         put: impl FnOnce() -> T,
     ) -> Option<T> {
-        let removed = self.lock(key);
-        may(self.since(*removed, key, began)).then(|| {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        may(self.since(hash, key, began)).then(|| {
             let done = put();
-            self.replaced[bucket(key.hash())].fetch_max(self.next(), Ordering::AcqRel);
+            self.replaced[self.bucket(key.hash())].fetch_max(self.next(), Ordering::AcqRel);
             done
         })
     }
 
-    /// Runs `remove`, which takes away what lies under the key: what began before does not bring it back.
-    pub fn remove<T>(&self, key: &Key, remove: impl FnOnce() -> T) -> T {
-        let mut removed = self.lock(key);
-        let done = remove();
-        *removed = self.next();
-        done
+    /// Runs `remove`, which takes away what lies under the key: what began before does not bring it back. Tells whether
+    /// somebody else had since `began`.
+    pub fn remove(&self, key: &Key, began: Moment, remove: impl FnOnce()) -> Removal {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        let again = self.was_removed(hash, began);
+        remove();
+        let after = self.next();
+        // The exact number first: who finds the other looks here.
+        self.recent().note(hash, after);
+        self.removed[self.bucket(hash)].fetch_max(after, Ordering::AcqRel);
+        Removal { again, after }
     }
 
     /// Whether something stored may no longer answer: a purge by scope covers it.
@@ -146,16 +192,20 @@ impl Invalidation {
             return;
         }
         self.newest.store(purges.newest(), Ordering::Release);
+        drop(purges);
         if let Some(store) = store {
+            // One at a time, so that none writes what is older than another's. Hits need not wait for the encoding.
+            let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let encoded = self.scopes.read().unwrap_or_else(PoisonError::into_inner).encode();
             // A store that cannot write keeps it for when it can, and says so to who asks it to persist.
-            let _ = store.set_ledger(&purges.encode());
+            let _ = store.set_ledger(&encoded);
         }
     }
 
-    fn since(&self, removed: u64, key: &Key, began: Moment) -> Since {
-        if removed > began.number {
+    fn since(&self, hash: u128, key: &Key, began: Moment) -> Since {
+        if self.was_removed(hash, began) {
             Since::Removed
-        } else if self.replaced[bucket(key.hash())].load(Ordering::Acquire) > began.number {
+        } else if self.replaced[self.bucket(key.hash())].load(Ordering::Acquire) > began.number {
             Since::Replaced
         } else {
             Since::Nothing
@@ -166,13 +216,40 @@ impl Invalidation {
         self.number.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    fn lock(&self, key: &Key) -> MutexGuard<'_, u64> {
-        self.removed[bucket(primary_hash(key))].lock().unwrap_or_else(PoisonError::into_inner)
+    /// By its primary hash, whose lock is held.
+    fn was_removed(&self, hash: u128, began: Moment) -> bool {
+        self.removed[self.bucket(hash)].load(Ordering::Acquire) > began.number
+            && self.recent().may_have_been_removed(hash, began.number)
+    }
+
+    fn bucket(&self, hash: u128) -> usize {
+        (self.seed.hash_one(hash) % NUMBERS as u64) as usize
+    }
+
+    fn lock(&self, hash: u128) -> MutexGuard<'_, ()> {
+        self.locks[self.bucket(hash) % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn bucket(hash: u128) -> usize {
-    (hash % BUCKETS as u128) as usize
+impl Recent {
+    fn note(&mut self, hash: u128, number: u64) {
+        if self.young.len() >= EXACT {
+            self.forgotten = self.passed;
+            self.passed = number;
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(hash, number);
+    }
+
+    /// Whether a key was removed after a number; where that is forgotten, it may have been.
+    fn may_have_been_removed(&self, hash: u128, after: u64) -> bool {
+        let newest = self.young.get(&hash).or_else(|| self.old.get(&hash));
+        *newest.unwrap_or(&self.forgotten) > after
+    }
 }
 
 /// The hash of the primary key that a key is made of: a variant's is its primary key, NUL, and more.
@@ -205,12 +282,37 @@ mod tests {
         assert_eq!(owner.replace(&variant, before, |since| since == Since::Nothing, || 7), Some(7));
         assert_eq!((since(&page, before), since(&variant, before)), (Since::Nothing, Since::Replaced));
         let between = owner.now();
-        owner.remove(&page, || {});
+        assert!(!owner.remove(&page, between, || {}).again);
         assert_eq!((since(&page, before), since(&variant, between)), (Since::Removed, Since::Removed));
         assert!(owner.is_removed_since(&variant, between));
         assert_eq!(owner.replace(&variant, between, |since| since != Since::Removed, || 7), None);
         let after = owner.now();
         assert_eq!((since(&page, after), since(&variant, after)), (Since::Nothing, Since::Nothing));
+        let second = owner.remove(&page, between, || {});
+        assert!(second.again);
+        assert_eq!(since(&page, between.knowing(second)), Since::Nothing);
+    }
+
+    /// However many others are removed meanwhile, as long as they are known exactly.
+    #[test]
+    fn removals_of_others_are_told_of_nobody() {
+        let owner = Invalidation::of(None);
+        let page = key("GET http://h/");
+        let began = owner.now();
+        for n in 0..EXACT {
+            owner.remove(&key(&format!("GET http://evil/{n}")), began, || {});
+        }
+        assert!(!owner.is_removed_since(&page, began));
+        owner.remove(&page, began, || {});
+        let after = owner.now();
+        for n in 0..4 * EXACT {
+            owner.remove(&key(&format!("GET http://evil/{n}")), began, || {});
+        }
+        assert!(owner.is_removed_since(&page, began), "a removal was forgotten");
+        let recent = owner.recent();
+        assert!(recent.young.len() + recent.old.len() <= 2 * EXACT);
+        drop(recent);
+        assert!(!owner.is_removed_since(&page, owner.now()) && after.number < owner.now().number);
     }
 
     /// Brings and removals of one key by several threads: what was removed is never there after its removal, unless it was
@@ -235,7 +337,7 @@ mod tests {
                 });
             }
             for _ in 0..20_000 {
-                owner.remove(&page, || *there.lock().unwrap() = None);
+                owner.remove(&page, owner.now(), || *there.lock().unwrap() = None);
                 let ended = owner.now().number;
                 let found = *there.lock().unwrap();
                 assert!(found.is_none_or(|began| began >= ended), "{found:?} came back after {ended}");

@@ -20,6 +20,9 @@ pub fn settle(head: &mut response::Parts) -> Result<Length, &'static str> {
     let headers = &mut head.headers;
     let coding = coding(headers)?;
     let length = length(headers)?;
+    if coding == Coding::UntilClose && length.is_some() {
+        return Err("both a Content-Length and a Transfer-Encoding without an end");
+    }
     let bodyless = head.status.is_informational() || head.status == StatusCode::NO_CONTENT;
     if length.is_some() && (coding != Coding::None || bodyless) {
         headers.remove(CONTENT_LENGTH);
@@ -185,6 +188,6 @@ mod tests {
         assert_eq!(settled(204, new, &[("content-length", "7")]), Some((length(false, true), None)));
         assert_eq!(settled(101, new, both), Some((length(true, true), None)));
         let identity: Fields = &[("content-length", "2"), ("transfer-encoding", "identity")];
-        assert_eq!(settled(200, new, identity), Some((length(false, true), None)));
+        assert_eq!(settled(200, new, identity), None, "one of them is wrong");
     }
 }

@@ -67,6 +67,9 @@ pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "cosm: {line}");
 }
 
+/// Bytes that may wait in the kernel to be sent to one client before more are written.
+const UNSENT: u32 = 256 << 10;
+
 /// Connections that the kernel holds for a listener that is busy.
 const BACKLOG: i32 = 4096;
 
@@ -210,6 +213,8 @@ fn bind(address: SocketAddr, shared: bool, listens: bool) -> io::Result<TcpListe
     // What is accepted inherits it.
     socket.set_tcp_nodelay(true)?;
     if listens {
+        // Also inherited. What a slow client has not taken shows sooner, and lies less in the kernel. Not all kernels know it.
+        let _ = socket.set_tcp_notsent_lowat(UNSENT);
         socket.listen(BACKLOG)?;
     }
     Ok(socket.into())

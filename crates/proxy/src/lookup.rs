@@ -12,14 +12,18 @@ use crate::respond::Refusal;
 use crate::serve::{self, count_use, primary};
 use bytes::Bytes;
 use cache::{Asked, Head, Miss, NoVarySearch, NotStored, Outage, Outcome, Report, Stale, Verdict, key};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA, VIA};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Body, Key};
+
+/// How long what came through another proxy waits for another's fetch.
+const RING: Duration = Duration::from_secs(1);
 
 /// Nothing is validated in the background while a worker has so many bodies and validations under way.
 const BEHIND: usize = 1024;
@@ -203,7 +207,7 @@ impl Exchange {
     /// What was purged is not found.
     async fn find(&self, key: &Key) -> Option<Arc<Held>> {
         let shared = &self.worker.shared;
-        shared.tiers.find(key, self.worker.reader.as_ref(), &shared.names).await
+        shared.tiers.find(key, self.worker.reader.as_ref(), &shared.names, &self.late).await
     }
 
     fn verdict(&self, held: &Held) -> Result<Outcome, Miss> {
@@ -254,7 +258,7 @@ impl Exchange {
         count_use(&self.worker, held);
         let Resident { head, body, .. } = resident(held);
         let repair = match body {
-            Body::Spans(spans) => self.repair(&held.key, head, Some(spans.length)).map(Arc::new),
+            Body::Spans(spans) => self.repair(head, Some(spans.length)).map(Arc::new),
             Body::Whole(_) => None,
         };
         let (asked, headers) = (&self.asked, &self.parts.headers);
@@ -268,7 +272,15 @@ impl Exchange {
 
     /// Waits for another request's fetch, and is answered by it if it is for this request too.
     async fn follow(&self, seat: Seat, want: &Want) -> Followed {
-        match seat.news().await {
+        let news = match self.parts.headers.contains_key(VIA) {
+            false => seat.news().await,
+            // Proxies that ask each other in a ring would all wait. Who asks once more is found out by its Via.
+            true => match tokio::time::timeout(RING, seat.news()).await {
+                Ok(news) => news,
+                Err(_) => return Followed::Alone,
+            },
+        };
+        match news {
             News::Open(opened) => {
                 if self.is_ours(&opened.held, opened.verdict, seat.early, want) {
                     Followed::Answered(self.read_along(seat, &opened, want))
@@ -360,8 +372,12 @@ impl Exchange {
                 // That is about this client alone: the others look for themselves.
                 Err(refusal) if refusal.status == StatusCode::FORBIDDEN => return refusal.response(),
                 Err(refusal) => {
+                    let personal = refusal.personal;
                     let failure = Failure { refusal, answered: None };
-                    lead.failed(failure.clone());
+                    match personal {
+                        true => lead.unusable(),
+                        false => lead.failed(failure.clone()),
+                    }
                     return self.failed(failure, want);
                 }
             };
@@ -402,8 +418,11 @@ impl Exchange {
                 }
             }
             return match storable {
-                // A part that nobody asked for.
-                Ok(head) if head.part().is_some() && !self.asked.has_range() => {
+                // A part that nobody asked for, or another one than it says.
+                Ok(head)
+                    if head.part().is_some()
+                        && (!self.asked.has_range() || !is_as_long_as_told(&fetched)) =>
+                {
                     self.pass_alone(lead, fetched, Some(NotStored::Partial), want)
                 }
                 Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), began, want),
@@ -464,12 +483,16 @@ impl Exchange {
         want: &Want,
     ) -> Response<ReplyBody> {
         lead.worth_waiting(&self.worker.shared.fills);
-        let key = self.object_key(&head, &want.look);
+        // What a disk that is late may have is not written once more if it is large: who reads it there would lose it.
+        let stores =
+            !self.late.get() || fetched.body.left().is_some_and(|left| pump::is_small(&self.worker, left));
+        let key = if stores { self.object_key(&head, &want.look) } else { want.look.key.clone() };
         let part = want.part.clone().filter(|_| head.part().is_some());
         let fwd_status = (!begin.is_empty()).then_some(fetched.parts.status);
         let collapsed = want.collapsed;
-        let report = Report { stored: true, collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
-        self.keep(lead, fetched, pump::Object { begin, part, ..pump::Object::new(key, head, began) }, report)
+        let report = Report { stored: stores, collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
+        let object = pump::Object { begin, part, stores, ..pump::Object::new(key, head, began) };
+        self.keep(lead, fetched, object, report)
     }
 
     /// The key under which a response is to be stored. Markers say by what the primary key's responses vary.
@@ -608,6 +631,12 @@ fn says_of_resource(status: StatusCode, why: Option<NotStored>) -> bool {
     use NotStored::{Interim, Method, NotModified, Partial, Request, Status};
     let of_request = matches!(why, Some(Request | Method | Interim | Partial | NotModified | Status));
     !of_request && !status.is_server_error() && status != StatusCode::PARTIAL_CONTENT
+}
+
+/// Whether a part has as many bytes as its Content-Range says, as far as that is known before they come.
+fn is_as_long_as_told(part: &Fetched) -> bool {
+    let told = cache::range_length(&part.parts.headers);
+    part.body.left().is_none_or(|left| told == Some(left))
 }
 
 /// RFC 5861 section 4: the answers for which a stale response may stand in.

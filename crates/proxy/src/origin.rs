@@ -233,7 +233,9 @@ impl Origins {
             let answered = response.as_mut().poll(cx);
             if interims.are_too_many() {
                 let text = "the origin sent interim responses without end";
-                return Poll::Ready(Err(Failed::Refused(Refusal::new(StatusCode::BAD_GATEWAY, text))));
+                return Poll::Ready(Err(Failed::Refused(
+                    Refusal::new(StatusCode::BAD_GATEWAY, text).personal(),
+                )));
             }
             // Both may have come in one piece: the interim responses go first.
             for interim in interims.take(cx.waker()) {
@@ -279,7 +281,7 @@ fn describe(error: &hyper::Error) -> String {
 
 fn broken(origin: &str, why: &str) -> Refusal {
     tell(Trouble::Answer, format_args!("`{origin}` did not answer: {why}"));
-    respond::unreachable()
+    respond::unreachable().personal()
 }
 
 impl Line {

@@ -9,7 +9,7 @@ use crate::body::{OriginBody, ReplyBody, Stream};
 use crate::fill::{Answer, End, Lead, Opened, Piece, Room, Seat};
 use crate::invalidation::Moment;
 use crate::memory::{Entry, Held, Resident};
-use crate::repair::{Mender, Repair, Rest};
+use crate::repair::{For, Mender, Repair, Rest};
 use crate::span::SpanReader;
 use crate::tiers::Finished;
 use crate::window::{GATHERED, SMALL, Window};
@@ -43,11 +43,13 @@ pub struct Object {
     pub part: Option<Arc<Held>>,
     /// When what it is made of was asked for, or found.
     pub began: Moment,
+    /// Otherwise it is only read along.
+    pub stores: bool,
 }
 
 impl Object {
     pub fn new(key: Key, head: Head, began: Moment) -> Object {
-        Object { key, head, begin: Bytes::new(), part: None, began }
+        Object { key, head, begin: Bytes::new(), part: None, began, stores: true }
     }
 }
 
@@ -70,7 +72,7 @@ pub fn start(
     let names = &worker.shared.names;
     let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     let repair = repair(&object, length).map(Arc::new);
-    lead.keeping(true);
+    lead.keeping(object.stores);
     let opened = Opened { key: object.key.clone(), held, length, verdict, repair: repair.clone() };
     let seat = lead.open(opened);
     let keeper = Keeper::new(worker.clone(), object, length);
@@ -163,10 +165,12 @@ async fn pump(lead: Lead, mut body: Intake, mut keeper: Keeper, mut repair: Opti
             }
             // Once a fill: an origin that breaks off again is no better the third time.
             Some(Err(_)) => match repair.take() {
-                Some(repair) => match repair.fetch(&keeper.worker, keeper.got, keeper.expected).await {
-                    Some(rest) => body.rest = Some(rest),
-                    None => break,
-                },
+                Some(repair) => {
+                    match repair.fetch(&keeper.worker, For::All, keeper.got, keeper.expected).await {
+                        Some(rest) => body.rest = Some(rest),
+                        None => break,
+                    }
+                }
                 None => break,
             },
         }
@@ -296,7 +300,7 @@ enum Keeping {
 
 impl Keeper {
     fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> Keeper {
-        let state = Keeping::Gathered(Window::default());
+        let state = if object.stores { Keeping::Gathered(Window::default()) } else { Keeping::No };
         Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE }
     }
 
@@ -384,6 +388,7 @@ impl Keeper {
         match std::mem::replace(&mut self.state, Keeping::No) {
             Keeping::Gathered(pieces) => keep(&self.worker, self.object, pieces.joined()),
             Keeping::Written(writer) => self.finish(writer, lead).await,
+            Keeping::No if !self.object.stores => {}
             // What the key held before is older than this response.
             Keeping::No => self.worker.shared.tiers.remove(&self.object.key),
         }
@@ -401,6 +406,11 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Whether a body of this length is stored in one piece.
+pub fn is_small(worker: &Worker, length: u64) -> bool {
+    length <= gather_max(worker)
 }
 
 /// Bodies up to this size are stored in one piece.
@@ -497,18 +507,16 @@ impl SeatBody {
                 }
                 Piece::Gone => io::Error::other("too slow for a fetch that others share"),
                 Piece::Stored(spans, at) => {
-                    let Some(reader) = &mut self.spans else {
-                        return Poll::Ready(Some(Err(io::Error::other("this worker cannot read the store"))));
-                    };
-                    match ready!(reader.poll_at(cx, spans, at)) {
-                        Ok(bytes) => {
-                            seat.took(bytes.len() as u64);
-                            return Poll::Ready(Some(Ok(bytes)));
-                        }
-                        Err(error) => {
-                            self.mender.forget();
-                            error
-                        }
+                    let read = self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, at));
+                    match read {
+                        None => io::Error::other("this worker cannot read the store"),
+                        Some(read) => match ready!(read) {
+                            Ok(bytes) => {
+                                seat.took(bytes.len() as u64);
+                                return Poll::Ready(Some(Ok(bytes)));
+                            }
+                            Err(error) => error,
+                        },
                     }
                 }
             };

@@ -21,18 +21,31 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use store::Key;
 
 /// How often the origin is asked for the rest of one body.
 const TRIES: u8 = 3;
 
-/// Bodies that one worker repairs at once.
-const AT_ONCE: usize = 64;
+/// For whom a body is repaired.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// One reader, who may take it as slowly as it likes.
+    One,
+    /// All who read along.
+    All,
+}
+
+impl For {
+    /// Bodies that one worker repairs at once: some places are kept for those that many wait for.
+    fn at_once(self) -> usize {
+        match self {
+            For::One => 48,
+            For::All => 64,
+        }
+    }
+}
 
 /// What is to be asked of whom, if a body cannot go on. Needs no client.
 pub struct Repair {
-    /// Under which the response is stored.
-    pub key: Key,
     pub target: Target,
     /// The request that brought the response, as the origin saw it.
     pub request: Request<()>,
@@ -43,8 +56,8 @@ pub struct Repair {
 
 impl Repair {
     /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. `None` when something else comes.
-    pub async fn fetch(&self, worker: &Rc<Worker>, from: u64, to: Option<u64>) -> Option<Rest> {
-        let busy = Busy::begin(worker)?;
+    pub async fn fetch(&self, worker: &Rc<Worker>, whom: For, from: u64, to: Option<u64>) -> Option<Rest> {
+        let busy = Busy::begin(worker, whom)?;
         let mut head = self.request.clone();
         self.resume.ask(head.headers_mut(), from, to);
         let outgoing = Outgoing { head, content: None, expects: false, client: self.client };
@@ -55,20 +68,15 @@ impl Repair {
         // All who read along get it.
         (promised && shareable).then_some(Rest { body, left, _busy: busy })
     }
-
-    /// What proved to be damaged is not found again: the next request fetches it whole.
-    pub fn forget(&self, worker: &Worker) {
-        worker.shared.tiers.remove(&self.key);
-    }
 }
 
 /// A place among the bodies that a worker repairs.
 struct Busy(Rc<Worker>);
 
 impl Busy {
-    fn begin(worker: &Rc<Worker>) -> Option<Busy> {
+    fn begin(worker: &Rc<Worker>, whom: For) -> Option<Busy> {
         let busy = worker.repairs.get();
-        (busy < AT_ONCE).then(|| {
+        (busy < whom.at_once()).then(|| {
             worker.repairs.set(busy + 1);
             Busy(worker.clone())
         })
@@ -142,19 +150,12 @@ impl Mender {
         !matches!(self.state, State::Whole)
     }
 
-    /// The store could not give what it should.
-    pub fn forget(&self) {
-        if let Some(repair) = &self.repair {
-            repair.forget(&self.worker);
-        }
-    }
-
     /// Begins to ask for the bytes `from..to`; `false` when that cannot be.
     pub fn begin(&mut self, from: u64, to: Option<u64>) -> bool {
         let Some(repair) = self.repair.clone().filter(|_| self.tries > 0) else { return false };
         self.tries -= 1;
         let worker = self.worker.clone();
-        self.state = State::Asking(Box::pin(async move { repair.fetch(&worker, from, to).await }));
+        self.state = State::Asking(Box::pin(async move { repair.fetch(&worker, For::One, from, to).await }));
         true
     }
 

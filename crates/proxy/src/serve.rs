@@ -16,6 +16,7 @@ use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -72,7 +73,15 @@ impl Door {
             }
         }
         let (worker, link, content) = (self.worker.clone(), self.link.clone(), Content::of(content));
-        Err(Later::Exchange(Box::new(Exchange { worker, link, parts, content, target, asked })))
+        Err(Later::Exchange(Box::new(Exchange {
+            worker,
+            link,
+            parts,
+            content,
+            target,
+            asked,
+            late: Cell::new(false),
+        })))
     }
 
     /// What the cache holds is no way to what this client may not reach.

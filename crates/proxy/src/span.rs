@@ -70,8 +70,8 @@ impl SpanBody {
         if !self.mender.mends() {
             match ready!(self.reader.poll_at(cx, self.spans, self.at)) {
                 Ok(bytes) => return Poll::Ready(Some(Ok(bytes))),
+                // The store has forgotten the piece, and with it the object is found no more.
                 Err(error) => {
-                    self.mender.forget();
                     if !self.mender.begin(self.at, Some(self.end)) {
                         return Poll::Ready(Some(Err(error)));
                     }

@@ -2,7 +2,7 @@
 //! what was removed never comes back (`invalidation`).
 
 use crate::guard::Names;
-use crate::invalidation::{Invalidation, Moment, Since};
+use crate::invalidation::{Invalidation, Moment, Removal, Since};
 use crate::memory::{Entry, Held, Memory, Resident};
 use crate::serve;
 use crate::target::{SCHEME, Target};
@@ -10,8 +10,9 @@ use bytes::Bytes;
 use cache::{Head, Scope, SetCookie, key};
 use http::Method;
 use http::response::Parts;
+use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Reader, Refused, Store, Writer};
+use store::{Body, Key, Looked, Reader, Refused, Store, Writer};
 
 pub struct Tiers {
     pub memory: Memory,
@@ -41,22 +42,36 @@ impl Tiers {
         self.invalidation.now()
     }
 
-    /// What lies under a key, in memory or on disk; not what was purged.
-    pub async fn find(&self, key: &Key, reader: Option<&Reader>, names: &Names) -> Option<Arc<Held>> {
+    /// What lies under a key, in memory or on disk; not what was purged. `late` is set when it may be there, but the disk
+    /// could not say so in time.
+    pub async fn find(
+        &self,
+        key: &Key,
+        reader: Option<&Reader>,
+        names: &Names,
+        late: &Cell<bool>,
+    ) -> Option<Arc<Held>> {
         let held = match self.memory.get(key) {
             Some(held) => held,
-            None => self.read(key, reader?, names).await?,
+            None => self.read(key, reader?, names, late).await?,
         };
         (!self.invalidation.covers(&held)).then_some(held)
     }
 
-    async fn read(&self, key: &Key, reader: &Reader, names: &Names) -> Option<Arc<Held>> {
+    async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {
         let store = self.store.as_ref()?;
         let began = self.now();
         if !store.contains(key) {
             return None;
         }
-        let object = reader.get(key).await?;
+        let object = match reader.look(key).await {
+            Looked::Found(object) => object,
+            Looked::Missing => return None,
+            Looked::Late => {
+                late.set(true);
+                return None;
+            }
+        };
         let held = Arc::new(Held::decode(key.clone(), object, &self.memory, names)?);
         // It may have been stored when more was permitted.
         if let Entry::Response(resident) = &held.entry {
@@ -144,12 +159,17 @@ impl Tiers {
 
     /// Removes what lies under a key, and what is being brought there.
     pub fn remove(&self, key: &Key) {
-        self.invalidation.remove(key, || {
+        self.remove_since(key, self.now());
+    }
+
+    /// The same, and tells whether somebody else did since `began`.
+    fn remove_since(&self, key: &Key, began: Moment) -> Removal {
+        self.invalidation.remove(key, began, || {
             self.memory.remove(key);
             if let Some(store) = &self.store {
                 store.remove(key);
             }
-        });
+        })
     }
 
     /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.
@@ -164,9 +184,12 @@ impl Tiers {
 
     /// Removes what is stored of a URI, given its primary key: all variants, queries and searches.
     pub fn forget(&self, primary: &[u8]) {
-        for key in [primary.to_vec().into(), key::queries(primary)] {
-            self.remove(&Key::new(key));
-        }
+        self.remove(&Key::new(primary.to_vec()));
+        self.forget_beside(primary);
+    }
+
+    fn forget_beside(&self, primary: &[u8]) {
+        self.remove(&Key::new(key::queries(primary)));
         self.forget_searches(primary);
     }
 
@@ -175,18 +198,32 @@ impl Tiers {
         self.remove(&Key::new(key::searches(primary)));
     }
 
-    /// Removes what the answer to an unsafe request makes invalid (RFC 9111 section 4.4), and purges the groups of the
-    /// target's origin that it ends (RFC 9875).
-    pub fn invalidate(&self, method: &Method, target: &Target, answer: &Parts) {
+    /// Removes what the answer to an unsafe request, sent at `began`, makes invalid (RFC 9111 section 4.4), and purges the
+    /// groups of the target's origin that it ends (RFC 9875). Tells of the removal of the target itself, if that was one.
+    pub fn invalidate(
+        &self,
+        method: &Method,
+        target: &Target,
+        answer: &Parts,
+        began: Moment,
+    ) -> Option<Removal> {
+        let own = serve::primary(target);
+        let mut of_target = None;
         for primary in cache::invalidated(method, SCHEME, target.host(), target.path.as_str(), answer) {
-            self.forget(&primary);
+            match primary == *own.bytes() {
+                true => {
+                    of_target = Some(self.remove_since(&own, began));
+                    self.forget_beside(&primary);
+                }
+                false => self.forget(&primary),
+            }
         }
         let groups = cache::invalidated_groups(method, answer);
         if !groups.is_empty() {
-            let primary = serve::primary(target);
-            let origin = key::origin(primary.bytes());
+            let origin = key::origin(own.bytes());
             self.purge(groups.iter().map(|name| Scope::Group { origin, name }));
         }
+        of_target
     }
 
     /// Purges scopes, in constant time. `Store::persist` tells when a kill cannot undo it any more.

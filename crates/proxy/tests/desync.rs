@@ -97,6 +97,8 @@ async fn only_a_body_whose_end_was_seen_is_stored() {
     ];
     for (lines, status) in table {
         for length in ["", "Content-Length: 1000\r\n"] {
+            // A length beside it says that one of them is wrong.
+            let status = if length.is_empty() { status } else { &502 };
             let codings: String = lines.iter().map(|line| format!("Transfer-Encoding: {line}\r\n")).collect();
             let cut = "c".repeat(100);
             let origin =
@@ -357,5 +359,33 @@ async fn two_reverse_proxies_in_a_ring_say_so_at_once() {
     for proxy in [&one, &two, &one] {
         let all = proxy.exchange("GET /ring HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
         assert!(all.starts_with("HTTP/1.1 508 "), "{all}");
+    }
+}
+
+/// Each waits for the other's answer to its own question.
+#[tokio::test]
+async fn a_ring_that_is_asked_from_all_sides_finds_itself_out() {
+    let second = Arc::new(OnceLock::new());
+    let between = bounce(second.clone()).await;
+    let one = Proxy::reverse(&between);
+    let authority = one.address.to_string();
+    let two = Proxy::with(|settings| {
+        settings.origin = Some(proxy::Origin { scheme: "http".into(), authority });
+    });
+    second.set(two.address).unwrap();
+    for round in 0..2 {
+        let ask = |proxy: &Proxy| {
+            let address = proxy.address;
+            async move {
+                let request = format!("GET /ring/{round} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+                let mut client = Client::connect(address).await;
+                client.send(request).await;
+                client.rest().await
+            }
+        };
+        let answers = tokio::join!(ask(&one), ask(&two), ask(&one), ask(&two));
+        for answer in [answers.0, answers.1, answers.2, answers.3] {
+            assert!(answer.starts_with("HTTP/1.1 508 "), "{answer}");
+        }
     }
 }

@@ -146,6 +146,39 @@ async fn an_error_of_the_origin_goes_to_one_and_the_next_asks_for_the_others() {
     assert_eq!(stage.origin.requests().len(), 2);
 }
 
+/// What one request asks for in its own way may break its own fetch, and nobody else's.
+#[tokio::test]
+async fn a_request_that_its_origin_hangs_up_on_fails_alone() {
+    let origin = Origin::with(|mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            seen.lock().unwrap().push(head.clone());
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if field(&head, "x-poison").is_some() {
+                return;
+            }
+            client.send(ok(FRESH, "hello")).await;
+        }
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut first = proxy.client().await;
+    first.send(origin.request("/", "X-Poison: 1\r\n")).await;
+    while origin.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        let mut client = proxy.client().await;
+        client.send(origin.request("/", "")).await;
+        others.push(client);
+    }
+    assert_eq!(first.message().await.status(), 502);
+    for answer in answers(others).await {
+        assert_eq!((answer.status(), answer.text()), (200, "hello"));
+    }
+    assert!(origin.requests().len() <= 3, "{:?}", origin.requests());
+}
+
 #[tokio::test]
 async fn an_origin_that_only_fails_is_asked_by_twice_as_many_each_time() {
     const COUNT: usize = 120;

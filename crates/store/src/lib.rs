@@ -34,7 +34,7 @@ pub mod fuzzing {
 pub use buffer::Buffer;
 pub use by_hand::ByHand;
 pub use inspect::{Checked, Inspection, check, inspect};
-pub use reader::Reader;
+pub use reader::{Looked, Reader};
 pub use store::{DEFAULT_SIZE, Store};
 pub use writer::Writer;
 

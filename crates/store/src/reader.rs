@@ -10,7 +10,7 @@ use crate::index::Slot;
 use crate::store::Shared;
 use crate::{Body, Key, Object, Spans, span_key};
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -19,6 +19,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+
+/// What a look for an object came to.
+#[derive(Debug)]
+pub enum Looked {
+    Found(Object),
+    /// It may be there, but the disk has kept a read waiting for longer than `Options::patience`.
+    Late,
+    Missing,
+}
 
 /// Reads for one worker thread.
 #[derive(Clone)]
@@ -62,13 +71,27 @@ impl Reader {
         Reader { shared, backend, turns, waiting: Rc::default() }
     }
 
+    /// As `get`, and tells when what may be there was not read since the disk is late.
+    pub async fn look(&self, key: &Key) -> Looked {
+        let late = Cell::new(false);
+        match self.find(key, &late).await {
+            Some(object) => Looked::Found(object),
+            None if late.get() => Looked::Late,
+            None => Looked::Missing,
+        }
+    }
+
     /// One device read for an object of up to 64 KiB, none when the index does not hold the key or its record is
     /// still in memory. A torn, corrupt or overwritten record is `None`, and so is any while the disk has kept a read
     /// waiting for longer than `Options::patience`. A large object (metadata first, then `span` by `span`) is returned
     /// only when all its spans are in the index.
     pub async fn get(&self, key: &Key) -> Option<Object> {
+        self.find(key, &Cell::new(false)).await
+    }
+
+    async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(key, slot, Some(self.shared.patience)).await?;
+        let (bytes, found) = self.record(key, slot, Some((self.shared.patience, late))).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
             Kind::Object => {
@@ -94,17 +117,26 @@ impl Reader {
     }
 
     /// The record under the key at `slot`, verified. What proves to be something else leaves the index.
-    async fn record(&self, key: &Key, slot: Slot, patience: Option<Duration>) -> Option<(Bytes, Found)> {
-        let found = match self.bytes(slot, patience).await {
+    async fn record(
+        &self,
+        key: &Key,
+        slot: Slot,
+        patience: Option<(Duration, &Cell<bool>)>,
+    ) -> Option<(Bytes, Found)> {
+        let found = match self.bytes(slot, patience.map(|(patience, _)| patience)).await {
             Ok(bytes) => record::parse(self.shared.layout.identity, &bytes)
                 .filter(|found| found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..])
                 .map(|found| (bytes, found)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.shared.stats.busy_reads.fetch_add(1, Relaxed);
+                if let Some((_, late)) = patience {
+                    late.set(true);
+                }
                 return None;
             }
-            Err(_) => {
+            Err(error) => {
                 self.shared.stats.read_errors.fetch_add(1, Relaxed);
+                self.shared.tell_of_reading(&error);
                 None
             }
         };

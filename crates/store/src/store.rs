@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     name: String,
     tell: fn(&str),
     told: Mutex<Told>,
+    /// When it was said last that reads fail; 0: never.
+    told_of_reading: AtomicU64,
 }
 
 /// What was said of writes last.
@@ -133,7 +135,7 @@ impl Store {
             ));
         }
         let again = || disk.file().try_clone().map_err(|e| OpenError(e.to_string()));
-        let ring = match choose_io(options.io)? {
+        let ring = match choose_io(options.io, disk.file())? {
             IoChoice::Uring => Some(again()?),
             IoChoice::Auto | IoChoice::Threads => None,
         };
@@ -174,9 +176,12 @@ impl Store {
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
         shared.carry_out_all(&*disk);
         let opened = format!(
-            "cache {name} ({} MiB, {} MiB packets): {} objects, {} tables read, in {} ms; reads by {}{note}",
+            "cache {name} ({} MiB, {} packets): {} objects, {} tables read, in {} ms; reads by {}{note}",
             layout.size() >> 20,
-            layout.segment >> 20,
+            match layout.segment >> 20 {
+                0 => format!("{} KiB", layout.segment >> 10),
+                mib => format!("{mib} MiB"),
+            },
             recovered.objects,
             recovered.scanned,
             began.elapsed().as_millis(),
@@ -288,8 +293,9 @@ impl Store {
         self.0.shared.index.reference(key.index_hash(), n);
     }
 
-    /// Writes what is in memory, leaves a clean checkpoint and ends the store's threads. Blocking; bounded in time.
-    pub fn close(&self) {
+    /// Writes what is in memory, leaves a clean checkpoint and ends the store's threads. Blocking; bounded in time. False when
+    /// not all could be written: the next start may find what was removed meanwhile.
+    pub fn close(&self) -> bool {
         let shared = &self.0.shared;
         {
             let mut engine = shared.engine();
@@ -298,17 +304,19 @@ impl Store {
             engine.checkpoint();
         }
         let began = Instant::now();
-        loop {
+        let clean = loop {
             shared.wake.notify_all();
             let engine = shared.engine();
             let patience = if engine.is_failing() { FAILING_PATIENCE } else { CLOSE_PATIENCE };
-            if engine.is_idle() || began.elapsed() > patience || shared.is_abandoned() {
-                break;
+            let clean = engine.is_idle();
+            if clean || began.elapsed() > patience || shared.is_abandoned() {
+                break clean || engine.unwritten_since().is_none();
             }
             drop(engine);
             std::thread::sleep(Duration::from_millis(1));
-        }
+        };
         self.end(End::Closing);
+        clean
     }
 
     /// Ends the store's threads as a kill would: nothing that is in memory is written, but for the writes under way.
@@ -401,6 +409,7 @@ impl Shared {
             clock,
             name: options.path.display().to_string(),
             tell: options.tell,
+            told_of_reading: AtomicU64::new(0),
             told: Mutex::default(),
         })
     }
@@ -535,6 +544,18 @@ impl Shared {
     }
 
     /// Says how writes are now, if that is not what was said last.
+    /// Says that reading fails: at most once a minute.
+    pub fn tell_of_reading(&self, error: &io::Error) {
+        let now = self.millis();
+        let due = |told: u64| (told == 0 || now.saturating_sub(told) > 60_000).then_some(now.max(1));
+        if self.told_of_reading.try_update(Relaxed, Relaxed, due).is_ok() {
+            (self.tell)(&format!(
+                "reading cache {} fails ({error}): what cannot be read is fetched from its origin; look at the disk",
+                self.name
+            ));
+        }
+    }
+
     fn tell_of_writes(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &self.name;
@@ -605,7 +626,15 @@ fn work(shared: &Shared, disk: &dyn Disk) {
     }
 }
 
-fn choose_io(choice: IoChoice) -> Result<IoChoice, OpenError> {
+/// Filesystems behind another process or machine: there a submission to a ring may wait until the read is done, and the worker
+/// with it. FUSE, NFS, SMB, CIFS, 9P, Ceph.
+const REMOTE: [i64; 6] = [0x6573_5546, 0x6969, 0xfe53_4d42, 0xff53_4d42, 0x0102_1997, 0x00c3_6400];
+
+fn choose_io(choice: IoChoice, file: &File) -> Result<IoChoice, OpenError> {
+    let kind = rustix::fs::fstatfs(file).map(|found| found.f_type).ok();
+    if choice == IoChoice::Auto && kind.is_some_and(|kind| REMOTE.contains(&kind)) {
+        return Ok(IoChoice::Threads);
+    }
     let works = io_uring::IoUring::new(8).and_then(|ring| {
         let mut probe = io_uring::Probe::new();
         ring.submitter().register_probe(&mut probe)?;
