@@ -86,6 +86,8 @@ pub struct State {
     /// What is not in the index, but on the medium: to be removed there too.
     pub removals: Vec<u64>,
     pub ledger: Ledger,
+    /// Something could not be read that a later start may read: see `Engine::mend`.
+    pub mend: bool,
 }
 
 impl State {
@@ -103,6 +105,7 @@ impl State {
             replay_seq: 0,
             removals: Vec::new(),
             ledger: Ledger::default(),
+            mend: false,
         }
     }
 }
@@ -128,7 +131,7 @@ pub struct Engine {
     keeper: Keeper,
     /// Segments passed in a row that gave no room.
     barren: u64,
-    /// Something was given up, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
+    /// Something was given up or could not be read at the start, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
     /// where a restart looks for them, which only a checkpoint outdates.
     mend: bool,
     /// One is under way for that.
@@ -229,6 +232,7 @@ impl Engine {
         flush_interval: Millis,
         pool: Arc<Pool>,
     ) -> Engine {
+        let mend = state.mend;
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
             checkpoint_retry: Retry::default(),
@@ -246,7 +250,7 @@ impl Engine {
             running: HashMap::new(),
             next_id: 1,
             barren: 0,
-            mend: false,
+            mend,
             mending: false,
             proofs: 0,
             cause: String::new(),

@@ -168,6 +168,11 @@ impl Store {
         let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
         let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
+        if recovered.unread {
+            (options.tell)(&format!(
+                "reading cache {name} failed at its start: what could not be read is missed; look at the disk"
+            ));
+        }
         let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
@@ -248,7 +253,8 @@ impl Store {
         shared.engine().remove(key.index_hash(), shared.millis());
     }
 
-    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache.
+    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache. The one byte 0xff when the disk
+    /// did not give it at the start: it may have said anything.
     pub fn ledger(&self) -> Vec<u8> {
         self.0.shared.engine().ledger().to_vec()
     }
