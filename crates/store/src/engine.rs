@@ -206,7 +206,16 @@ enum Foreseen {
     Longer(usize),
     Virgin,
     Known(Contents),
+    /// No table: never written, torn or damaged.
+    Invalid,
+    /// The medium did not give it.
     Unreadable,
+}
+
+impl Foreseen {
+    fn is_known(&self) -> bool {
+        !matches!(self, Foreseen::Unread | Foreseen::Reading | Foreseen::Longer(_))
+    }
 }
 
 enum Running {
@@ -620,9 +629,7 @@ impl Engine {
             return false;
         }
         self.look_ahead();
-        let known =
-            |a: &Ahead| matches!(a.contents, Foreseen::Virgin | Foreseen::Known(_) | Foreseen::Unreadable);
-        if !self.ahead.front().is_some_and(known) {
+        if !self.ahead.front().is_some_and(|a| a.contents.is_known()) {
             return false;
         }
         let needed = self.replaces_needed(self.state.seq + 1);
@@ -637,16 +644,18 @@ impl Engine {
         if number >= self.state.virgin {
             self.state.virgin = number + 1;
         }
-        if matches!(contents, Foreseen::Unreadable)
-            && (needed || self.checkpointer.pins_in(number, &self.state.layout))
-        {
+        let unknown = matches!(contents, Foreseen::Invalid | Foreseen::Unreadable);
+        let unreadable = matches!(contents, Foreseen::Unreadable);
+        if unreadable && needed || unknown && self.checkpointer.pins_in(number, &self.state.layout) {
             // A restart may read it, and needs what it says or holds: it is passed over.
             self.mend = true;
             return true;
         }
+        // A needed table would have named the keys whose older records a restart must not find.
+        self.mend |= unknown && needed;
         let listed = match contents {
             Foreseen::Known(contents) => contents.entries,
-            Foreseen::Unreadable => {
+            Foreseen::Invalid | Foreseen::Unreadable => {
                 let layout = self.state.layout;
                 self.state.index.retain(|_, slot| layout.segment_of(slot.place) != number);
                 self.state.overlay.retain(|_, target| layout.segment_of(target.place) != number);
@@ -787,7 +796,7 @@ impl Engine {
             Some(bytes) => {
                 match contents::decode(self.state.layout.identity, number, segment, &bytes[..length]) {
                     Ok(contents) => Foreseen::Known(contents),
-                    Err(Unreadable::Invalid) => Foreseen::Unreadable,
+                    Err(Unreadable::Invalid) => Foreseen::Invalid,
                     Err(Unreadable::Longer(length)) => Foreseen::Longer(align_up(length, BLOCK)),
                 }
             }

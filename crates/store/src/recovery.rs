@@ -469,6 +469,7 @@ mod tests {
     use crate::disk::sim::SimDisk;
     use crate::format::DATA_START;
     use rand::{SeedableRng, rngs::StdRng};
+    use std::sync::Mutex;
 
     #[test]
     fn places_that_lead_out_of_the_log_are_not_followed() {
@@ -492,5 +493,54 @@ mod tests {
         recovery.forget_phantoms(&index, &HashMap::new(), layout.segments);
         let kept: Vec<u64> = (0..7).filter(|hash| index.find(hash << 57).is_some()).collect();
         assert_eq!(kept, [2, 4]);
+    }
+
+    /// A disk on which the first reads of each place fail.
+    struct Flaky {
+        disk: SimDisk,
+        failures: u32,
+        seen: Mutex<HashMap<u64, u32>>,
+    }
+
+    impl Disk for Flaky {
+        fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+            let mut seen = self.seen.lock().unwrap();
+            let times = seen.entry(offset).or_default();
+            *times += 1;
+            if *times <= self.failures {
+                return Err(io::Error::other("simulated read error"));
+            }
+            self.disk.read(offset, buffer, length)
+        }
+        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.disk.write(offset, bytes)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.disk.sync()
+        }
+        fn read_block(&self) -> usize {
+            self.disk.read_block()
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_read_again_and_then_not_taken_for_nothing() {
+        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
+        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
+        for (failures, expected) in [(ATTEMPTS - 1, &b"ledger"[..]), (ATTEMPTS, &ledger::UNREADABLE)] {
+            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
+            let found = Ledger { generation: 5, bytes: b"ledger".to_vec() };
+            let mut image = vec![0; BLOCK];
+            found.encode(1, &mut image);
+            disk.write(ledger::offset(5), &image).unwrap();
+            let flaky = Flaky { disk, failures, seen: Mutex::default() };
+            let (state, recovered) = recover(&flaky, &Pool::new(0), &[first], 0);
+            let unread = failures == ATTEMPTS;
+            assert_eq!((state.mend, recovered.unread), (unread, unread));
+            assert_eq!(state.ledger.bytes, expected);
+            assert!(state.ledger.generation >= 5 && (state.ledger.generation > 6) == unread);
+            // No one knows how many of the segments were opened: all of them.
+            assert_eq!(state.seq, if unread { layout.segments } else { 0 });
+        }
     }
 }
