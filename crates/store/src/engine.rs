@@ -12,7 +12,7 @@
 //!   take writes, what lies there is given up; then nothing counts as written until a later checkpoint is in force.
 
 use crate::buffer::{Buffer, Pool};
-use crate::checkpoint::{Checkpointer, page_bytes};
+use crate::checkpoint::{Checkpointer, overlay_most, page_bytes};
 use crate::format::contents::{self, Contents, Entry, Mark, Unreadable};
 use crate::format::ledger::Ledger;
 use crate::format::record::Record;
@@ -161,6 +161,8 @@ pub struct Counters {
     pub write_errors: u64,
     /// Packets that were given up, for their place takes no writes.
     pub given_up: u64,
+    /// Objects for which the newest checkpoint had no room: a restart forgets them.
+    pub omitted: u64,
 }
 
 /// The writes of one seal or flush.
@@ -308,8 +310,10 @@ impl Engine {
         now: Millis,
     ) -> Result<bool, Refused> {
         let hash = key.index_hash();
-        let fits =
-            self.state.overlay.admits(hash, meta.len()) && meta.len() <= page_bytes(&self.state.layout);
+        let layout = &self.state.layout;
+        let fits = self.state.overlay.admits(hash, meta.len())
+            && meta.len() <= page_bytes(layout)
+            && self.state.overlay.bytes() + meta.len() <= overlay_most(layout);
         if !fits || !self.is_live(hash, &target) {
             return Ok(false);
         }
@@ -940,6 +944,7 @@ impl Engine {
         let Some(in_force) = self.checkpointer.io_done(ok) else { return };
         if in_force {
             self.counters.checkpoints += 1;
+            self.counters.omitted = self.checkpointer.omitted;
             self.mending = false;
             self.checkpoint_retry = Retry::default();
         } else {

@@ -530,8 +530,17 @@ impl Shared {
     /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again.
     fn done(&self, id: u64, result: io::Result<Option<Buffer>>) -> MutexGuard<'_, Engine> {
         let mut engine = self.engine();
-        let before = engine.is_failing();
+        let (before, omitted) = (engine.is_failing(), engine.counters().omitted);
         engine.done(id, result, self.millis());
+        if omitted == 0 && engine.counters().omitted > 0 {
+            (self.tell)(&format!(
+                "cache {} holds more objects than its packets of {} KiB can list: a restart forgets {}; make it anew with \
+                 a larger --packet",
+                self.name,
+                self.layout.segment >> 10,
+                engine.counters().omitted
+            ));
+        }
         if engine.is_failing() == before {
             return engine;
         }
