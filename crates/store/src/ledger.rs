@@ -151,3 +151,35 @@ impl Keeper {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_one_knows_which_copy_counts_a_mark_that_cannot_be_torn_is_durable_first() {
+        let mut keeper = Keeper::new(3, Ledger { generation: 9, bytes: UNREADABLE.to_vec() });
+        assert!(keeper.is_idle(), "nothing is written for its own sake");
+        keeper.set(&[7; 1_000], 5).unwrap();
+        let mut writes = Vec::new();
+        let mut now = 5;
+        // The first write fails.
+        for fails in [false, true, false, false, false, false] {
+            assert_eq!(keeper.unwritten_since(), Some(5));
+            now += 10_000;
+            keeper.tick(now, 0);
+            match keeper.next_io().unwrap() {
+                Op::Write { offset, image, .. } => {
+                    writes.push((offset, Ledger::decode(3, &image).unwrap()));
+                }
+                Op::Sync => {}
+                Op::Read { .. } => panic!("a read"),
+            }
+            keeper.io_done(!fails, now);
+        }
+        assert!(keeper.is_idle() && keeper.unwritten_since().is_none());
+        let mark = (offset(10), Ledger { generation: 10, bytes: UNREADABLE.to_vec() });
+        let set = (offset(11), Ledger { generation: 11, bytes: vec![7; 1_000] });
+        assert_eq!(writes, [mark.clone(), mark, set]);
+    }
+}
