@@ -44,7 +44,9 @@ mod tests {
     fn fields(connection: &'static str, upgrade: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(CONNECTION, HeaderValue::from_static(connection));
-        upgrade.iter().for_each(|line| drop(headers.append(UPGRADE, HeaderValue::from_static(line))));
+        for line in upgrade {
+            headers.append(UPGRADE, HeaderValue::from_static(line));
+        }
         headers
     }
 
