@@ -6,7 +6,7 @@
 use crate::body::{Content, OriginBody, ReplyBody};
 use crate::connection::Link;
 use crate::fill::Lead;
-use crate::forwarded;
+use crate::forwarded::{self, Telling};
 use crate::guard::{self, Hops};
 use crate::headers::{self, CACHE_STATUS};
 use crate::interim::Interim;
@@ -23,13 +23,14 @@ use crate::target::{SCHEME, Target};
 use crate::tunnel::Far;
 use crate::worker::Worker;
 use bytes::Bytes;
-use cache::{Asked, Head, Outcome, Pass, Plan, Report, Resume, Time};
+use cache::{Asked, Head, Outcome, Pass, Plan, Report, Resume, Time, Vary};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, PRAGMA, TRAILER, UPGRADE,
 };
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version, response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -63,7 +64,6 @@ impl Exchange {
         if let Err(refusal) = self.worker.shared.names.look(&self.parts.headers) {
             return refusal.response();
         }
-        self.tell_of_the_client();
         match self.asked.plan() {
             Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,
             Plan::Lookup if self.asked.is_query() => Box::pin(self.query()).await,
@@ -71,8 +71,8 @@ impl Exchange {
         }
     }
 
-    /// From here on the request is as its origin shall see it, also for what responses vary by.
-    fn tell_of_the_client(&mut self) {
+    /// What the origin is told of the client.
+    pub fn telling(&self) -> Telling<'_> {
         let reverse = self.worker.shared.reverse.as_ref();
         let tells = match self.worker.settings.forwarded {
             Forwarded::Auto => reverse.is_some(),
@@ -80,9 +80,22 @@ impl Exchange {
             Forwarded::Off => false,
         };
         // A host that is not in the key is nobody's business.
-        let is_clients = reverse.is_none_or(|reverse| reverse.host == OriginHost::Client);
-        let host = (tells && is_clients).then(|| cache::key::authority(SCHEME, self.target.host()));
-        forwarded::rewrite(&mut self.parts.headers, &self.link.client, host.as_deref(), tells);
+        let tells_host = reverse.is_none_or(|reverse| reverse.host == OriginHost::Client);
+        Telling { client: &self.link.client, tells, tells_host }
+    }
+
+    /// The fields by which responses that vary so are told apart: as the origin sees them.
+    pub fn selecting(&self, vary: &Vary) -> Cow<'_, HeaderMap> {
+        let mut headers = Cow::Borrowed(&self.parts.headers);
+        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str())) {
+            self.telling().rewrite(headers.to_mut(), &self.target);
+        }
+        headers
+    }
+
+    /// The request as the origin shall see it.
+    pub fn for_origin(&self) -> Result<Request<()>, Refusal> {
+        headers::for_origin(&self.parts, &self.target, &self.worker.shared.names, &self.telling())
     }
 
     /// RFC 10008: the content is part of the key, so all of it must be here first.
@@ -169,7 +182,7 @@ impl Exchange {
             return None;
         }
         let resume = Resume::of(head, length)?;
-        let mut request = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names).ok()?;
+        let mut request = self.for_origin().ok()?;
         // What the client wants of caches was seen to.
         for name in [CACHE_CONTROL, PRAGMA] {
             request.headers_mut().remove(name);
@@ -178,7 +191,7 @@ impl Exchange {
     }
 
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
-        let head = headers::for_origin(&self.parts, &self.target, &self.worker.shared.names)?;
+        let head = self.for_origin()?;
         let expects = headers::expects_continue(&self.parts);
         let Exchange { worker, link, parts, content, target, asked, late } = self;
         let outgoing = Outgoing { head, content, expects, client: link.client.zone };

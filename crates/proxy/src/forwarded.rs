@@ -3,7 +3,8 @@
 //! that one client's lie would be everybody's page.
 
 use crate::guard::Client;
-use crate::target::SCHEME;
+use crate::headers::named_host;
+use crate::target::{SCHEME, Target};
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
@@ -39,49 +40,82 @@ pub fn is_believed(name: &str) -> bool {
             || KIN.iter().any(|kin| reads(name, kin)))
 }
 
-/// Makes the fields of a client's request those that its origin shall believe. `host` is the client's, as the cache knows
-/// it; `tells`: the origin is told of this client.
-pub fn rewrite(headers: &mut HeaderMap, client: &Client, host: Option<&str>, tells: bool) {
-    if !client.trusted {
-        let believed = headers.keys().filter(|name| is_believed(name.as_str()));
-        for name in believed.cloned().collect::<Vec<_>>() {
-            headers.remove(name);
+/// What an origin is told of a client, beside its request.
+pub struct Telling<'a> {
+    pub client: &'a Client,
+    /// It is told of this client.
+    pub tells: bool,
+    /// And for which host that asked.
+    pub tells_host: bool,
+}
+
+/// A client's address as both kinds of fields have it.
+#[derive(Clone, Debug)]
+pub struct Address {
+    standard: HeaderValue,
+    usual: HeaderValue,
+}
+
+impl Address {
+    pub fn of(address: IpAddr) -> Address {
+        let usual = address.to_string();
+        // RFC 7239 section 4: what is no token is quoted.
+        let quoted = if address.is_ipv4() { usual.clone() } else { format!("\"[{usual}]\"") };
+        let value = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"));
+        Address { standard: value(format!("for={quoted};proto={SCHEME}")), usual: value(usual) }
+    }
+}
+
+impl Telling<'_> {
+    /// Makes the fields of a client's request those that its origin shall believe.
+    pub fn rewrite(&self, headers: &mut HeaderMap, target: &Target) {
+        let Telling { client, tells, tells_host } = self;
+        if !client.trusted {
+            let believed = headers.keys().filter(|name| is_believed(name.as_str()));
+            for name in believed.cloned().collect::<Vec<_>>() {
+                headers.remove(name);
+            }
         }
-    }
-    if !tells {
-        return;
-    }
-    // Of a trusted client the kind that it writes is gone on with; the other kind would contradict it.
-    let standard = headers.contains_key(FORWARDED);
-    let usual = [FOR, PROTO, HOST].iter().any(|name| headers.contains_key(name));
-    if standard || !usual {
-        append(headers, FORWARDED, &element(client.address, host));
-    }
-    if usual || !standard {
-        append(headers, FOR, &client.address.to_string());
-        let host = host.and_then(|host| HeaderValue::try_from(host).ok());
-        for (name, value) in [(PROTO, Some(HeaderValue::from_static(SCHEME))), (HOST, host)] {
-            if let Some(value) = value.filter(|_| !headers.contains_key(&name)) {
-                headers.insert(name, value);
+        if !tells {
+            return;
+        }
+        // Of a trusted client the kind that it writes is gone on with; the other kind would contradict it.
+        let (standard, usual) = match client.trusted {
+            true => {
+                let usual = [FOR, PROTO, HOST].iter().any(|name| headers.contains_key(name));
+                (headers.contains_key(FORWARDED), usual)
+            }
+            false => (false, false),
+        };
+        if standard || !usual {
+            append(headers, FORWARDED, &client.told.standard);
+        }
+        if usual || !standard {
+            append(headers, FOR, &client.told.usual);
+            let host = || if *tells_host { named_host(target) } else { None };
+            for (name, value) in [
+                (PROTO, Some(HeaderValue::from_static(SCHEME))),
+                (HOST, (!headers.contains_key(HOST)).then(host).flatten()),
+            ] {
+                if let Some(value) = value.filter(|_| !headers.contains_key(&name)) {
+                    headers.insert(name, value);
+                }
             }
         }
     }
 }
 
 /// Adds a member at the end of a list, whose lines become one.
-fn append(headers: &mut HeaderMap, name: HeaderName, member: &str) {
+fn append(headers: &mut HeaderMap, name: HeaderName, member: &HeaderValue) {
     let mut lines: Vec<&[u8]> = headers.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
+    if lines.is_empty() {
+        headers.insert(name, member.clone());
+        return;
+    }
     lines.push(member.as_bytes());
     if let Ok(list) = HeaderValue::try_from(lines.join(&b", "[..])) {
         headers.insert(name, list);
     }
-}
-
-/// What RFC 7239 section 4 calls a forwarded-element. What is no token is quoted.
-fn element(client: IpAddr, host: Option<&str>) -> String {
-    let client = if client.is_ipv4() { client.to_string() } else { format!("\"[{client}]\"") };
-    let host = host.map_or(String::new(), |host| format!(";host=\"{host}\""));
-    format!("for={client}{host};proto={SCHEME}")
 }
 
 #[cfg(test)]
@@ -96,7 +130,10 @@ mod tests {
         }
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of("fd00::7".parse().unwrap(), &Settings { trust, ..Settings::default() });
-        rewrite(&mut headers, &client, Some("a:81"), tells);
+        let (parts, ()) =
+            http::Request::get("http://a:81/").header("host", "x").body(()).unwrap().into_parts();
+        let target = Target::of(&parts, None).unwrap();
+        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, &target);
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();
@@ -104,7 +141,7 @@ mod tests {
     }
 
     const OURS: [&str; 4] = [
-        r#"forwarded: for="[fd00::7]";host="a:81";proto=http"#,
+        r#"forwarded: for="[fd00::7]";proto=http"#,
         "x-forwarded-for: fd00::7",
         "x-forwarded-host: a:81",
         "x-forwarded-proto: http",
@@ -143,7 +180,7 @@ mod tests {
         assert_eq!(rewritten(&[], false, true), OURS);
         assert_eq!(rewritten(&[], true, true), OURS);
         assert_eq!(rewritten(&[], false, false), [""; 0]);
-        assert_eq!(element("192.0.2.1".parse().unwrap(), None), "for=192.0.2.1;proto=http");
+        assert_eq!(Address::of("192.0.2.1".parse().unwrap()).standard, "for=192.0.2.1;proto=http");
     }
 
     #[test]

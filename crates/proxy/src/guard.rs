@@ -1,5 +1,6 @@
 //! Who may use the proxy, and for what: client networks, `CONNECT` ports, loops, hop counts.
 
+use crate::forwarded::Address;
 use crate::reach::Zone;
 use crate::respond::Refusal;
 use crate::settings::{Network, Settings};
@@ -15,10 +16,10 @@ use std::net::IpAddr;
 const HOPS_MAX: usize = 32;
 
 /// What a client's address says of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    /// IPv4 as such, also where it came over a socket of both families.
-    pub address: IpAddr,
+    /// As its origins are told: IPv4 as such, also where it came over a socket of both families.
+    pub told: Address,
     /// Its network is served.
     pub served: bool,
     /// It is a proxy whose word on whom a request comes from is believed.
@@ -31,7 +32,7 @@ impl Client {
         let address = address.to_canonical();
         let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
         Client {
-            address,
+            told: Address::of(address),
             served: is_in(&settings.clients),
             trusted: is_in(&settings.trust),
             zone: Zone::of(address),

@@ -1,5 +1,6 @@
 //! What of a message's fields goes on to the next hop (RFC 9110 section 7.6.1).
 
+use crate::forwarded::Telling;
 use crate::guard::Names;
 use crate::respond::Refusal;
 use crate::target::{SCHEME, Target};
@@ -11,8 +12,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version};
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// The head of a client's request as the origin shall see it.
-pub fn for_origin(request: &Parts, target: &Target, names: &Names) -> Result<Request<()>, Refusal> {
+pub fn for_origin(
+    request: &Parts,
+    target: &Target,
+    names: &Names,
+    telling: &Telling<'_>,
+) -> Result<Request<()>, Refusal> {
+    /// Of what is added.
+    const MORE: usize = 8;
     let mut headers = request.headers.clone();
+    headers.reserve(MORE);
     let upgrade = upgrade(request);
     let trailers = lists(&headers, TE, "trailers");
     cache::remove_hop_by_hop(&mut headers);
@@ -27,14 +36,19 @@ pub fn for_origin(request: &Parts, target: &Target, names: &Names) -> Result<Req
         headers.remove(EXPECT);
     }
     // As the key has it: an answer that tells how the host was written would be everybody's.
-    let host = HeaderValue::try_from(cache::key::authority(SCHEME, target.host()));
-    headers.insert(HOST, host.map_err(|_| Refusal::bad_request("the host is not valid"))?);
+    headers.insert(HOST, named_host(target).ok_or_else(|| Refusal::bad_request("the host is not valid"))?);
+    telling.rewrite(&mut headers, target);
     names.sign(&mut headers)?;
     let mut head = Request::new(());
     *head.method_mut() = request.method.clone();
     *head.uri_mut() = Uri::from(target.path.clone());
     *head.headers_mut() = headers;
     Ok(head)
+}
+
+/// The host of a target as keys have it.
+pub fn named_host(target: &Target) -> Option<HeaderValue> {
+    HeaderValue::try_from(cache::key::authority(SCHEME, target.host())).ok()
 }
 
 /// Makes the fields of an origin's response those of the client's.

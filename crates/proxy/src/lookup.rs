@@ -3,7 +3,6 @@
 use crate::body::{ReplyBody, Stream};
 use crate::exchange::{Exchange, Fetched};
 use crate::fill::{Answer, Failure, Joined, LOOKS, Lead, News, Opened, Seat};
-use crate::headers;
 use crate::invalidation::Moment;
 use crate::memory::{Entry, Held, Resident, Searches, Variants, nonce};
 use crate::pump;
@@ -166,7 +165,7 @@ impl Exchange {
         match &held.entry {
             Entry::Response(_) => Look { found: Some(held), ..blank },
             Entry::Varies(variants) => {
-                let mut key = variants.of(&blank.primary, &self.parts.headers);
+                let mut key = variants.of(&blank.primary, &self.selecting(&variants.vary));
                 let mut found = self.response(&key).await;
                 if found.is_none()
                     && let Some(other) = self.in_preferred_language(&blank.primary, variants).await
@@ -198,7 +197,7 @@ impl Exchange {
     /// The key of the stored response in the language that the client likes best.
     async fn in_preferred_language(&self, primary: &Key, variants: &Variants) -> Option<Key> {
         let language = cache::preferred_language(&self.parts.headers)?;
-        match &self.find(&variants.alias(primary, &self.parts.headers, &language)?).await?.entry {
+        match &self.find(&variants.alias(primary, &self.selecting(&variants.vary), &language)?).await?.entry {
             Entry::SameAs(key) => Some(key.clone()),
             _ => None,
         }
@@ -359,8 +358,7 @@ impl Exchange {
             let began = if with_stored { want.look.began } else { self.worker.shared.tiers.now() };
             let sent = serve::now();
             // What is wrong with this request is nobody else's: another takes over.
-            let names = &self.worker.shared.names;
-            let mut head = match headers::for_origin(&self.parts, &self.target, names) {
+            let mut head = match self.for_origin() {
                 Ok(head) => head,
                 Err(refusal) => return refusal.response(),
             };
@@ -507,10 +505,11 @@ impl Exchange {
                 variants
             }
         };
-        let key = variants.of(&primary, &self.parts.headers);
+        let selecting = self.selecting(vary);
+        let key = variants.of(&primary, &selecting);
         // Clients who like this response's language best find it too.
         if let Some(language) = cache::sole_language(head)
-            && let Some(alias) = variants.alias(&primary, &self.parts.headers, &language)
+            && let Some(alias) = variants.alias(&primary, &selecting, &language)
         {
             self.mark(Held::same_as(alias, key.clone()));
         }
