@@ -38,7 +38,7 @@ pub struct Invalidation {
     /// The newest replacement, by the hash of the whole key.
     replaced: Box<[AtomicU64]>,
     recent: Mutex<Recent>,
-    seed: RandomState,
+    seed: u64,
     /// `scopes.newest()`, for hits that know of it already.
     newest: AtomicU64,
     scopes: RwLock<Purges>,
@@ -107,7 +107,7 @@ impl Invalidation {
             removed: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
             replaced: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
             recent: Mutex::default(),
-            seed: RandomState::new(),
+            seed: RandomState::new().hash_one(1),
             newest: AtomicU64::new(scopes.newest()),
             scopes: RwLock::new(scopes),
             writing: Mutex::default(),
@@ -223,7 +223,11 @@ impl Invalidation {
     }
 
     fn bucket(&self, hash: u128) -> usize {
-        (self.seed.hash_one(hash) % NUMBERS as u64) as usize
+        // The finalizer of SplitMix64: every bit of the sum moves every bit of the result.
+        let mut x = (hash as u64 ^ (hash >> 64) as u64).wrapping_add(self.seed);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x >> 32) as usize % NUMBERS
     }
 
     fn lock(&self, hash: u128) -> MutexGuard<'_, ()> {
