@@ -40,7 +40,7 @@ pub use invalidate::{invalidated, names_target};
 pub use judge::{Outage, Stale, Verdict, judge, may_serve_stale_on_error};
 pub use language::{preferred_language, sole_language};
 pub use no_vary_search::NoVarySearch;
-pub use part::{Part, ask_for_the_rest, can_answer, combined, range_length};
+pub use part::{Part, ask_for_the_rest, can_answer, combined, falls_short};
 pub use purge::{Purges, Scope};
 pub use request::{Asked, Pass, Plan};
 pub use resume::Resume;

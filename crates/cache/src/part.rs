@@ -43,10 +43,12 @@ pub(crate) fn positions(headers: &HeaderMap) -> Option<(u64, u64, Option<u64>)> 
     (unit.eq_ignore_ascii_case("bytes") && possible).then_some((first, last, complete))
 }
 
-/// Bytes of the one range that a response says it has.
-pub fn range_length(headers: &HeaderMap) -> Option<u64> {
-    let (first, last, _) = positions(headers)?;
-    (last - first).checked_add(1)
+/// Whether a part that says it is everything has fewer bytes than that: it would pass for a whole that is shorter.
+pub fn falls_short(headers: &HeaderMap, length: u64) -> bool {
+    let told = positions(headers).and_then(|(first, last, complete)| {
+        (first == 0 && complete == last.checked_add(1)).then_some(complete).flatten()
+    });
+    told.is_some_and(|complete| length < complete)
 }
 
 fn is_multipart(kind: &HeaderValue) -> bool {

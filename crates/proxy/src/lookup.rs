@@ -417,10 +417,7 @@ impl Exchange {
             }
             return match storable {
                 // A part that nobody asked for, or another one than it says.
-                Ok(head)
-                    if head.part().is_some()
-                        && (!self.asked.has_range() || !is_as_long_as_told(&fetched)) =>
-                {
+                Ok(head) if head.part().is_some() && (!self.asked.has_range() || falls_short(&fetched)) => {
                     self.pass_alone(lead, fetched, Some(NotStored::Partial), want)
                 }
                 Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), began, want),
@@ -632,10 +629,9 @@ fn says_of_resource(status: StatusCode, why: Option<NotStored>) -> bool {
     !of_request && !status.is_server_error() && status != StatusCode::PARTIAL_CONTENT
 }
 
-/// Whether a part has as many bytes as its Content-Range says, as far as that is known before they come.
-fn is_as_long_as_told(part: &Fetched) -> bool {
-    let told = cache::range_length(&part.parts.headers);
-    part.body.left().is_none_or(|left| told == Some(left))
+/// Whether a part is not what it says it is, as far as that is known before it comes.
+fn falls_short(part: &Fetched) -> bool {
+    part.body.left().is_some_and(|left| cache::falls_short(&part.parts.headers, left))
 }
 
 /// RFC 5861 section 4: the answers for which a stale response may stand in.

@@ -133,3 +133,19 @@ async fn a_part_that_nobody_asked_for_is_not_stored() {
         assert_eq!(seen(&response), (206, "h", Some("bytes 0-0/5"), "cosm; fwd=uri-miss; detail=partial"));
     }
 }
+
+/// It says that it is everything, and is half of it: a whole that is shorter would answer everybody.
+#[tokio::test]
+async fn a_part_that_falls_short_of_the_whole_it_claims_is_not_stored() {
+    let origin = support::origin_of(|head, _| match support::field(head, "range") {
+        Some(_) => "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10\r\nContent-Length: 5\r\n\
+                    Cache-Control: max-age=60\r\nETag: \"1\"\r\n\r\n01234"
+            .into(),
+        None => support::ok("Cache-Control: max-age=60\r\nETag: \"1\"\r\n", "0123456789"),
+    })
+    .await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    assert_eq!(client.get(origin.request("/", "Range: bytes=0-\r\n")).await.status(), 206);
+    assert_eq!(client.get(origin.request("/", "")).await.text(), "0123456789");
+}
