@@ -35,6 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
     ];
     let mut times = times.map(|time| (time, head.age(time), judge(&asked, &head, time) == Verdict::Fresh));
     times.sort_unstable();
-    assert!(times.is_sorted_by(|a, b| a.1 <= b.1 && a.2 >= b.2), "{times:?}");
+    // Before the response's own time a clock has been set back, and how old it is is not known.
+    let since: Vec<_> = times.iter().filter(|(time, ..)| *time >= head.response_time()).collect();
+    assert!(since.is_sorted_by(|a, b| a.1 <= b.1 && a.2 >= b.2), "{times:?}");
     assert!(times.iter().all(|(time, ..)| head.is_fresh(*time) == (head.lifetime() > head.age(*time))));
 });
