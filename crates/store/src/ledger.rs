@@ -3,15 +3,12 @@
 //! sync (of what an earlier life may have left unsynced) → write of the elder copy → sync. The copy that counts is
 //! never written, so that what was durable stays so until its successor is. What fails is tried again, from the write on:
 //! what a failed sync had to bring to the medium may be nowhere any more.
-//!
-//! When a start could not read a copy, nobody knows which one counts, and a write that is torn could leave the elder one
-//! alone. So the first thing written then is `UNREADABLE`, which is never torn; what was set follows to the other copy.
 
 use crate::Refused;
 use crate::buffer::Buffer;
 use crate::engine::{Millis, Op};
 use crate::format::BLOCK;
-use crate::format::ledger::{Ledger, MAX, UNREADABLE, offset};
+use crate::format::ledger::{Ledger, MAX, offset};
 use crate::retry::Retry;
 use std::sync::Arc;
 
@@ -27,8 +24,6 @@ pub struct Keeper {
     urgent: bool,
     /// The copy that counts is known to be durable.
     durable: bool,
-    /// Which copy counts is not known.
-    unread: bool,
     stage: Stage,
     /// The stage's I/O was handed out.
     sent: bool,
@@ -46,7 +41,7 @@ enum Stage {
 impl Keeper {
     /// Goes on from what recovery found.
     pub fn new(identity: u64, found: Ledger) -> Keeper {
-        let (durable, unread) = (found.generation == 0, found.bytes == UNREADABLE);
+        let durable = found.generation == 0;
         Keeper {
             identity,
             ledger: found,
@@ -54,7 +49,6 @@ impl Keeper {
             writing: None,
             urgent: false,
             durable,
-            unread,
             stage: Stage::Rest,
             sent: false,
             retry: Retry::default(),
@@ -112,15 +106,12 @@ impl Keeper {
     }
 
     fn write(&mut self) -> Op {
-        let bytes = if self.unread { UNREADABLE.to_vec() } else { self.ledger.bytes.clone() };
-        let next = Ledger { generation: self.ledger.generation + 1, bytes };
+        let next = Ledger { generation: self.ledger.generation + 1, bytes: self.ledger.bytes.clone() };
         let mut image = Buffer::new(next.size());
         next.encode(self.identity, &mut image);
         debug_assert!(image.len().is_multiple_of(BLOCK));
-        if !self.unread {
-            // What is set from now on waits for the next write.
-            (self.writing, self.waiting, self.urgent) = (self.waiting, None, false);
-        }
+        // What is set from now on waits for the next write.
+        (self.writing, self.waiting, self.urgent) = (self.waiting, None, false);
         Op::Write { offset: offset(next.generation), range: 0..image.len(), image: Arc::new(image) }
     }
 
@@ -145,41 +136,8 @@ impl Keeper {
                 self.ledger.generation += 1;
                 self.retry = Retry::default();
                 self.writing = None;
-                self.unread = false;
                 Stage::Rest
             }
         };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_no_one_knows_which_copy_counts_a_mark_that_cannot_be_torn_is_durable_first() {
-        let mut keeper = Keeper::new(3, Ledger { generation: 9, bytes: UNREADABLE.to_vec() });
-        assert!(keeper.is_idle(), "nothing is written for its own sake");
-        keeper.set(&[7; 1_000], 5).unwrap();
-        let mut writes = Vec::new();
-        let mut now = 5;
-        // The first write fails.
-        for fails in [false, true, false, false, false, false] {
-            assert_eq!(keeper.unwritten_since(), Some(5));
-            now += 10_000;
-            keeper.tick(now, 0);
-            match keeper.next_io().unwrap() {
-                Op::Write { offset, image, .. } => {
-                    writes.push((offset, Ledger::decode(3, &image).unwrap()));
-                }
-                Op::Sync => {}
-                Op::Read { .. } => panic!("a read"),
-            }
-            keeper.io_done(!fails, now);
-        }
-        assert!(keeper.is_idle() && keeper.unwritten_since().is_none());
-        let mark = (offset(10), Ledger { generation: 10, bytes: UNREADABLE.to_vec() });
-        let set = (offset(11), Ledger { generation: 11, bytes: vec![7; 1_000] });
-        assert_eq!(writes, [mark.clone(), mark, set]);
     }
 }
