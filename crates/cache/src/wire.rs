@@ -80,24 +80,25 @@ fn put_name(out: &mut Vec<u8>, name: &HeaderName) {
 
 /// Reads what the functions above write. Values share one allocation.
 pub(crate) struct Reader {
-    rest: Bytes,
+    bytes: Bytes,
+    at: usize,
 }
 
 impl Reader {
     pub(crate) fn new(bytes: &[u8]) -> Reader {
-        Reader { rest: Bytes::copy_from_slice(bytes) }
+        Reader { bytes: Bytes::copy_from_slice(bytes), at: 0 }
     }
 
     pub(crate) fn number(&mut self) -> Option<u64> {
         let mut value = 0;
-        for (at, byte) in self.rest.iter().enumerate().take(10) {
+        for place in 0..10 {
+            let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            if at == 9 && bits > 1 {
+            if place == 9 && bits > 1 {
                 return None;
             }
-            value |= bits << (7 * at);
+            value |= bits << (7 * place);
             if byte & 0x80 == 0 {
-                self.rest = self.rest.slice(at + 1..);
                 return Some(value);
             }
         }
@@ -138,26 +139,32 @@ impl Reader {
     }
 
     pub(crate) fn end(&self) -> Option<()> {
-        self.rest.is_empty().then_some(())
+        (self.at == self.bytes.len()).then_some(())
     }
 
     /// Every counted thing takes a byte at least, so a count beyond the rest is a lie.
     fn count(&mut self) -> Option<usize> {
         let count = self.narrow()?;
-        (count <= self.rest.len()).then_some(count)
+        (count <= self.bytes.len() - self.at).then_some(count)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
     }
 
     fn bytes(&mut self) -> Option<Bytes> {
         let length = self.count()?;
-        Some(self.rest.split_to(length))
+        let start = self.at;
+        self.at += length;
+        Some(self.bytes.slice(start..self.at))
     }
 
     fn name(&mut self) -> Option<HeaderName> {
-        let place = *self.rest.first()?;
-        self.rest = self.rest.slice(1..);
-        match place {
+        match self.byte()? {
             0 => HeaderName::from_bytes(&self.bytes()?).ok(),
-            _ => NAMES.get(usize::from(place) - 1).cloned(),
+            place => NAMES.get(usize::from(place) - 1).cloned(),
         }
     }
 }

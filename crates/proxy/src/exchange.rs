@@ -87,8 +87,10 @@ impl Exchange {
     /// The fields by which responses that vary so are told apart: as the origin sees them.
     pub fn selecting(&self, vary: &Vary) -> Cow<'_, HeaderMap> {
         let mut headers = Cow::Borrowed(&self.parts.headers);
-        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str())) {
-            self.telling().rewrite(headers.to_mut(), &self.target);
+        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str()))
+            && let Some(host) = headers::named_host(&self.target)
+        {
+            self.telling().rewrite(headers.to_mut(), &host);
         }
         headers
     }

@@ -3,8 +3,7 @@
 //! that one client's lie would be everybody's page.
 
 use crate::guard::Client;
-use crate::headers::named_host;
-use crate::target::{SCHEME, Target};
+use crate::target::SCHEME;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
@@ -67,40 +66,37 @@ impl Address {
 }
 
 impl Telling<'_> {
-    /// Makes the fields of a client's request those that its origin shall believe.
-    pub fn rewrite(&self, headers: &mut HeaderMap, target: &Target) {
-        let Telling { client, tells, tells_host } = self;
-        if !client.trusted {
+    /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
+    pub fn rewrite(&self, headers: &mut HeaderMap, host: &HeaderValue) {
+        let told = &self.client.told;
+        let host = self.tells_host.then_some(host);
+        let scheme = HeaderValue::from_static(SCHEME);
+        if !self.client.trusted {
             let believed = headers.keys().filter(|name| is_believed(name.as_str()));
             for name in believed.cloned().collect::<Vec<_>>() {
                 headers.remove(name);
             }
-        }
-        if !tells {
+            if self.tells {
+                headers.insert(FORWARDED, told.standard.clone());
+                headers.insert(FOR, told.usual.clone());
+                headers.insert(PROTO, scheme);
+                host.and_then(|host| headers.insert(HOST, host.clone()));
+            }
             return;
         }
-        // Of a trusted client the kind that it writes is gone on with; the other kind would contradict it.
-        let (standard, usual) = match client.trusted {
-            true => {
-                let usual = [FOR, PROTO, HOST].iter().any(|name| headers.contains_key(name));
-                (headers.contains_key(FORWARDED), usual)
-            }
-            false => (false, false),
-        };
+        if !self.tells {
+            return;
+        }
+        // The kind of fields that a trusted client writes is gone on with; the other kind would contradict it.
+        let usual = [FOR, PROTO, HOST].iter().any(|name| headers.contains_key(name));
+        let standard = headers.contains_key(FORWARDED);
         if standard || !usual {
-            append(headers, FORWARDED, &client.told.standard);
+            append(headers, FORWARDED, &told.standard);
         }
         if usual || !standard {
-            append(headers, FOR, &client.told.usual);
-            let host = || if *tells_host { named_host(target) } else { None };
-            for (name, value) in [
-                (PROTO, Some(HeaderValue::from_static(SCHEME))),
-                (HOST, (!headers.contains_key(HOST)).then(host).flatten()),
-            ] {
-                if let Some(value) = value.filter(|_| !headers.contains_key(&name)) {
-                    headers.insert(name, value);
-                }
-            }
+            append(headers, FOR, &told.usual);
+            headers.entry(PROTO).or_insert(scheme);
+            host.map(|host| headers.entry(HOST).or_insert_with(|| host.clone()));
         }
     }
 }
@@ -130,10 +126,8 @@ mod tests {
         }
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of("fd00::7".parse().unwrap(), &Settings { trust, ..Settings::default() });
-        let (parts, ()) =
-            http::Request::get("http://a:81/").header("host", "x").body(()).unwrap().into_parts();
-        let target = Target::of(&parts, None).unwrap();
-        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, &target);
+        let host = HeaderValue::from_static("a:81");
+        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, &host);
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();

@@ -45,7 +45,7 @@ pub struct Names {
     /// The field value for responses.
     pub response: HeaderValue,
     /// The field value for requests, after the client's own hops.
-    request: String,
+    request: HeaderValue,
     /// What of it is found again in a loop.
     mark: String,
 }
@@ -53,16 +53,20 @@ pub struct Names {
 impl Names {
     pub fn new(pseudonym: &str) -> Names {
         let mark = format!("({:016x})", RandomState::new().build_hasher().finish());
-        let response = HeaderValue::try_from(format!("1.1 {pseudonym}"));
+        let value =
+            |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("1.1 cosm"));
         Names {
-            response: response.unwrap_or_else(|_| HeaderValue::from_static("1.1 cosm")),
-            request: format!("1.1 {pseudonym} {mark}"),
+            response: value(format!("1.1 {pseudonym}")),
+            request: value(format!("1.1 {pseudonym} {mark}")),
             mark,
         }
     }
 
     /// Refuses a request that was here before (RFC 9110 section 7.6.3).
     pub fn look(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if !headers.contains_key(VIA) {
+            return Ok(());
+        }
         let hops = hops(headers);
         let was_here = memmem::find(&hops, self.mark.as_bytes()).is_some();
         if was_here || hops.iter().filter(|byte| **byte == b',').count() >= HOPS_MAX {
@@ -73,16 +77,15 @@ impl Names {
         Ok(())
     }
 
-    /// Adds this proxy to the hops of a request; refuses one that was here before.
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
-        self.look(headers)?;
+    /// Adds this proxy to the hops of a request.
+    pub fn sign(&self, headers: &mut HeaderMap) {
         let hops = hops(headers);
-        let separator: &[u8] = if hops.is_empty() { b"" } else { b", " };
-        let all = [&hops[..], separator, self.request.as_bytes()].concat();
-        if let Ok(value) = HeaderValue::try_from(all) {
-            headers.insert(VIA, value);
-        }
-        Ok(())
+        let signed = match &hops[..] {
+            b"" => self.request.clone(),
+            hops => HeaderValue::try_from([hops, b", ", self.request.as_bytes()].concat())
+                .unwrap_or_else(|_| self.request.clone()),
+        };
+        headers.insert(VIA, signed);
     }
 }
 
@@ -147,25 +150,26 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(VIA, HeaderValue::from_static("1.0 fred"));
         headers.append(VIA, HeaderValue::from_static("1.1 cosm"));
-        assert!(others.sign(&mut headers).is_ok(), "another proxy of the same name is no loop");
-        assert!(ours.sign(&mut headers).is_ok());
+        others.sign(&mut headers);
+        assert!(ours.look(&headers).is_ok(), "another proxy of the same name is no loop");
+        ours.sign(&mut headers);
         assert_eq!(headers.get_all(VIA).iter().count(), 1);
         assert!(headers[VIA].to_str().unwrap().starts_with("1.0 fred, 1.1 cosm, 1.1 cosm ("));
-        assert_eq!(ours.sign(&mut headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
-        assert_eq!(others.sign(&mut headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
+        assert_eq!(ours.look(&headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
+        assert_eq!(others.look(&headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
     }
 
     #[test]
     fn a_loop_is_found_behind_a_comment_of_any_bytes() {
         let ours = Names::new("cosm");
         let mut headers = HeaderMap::new();
-        assert!(ours.sign(&mut headers).is_ok());
+        ours.sign(&mut headers);
         let round = [headers[VIA].as_bytes(), b", 1.1 caf\xe9 (\xff)"].concat();
         headers.insert(VIA, HeaderValue::from_bytes(&round).unwrap());
         let mut others = headers.clone();
-        assert!(Names::new("cosm").sign(&mut others).is_ok());
+        Names::new("cosm").sign(&mut others);
         assert!(others[VIA].as_bytes().starts_with(&round), "hops are kept as they came");
-        assert_eq!(ours.sign(&mut headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
+        assert_eq!(ours.look(&headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
     }
 
     #[test]
@@ -174,7 +178,7 @@ mod tests {
         for _ in 0..=HOPS_MAX {
             headers.append(VIA, HeaderValue::from_static("1.1 x"));
         }
-        assert!(Names::new("cosm").sign(&mut headers).is_err());
+        assert!(Names::new("cosm").look(&headers).is_err());
     }
 
     #[test]

@@ -20,8 +20,7 @@ pub fn for_origin(
 ) -> Result<Request<()>, Refusal> {
     /// Of what is added.
     const MORE: usize = 8;
-    let mut headers = request.headers.clone();
-    headers.reserve(MORE);
+    let mut headers = with_room(&request.headers, MORE);
     let upgrade = upgrade(request);
     let trailers = lists(&headers, TE, "trailers");
     cache::remove_hop_by_hop(&mut headers);
@@ -36,14 +35,24 @@ pub fn for_origin(
         headers.remove(EXPECT);
     }
     // As the key has it: an answer that tells how the host was written would be everybody's.
-    headers.insert(HOST, named_host(target).ok_or_else(|| Refusal::bad_request("the host is not valid"))?);
-    telling.rewrite(&mut headers, target);
-    names.sign(&mut headers)?;
+    let host = named_host(target).ok_or_else(|| Refusal::bad_request("the host is not valid"))?;
+    telling.rewrite(&mut headers, &host);
+    headers.insert(HOST, host);
+    names.sign(&mut headers);
     let mut head = Request::new(());
     *head.method_mut() = request.method.clone();
     *head.uri_mut() = Uri::from(target.path.clone());
     *head.headers_mut() = headers;
     Ok(head)
+}
+
+/// A copy that takes `more` fields without growing: a clone has no room, and each field added to it may move all.
+pub fn with_room(headers: &HeaderMap, more: usize) -> HeaderMap {
+    let mut copy = HeaderMap::with_capacity(headers.len() + more);
+    for (name, value) in headers {
+        copy.append(name, value.clone());
+    }
+    copy
 }
 
 /// The host of a target as keys have it.

@@ -40,7 +40,9 @@ impl Interims {
     /// What came since the last time; the waker hears of more.
     pub fn take(&self, waker: &Waker) -> Vec<Interim> {
         let mut waiting = self.lock();
-        waiting.1 = Some(waker.clone());
+        if !waiting.1.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            waiting.1 = Some(waker.clone());
+        }
         std::mem::take(&mut waiting.0)
     }
 

@@ -61,19 +61,25 @@ fn coding(headers: &HeaderMap) -> Result<Coding, &'static str> {
 
 /// Section 6.3: several values, in a list or in lines, are one if they are equal.
 fn length(headers: &mut HeaderMap) -> Result<Option<u64>, &'static str> {
+    let mut lines = headers.get_all(CONTENT_LENGTH).iter().map(HeaderValue::as_bytes);
+    let is_plain = |line: &[u8]| line == b"0" || !line.starts_with(b"0");
+    match (lines.next(), lines.next()) {
+        (None, _) => return Ok(None),
+        (Some(line), None)
+            if is_plain(line)
+                && let Some(length) = number(line) =>
+        {
+            return Ok(Some(length));
+        }
+        _ => {}
+    }
     let mut values = members(headers, &CONTENT_LENGTH).map(number);
-    let Some(first) = values.next() else { return Ok(None) };
-    let first = first.ok_or("a Content-Length that is not a number")?;
+    let first = values.next().flatten().ok_or("a Content-Length that is not a number")?;
     if values.any(|other| other != Some(first)) {
         return Err("several Content-Length values");
     }
     drop(values);
-    let mut lines = headers.get_all(CONTENT_LENGTH).iter();
-    let line = lines.next().map_or(&[][..], HeaderValue::as_bytes);
-    let is_plain = line.iter().all(u8::is_ascii_digit) && (line == b"0" || !line.starts_with(b"0"));
-    if lines.next().is_some() || !is_plain {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(first));
-    }
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(first));
     Ok(Some(first))
 }
 

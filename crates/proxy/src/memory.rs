@@ -3,7 +3,7 @@
 //! A hit costs one lookup and no copy of the body. Keys are compared in full, so equal hashes never mix objects.
 
 use crate::guard::Names;
-use crate::headers::{CACHE_STATUS, add_via};
+use crate::headers::{CACHE_STATUS, add_via, with_room};
 use bytes::Bytes;
 use cache::{Head, NoVarySearch, Stored, Vary, key};
 use http::header::{AGE, HeaderValue};
@@ -82,7 +82,7 @@ impl Held {
     }
 
     pub fn response(key: Key, head: Head, body: Body, names: &Names) -> Held {
-        let mut headers = head.headers.clone();
+        let mut headers = with_room(&head.headers, 3);
         add_via(&mut headers, names);
         let nearer: Vec<&[u8]> = headers.get_all(CACHE_STATUS).iter().map(HeaderValue::as_bytes).collect();
         let nearer = nearer.join(&b", "[..]);

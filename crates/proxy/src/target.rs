@@ -74,7 +74,6 @@ pub fn of_connect(uri: &Uri) -> Result<(&Authority, u16), Refusal> {
 /// The two parts of `host`, `host:` or `host:port`; `None` for what is anything else or more, as user information, no
 /// host, or no such port. An IPv6 address keeps its brackets.
 pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+;=%".contains(&b);
     let (host, rest) = match text.strip_prefix('[') {
         Some(rest) => {
             let (address, _) = rest.split_once(']')?;
@@ -82,8 +81,8 @@ pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
             text.split_at(address.len() + 2)
         }
         None => {
-            let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
-            (!host.is_empty() && host.bytes().all(is_part)).then_some((host, rest))?
+            let end = text.bytes().position(|byte| !IN_NAME[usize::from(byte)]).unwrap_or(text.len());
+            (end > 0).then(|| text.split_at(end))?
         }
     };
     match (rest, rest.strip_prefix(':')) {
@@ -157,8 +156,26 @@ fn host_field(headers: &HeaderMap, version: Version) -> Result<Option<&HeaderVal
 
 /// An empty Host is what RFC 9110 section 7.2 asks for when the target has no authority.
 fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|byte| byte.is_ascii_graphic() && !b"/?#@,\\\"<>{}|^`".contains(byte))
+    let is_other = |byte| {
+        matches!(
+            byte,
+            b'/' | b'?' | b'#' | b'@' | b',' | b'\\' | b'"' | b'<' | b'>' | b'{' | b'}' | b'|' | b'^' | b'`'
+        )
+    };
+    value.iter().all(|byte| byte.is_ascii_graphic() && !is_other(*byte))
 }
+
+/// The bytes that a name or an IPv4 address may have (RFC 3986 section 3.2.2); no comma, which would make a list.
+static IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let allowed = b"-._~!$&'()*+;=%0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut at = 0;
+    while at < allowed.len() {
+        table[allowed[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
