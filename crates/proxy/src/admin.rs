@@ -3,7 +3,7 @@
 //! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::target::SCHEME;
+use crate::message::target::SCHEME;
 use crate::worker::Shared;
 use cache::{Scope, key};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, VIA};
@@ -186,7 +186,7 @@ fn is_direct(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return !headers.contains_key(VIA) };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.parse::<Authority>().ok();
-    let name = name.as_ref().map(crate::target::bare_host).unwrap_or_default();
+    let name = name.as_ref().map(crate::authority::bare_host).unwrap_or_default();
     let is_here = name == "localhost" || name.parse::<IpAddr>().is_ok();
     !headers.contains_key(VIA) && is_here && origin.as_bytes() == format!("http://{host}").as_bytes()
 }

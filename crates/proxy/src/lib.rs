@@ -4,68 +4,48 @@
 //! `serve` answers what the memory tier holds, `exchange` and `lookup` do the rest with the help of `origin`, `fill`
 //! and `pump`. One worker is one thread; what workers share is in `worker::Shared`.
 
+mod access;
 mod admin;
-mod body;
-mod connection;
-mod dns;
-mod exchange;
+mod answer;
+mod authority;
+mod client;
+mod clock;
+mod console;
 mod fill;
-mod forwarded;
-mod framing;
-mod guard;
-mod headers;
-mod idle;
-mod interim;
 mod internal_error;
-mod invalidation;
-mod length;
-mod lookup;
-mod memory;
+mod message;
 mod origin;
-mod pump;
-mod reach;
-mod repair;
-mod reply;
-mod respond;
-mod serve;
 mod settings;
-mod span;
-mod target;
 mod tiers;
-mod trouble;
-mod tunnel;
-mod window;
-mod wire;
+mod transfer;
 mod worker;
 
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::framing::{Ambiguous, Place, Walker};
-    pub use crate::guard::{Hops, Names, connect, lower_max_forwards};
-    pub use crate::respond::Refusal;
-    pub use crate::target::{Reverse, Target, bare_host, host_and_port};
+    pub use crate::access::connect;
+    pub use crate::authority::{bare_host, host_and_port};
+    pub use crate::message::framing::{Ambiguous, Place, Walker};
+    pub use crate::message::hops::{Hops, Names, lower_max_forwards};
+    pub use crate::message::refusal::Refusal;
+    pub use crate::message::target::{Reverse, Target};
 }
 
 pub use cache::SetCookie;
+pub use console::say;
 pub use internal_error::end_on_panic;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, Settings, Timeouts};
 
+use crate::client::Crowd;
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, Semaphore, watch};
-
-/// A line on standard error. That nobody reads it any more is no reason to stop.
-pub fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "cosm: {line}");
-}
+use tokio::sync::watch;
 
 /// Bytes that may wait in the kernel to be sent to one client before more are written.
 const UNSENT: u32 = 256 << 10;
@@ -85,6 +65,7 @@ pub struct Running {
 pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
+    let crowd = Crowd::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, store)?);
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
@@ -97,12 +78,12 @@ pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
         threads.push(thread.spawn(move || admin::run(shared, listener, stopped))?);
     }
     for n in 0..workers {
-        let (shared, stopped, listeners) =
-            (shared.clone(), stopped.clone(), listeners.pop().unwrap_or_default());
+        let (shared, crowd, stopped) = (shared.clone(), crowd.clone(), stopped.clone());
+        let listeners = listeners.pop().unwrap_or_default();
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
         let stop = stop.clone();
         threads.push(thread.spawn(move || {
-            let result = work(shared, listeners, stopped);
+            let result = work(shared, crowd, listeners, stopped);
             // One that cannot work ends all: half a proxy would hang half of its clients.
             stop.send_replace(true);
             result
@@ -147,9 +128,14 @@ impl Running {
 }
 
 /// One worker's thread.
-fn work(shared: Arc<Shared>, listeners: Vec<TcpListener>, stopped: watch::Receiver<bool>) -> io::Result<()> {
+fn work(
+    shared: Arc<Shared>,
+    crowd: Arc<Crowd>,
+    listeners: Vec<TcpListener>,
+    stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(worker::run(shared, listeners, stopped))
+    runtime.block_on(client::run(shared, crowd, listeners, stopped))
 }
 
 fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
@@ -159,21 +145,19 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
         Some(Origin { authority, .. }) => {
             let origin =
                 authority.parse().map_err(|_| wrong(format!("`{authority}` is not host or host:port")))?;
-            Some(target::Reverse { origin, host: settings.origin_host.clone() })
+            Some(message::target::Reverse { origin, host: settings.origin_host.clone() })
         }
     };
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
     let turn = timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte;
     Ok(Shared {
-        names: guard::Names::new(&settings.pseudonym),
+        names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
-            memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
+            tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
             store,
             settings.set_cookie,
         ),
         fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
-        connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
-        crowded: Notify::new(),
         reverse,
         settings: Arc::new(settings),
     })

@@ -275,7 +275,7 @@ impl FromStr for Origin {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong());
         }
-        if crate::target::host_and_port(authority.as_str()).is_none() {
+        if crate::authority::host_and_port(authority.as_str()).is_none() {
             return Err(format!("`{text}`: write a host alone, or host:port with a port up to 65535"));
         }
         Ok(Origin { scheme: scheme.into(), authority: authority.as_str().to_ascii_lowercase() })
@@ -288,7 +288,7 @@ impl FromStr for OriginHost {
     /// `client`, `origin`, or a host with or without a port.
     fn from_str(text: &str) -> Result<OriginHost, String> {
         let name = || {
-            crate::target::host_and_port(text)?;
+            crate::authority::host_and_port(text)?;
             HeaderValue::try_from(text.to_ascii_lowercase()).ok()
         };
         match text {
