@@ -12,7 +12,7 @@
 //!   take writes, what lies there is given up; then nothing counts as written until a later checkpoint is in force.
 
 use crate::buffer::{Buffer, Pool};
-use crate::checkpoint::{Checkpointer, page_bytes};
+use crate::checkpoint::{Checkpointer, overlay_most, page_bytes};
 use crate::format::contents::{self, Contents, Entry, Mark, Unreadable};
 use crate::format::ledger::Ledger;
 use crate::format::record::Record;
@@ -86,6 +86,8 @@ pub struct State {
     /// What is not in the index, but on the medium: to be removed there too.
     pub removals: Vec<u64>,
     pub ledger: Ledger,
+    /// Something could not be read that a later start may read: see `Engine::mend`.
+    pub mend: bool,
 }
 
 impl State {
@@ -103,6 +105,7 @@ impl State {
             replay_seq: 0,
             removals: Vec::new(),
             ledger: Ledger::default(),
+            mend: false,
         }
     }
 }
@@ -128,7 +131,7 @@ pub struct Engine {
     keeper: Keeper,
     /// Segments passed in a row that gave no room.
     barren: u64,
-    /// Something was given up, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
+    /// Something was given up or could not be read at the start, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
     /// where a restart looks for them, which only a checkpoint outdates.
     mend: bool,
     /// One is under way for that.
@@ -158,6 +161,8 @@ pub struct Counters {
     pub write_errors: u64,
     /// Packets that were given up, for their place takes no writes.
     pub given_up: u64,
+    /// Objects for which the newest checkpoint had no room: a restart forgets them.
+    pub omitted: u64,
 }
 
 /// The writes of one seal or flush.
@@ -203,7 +208,16 @@ enum Foreseen {
     Longer(usize),
     Virgin,
     Known(Contents),
+    /// No table: never written, torn or damaged.
+    Invalid,
+    /// The medium did not give it.
     Unreadable,
+}
+
+impl Foreseen {
+    fn is_known(&self) -> bool {
+        !matches!(self, Foreseen::Unread | Foreseen::Reading | Foreseen::Longer(_))
+    }
 }
 
 enum Running {
@@ -229,6 +243,7 @@ impl Engine {
         flush_interval: Millis,
         pool: Arc<Pool>,
     ) -> Engine {
+        let mend = state.mend;
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
             checkpoint_retry: Retry::default(),
@@ -246,7 +261,7 @@ impl Engine {
             running: HashMap::new(),
             next_id: 1,
             barren: 0,
-            mend: false,
+            mend,
             mending: false,
             proofs: 0,
             cause: String::new(),
@@ -295,8 +310,10 @@ impl Engine {
         now: Millis,
     ) -> Result<bool, Refused> {
         let hash = key.index_hash();
-        let fits =
-            self.state.overlay.admits(hash, meta.len()) && meta.len() <= page_bytes(&self.state.layout);
+        let layout = &self.state.layout;
+        let fits = self.state.overlay.admits(hash, meta.len())
+            && meta.len() <= page_bytes(layout)
+            && self.state.overlay.bytes() + meta.len() <= overlay_most(layout);
         if !fits || !self.is_live(hash, &target) {
             return Ok(false);
         }
@@ -616,9 +633,7 @@ impl Engine {
             return false;
         }
         self.look_ahead();
-        let known =
-            |a: &Ahead| matches!(a.contents, Foreseen::Virgin | Foreseen::Known(_) | Foreseen::Unreadable);
-        if !self.ahead.front().is_some_and(known) {
+        if !self.ahead.front().is_some_and(|a| a.contents.is_known()) {
             return false;
         }
         let needed = self.replaces_needed(self.state.seq + 1);
@@ -633,16 +648,18 @@ impl Engine {
         if number >= self.state.virgin {
             self.state.virgin = number + 1;
         }
-        if matches!(contents, Foreseen::Unreadable)
-            && (needed || self.checkpointer.pins_in(number, &self.state.layout))
-        {
+        let unknown = matches!(contents, Foreseen::Invalid | Foreseen::Unreadable);
+        let unreadable = matches!(contents, Foreseen::Unreadable);
+        if unreadable && needed || unknown && self.checkpointer.pins_in(number, &self.state.layout) {
             // A restart may read it, and needs what it says or holds: it is passed over.
             self.mend = true;
             return true;
         }
+        // A needed table would have named the keys whose older records a restart must not find.
+        self.mend |= unknown && needed;
         let listed = match contents {
             Foreseen::Known(contents) => contents.entries,
-            Foreseen::Unreadable => {
+            Foreseen::Invalid | Foreseen::Unreadable => {
                 let layout = self.state.layout;
                 self.state.index.retain(|_, slot| layout.segment_of(slot.place) != number);
                 self.state.overlay.retain(|_, target| layout.segment_of(target.place) != number);
@@ -783,7 +800,7 @@ impl Engine {
             Some(bytes) => {
                 match contents::decode(self.state.layout.identity, number, segment, &bytes[..length]) {
                     Ok(contents) => Foreseen::Known(contents),
-                    Err(Unreadable::Invalid) => Foreseen::Unreadable,
+                    Err(Unreadable::Invalid) => Foreseen::Invalid,
                     Err(Unreadable::Longer(length)) => Foreseen::Longer(align_up(length, BLOCK)),
                 }
             }
@@ -927,6 +944,7 @@ impl Engine {
         let Some(in_force) = self.checkpointer.io_done(ok) else { return };
         if in_force {
             self.counters.checkpoints += 1;
+            self.counters.omitted = self.checkpointer.omitted;
             self.mending = false;
             self.checkpoint_retry = Retry::default();
         } else {

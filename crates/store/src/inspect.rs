@@ -84,9 +84,16 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     let mut checked = Checked::default();
     for number in 0..layout.segments {
         progress(number, layout.segments);
-        let Some(contents) = read_table(&disk, &pool, &layout, number) else {
-            checked.without_table += 1;
-            continue;
+        let contents = match read_table(&disk, &pool, &layout, number) {
+            Ok(Some(contents)) => contents,
+            Ok(None) => {
+                checked.without_table += 1;
+                continue;
+            }
+            Err(_) => {
+                checked.unreadable_segments += 1;
+                continue;
+            }
         };
         checked.segments += 1;
         let mut image = pool.take(layout.segment as usize);

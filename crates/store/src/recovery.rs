@@ -7,6 +7,10 @@
 //! 3. What the checkpoint said of those segments counts only where their tables agree. Where a table is torn it
 //!    stands, for a record that is not what the index expects is found out when it is read.
 //! 4. Updates are read, the youngest of each key, and count when what they name is still what the key has.
+//!
+//! A read that fails is tried again. What cannot be read now may be read well at a later start: a segment whose table is
+//! unknown counts as opened, and nothing counts as written until a checkpoint is in force that outdates what was not read
+//! (`State::mend`); a ledger that may have said anything is `ledger::UNREADABLE`.
 
 use crate::Key;
 use crate::buffer::{Buffer, Pool};
@@ -22,9 +26,11 @@ use crate::format::{BLOCK, Layout, UNIT, align_down, align_up};
 use crate::index::{Index, Print, Slot};
 use crate::overlay::{Overlay, Update};
 use crate::packetizer::bytes_of;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Reads at once.
 const PARALLEL: usize = 8;
@@ -33,6 +39,8 @@ const PAGES: usize = 64;
 /// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, or be
 /// given up where the medium takes no writes.
 const QUIET: usize = 32;
+/// Attempts to read one thing.
+const ATTEMPTS: u32 = 3;
 
 /// What a recovery found, for the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +50,8 @@ pub struct Recovered {
     pub from_checkpoint: u64,
     /// Segments whose tables were read.
     pub scanned: u64,
+    /// A table, a checkpoint or the ledger could not be read, for the medium failed.
+    pub unread: bool,
 }
 
 /// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`.
@@ -53,7 +63,12 @@ pub fn recover(
 ) -> (State, Recovered) {
     let newest = superblocks[0];
     let mut found = Recovered::default();
-    let loaded = superblocks.iter().find_map(|s| load_checkpoint(disk, pool, s, overlay_bytes));
+    let mut unread = false;
+    let loaded = superblocks.iter().find_map(|s| {
+        let loaded = load_checkpoint(disk, pool, s, overlay_bytes);
+        unread |= loaded.is_err();
+        loaded.ok().flatten()
+    });
     let recovery = Recovery { disk, pool, layout: newest.layout };
     let mut state = match loaded {
         Some(Loaded { index, overlay, pins, checkpoint }) => {
@@ -67,13 +82,15 @@ pub fn recover(
         None => {
             let (index, overlay) = (Index::new(newest.layout.identity), Overlay::new(overlay_bytes));
             let mut state = State::blank(newest.layout, index, overlay, newest.generation);
-            recovery.replay_all(&mut state, &mut found);
+            recovery.replay_all(&mut state, newest.checkpoint, &mut found);
             state
         }
     };
     state.cursor %= newest.layout.segments;
+    state.mend |= unread;
     state.ledger = recovery.ledger();
     found.objects = state.index.len() as u64;
+    found.unread = state.mend || state.ledger.bytes == ledger::UNREADABLE;
     (state, found)
 }
 
@@ -90,24 +107,25 @@ fn load_checkpoint(
     pool: &Arc<Pool>,
     superblock: &Superblock,
     overlay_bytes: usize,
-) -> Option<Loaded> {
+) -> io::Result<Option<Loaded>> {
     let checkpoint = superblock.checkpoint;
     let layout = &superblock.layout;
     let index = Index::new(layout.identity);
     let overlay = Overlay::new(overlay_bytes);
     if checkpoint.root_place == 0 {
-        return Some(Loaded { index, overlay, pins: Vec::new(), checkpoint });
+        return Ok(Some(Loaded { index, overlay, pins: Vec::new(), checkpoint }));
     }
     let root = (checkpoint.root_place, checkpoint.root_units);
     let root = read_record(disk, pool, layout, root, &root_key(superblock.generation))?;
-    let pages = if root.kind == Kind::Root { load_root(&root.body) } else { return None };
+    let Some(root) = root.filter(|root| root.kind == Kind::Root) else { return Ok(None) };
+    let pages = load_root(&root.body);
     let numbered: Vec<(u32, (u64, u16))> = (0..).zip(pages.iter().copied()).collect();
     for some in numbered.chunks(PAGES) {
         let read = |&(number, page): &(u32, (u64, u16))| {
             read_record(disk, pool, layout, page, &page_key(superblock.generation, number))
         };
         for page in in_parallel(some, read) {
-            let page = page?;
+            let Some(page) = page? else { return Ok(None) };
             match page.kind {
                 Kind::Page if load_page(&index, &page.body) => {}
                 Kind::Overlay => {
@@ -115,13 +133,13 @@ fn load_checkpoint(
                         overlay.insert(hash, Update { target, meta, record: None });
                     }
                 }
-                _ => return None,
+                _ => return Ok(None),
             }
         }
     }
     let mut pins: Vec<u64> = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
     pins.sort_unstable();
-    Some(Loaded { index, overlay, pins, checkpoint })
+    Ok(Some(Loaded { index, overlay, pins, checkpoint }))
 }
 
 /// A record's parts, copied.
@@ -138,8 +156,9 @@ fn read_record(
     layout: &Layout,
     (place, units): (u64, u16),
     key: &Key,
-) -> Option<Parts> {
-    read_any(disk, pool, layout, (place, units)).and_then(|(found, parts)| (found == *key).then_some(parts))
+) -> io::Result<Option<Parts>> {
+    let found = read_any(disk, pool, layout, (place, units))?;
+    Ok(found.and_then(|(found, parts)| (found == *key).then_some(parts)))
 }
 
 /// The record at a place, if there is a whole one, with its key.
@@ -148,21 +167,32 @@ fn read_any(
     pool: &Arc<Pool>,
     layout: &Layout,
     (place, units): (u64, u16),
-) -> Option<(Key, Parts)> {
-    let start = place.checked_mul(UNIT as u64)?;
+) -> io::Result<Option<(Key, Parts)>> {
     let length = usize::from(units) * UNIT;
-    if start.checked_add(length as u64).is_none_or(|end| end > layout.size()) {
-        return None;
-    }
+    let start = place.checked_mul(UNIT as u64);
+    let inside = |start: &u64| start.checked_add(length as u64).is_some_and(|end| end <= layout.size());
+    let Some(start) = start.filter(inside) else { return Ok(None) };
     let skip = start as usize % BLOCK;
-    let span = align_up(skip + length, BLOCK);
-    let mut buffer = pool.take(span);
-    disk.read(start - skip as u64, &mut buffer, span).ok()?;
+    let buffer = read(disk, pool, start - skip as u64, align_up(skip + length, BLOCK))?;
     let bytes = &buffer[skip..skip + length];
-    let found = record::parse(layout.identity, bytes)?;
+    let Some(found) = record::parse(layout.identity, bytes) else { return Ok(None) };
     let part = |range: Range<usize>| bytes[range].to_vec();
     let (meta, body) = (part(found.meta), part(found.body));
-    Some((Key::new(part(found.key)), Parts { kind: found.about.kind, meta, body }))
+    Ok(Some((Key::new(part(found.key)), Parts { kind: found.about.kind, meta, body })))
+}
+
+/// Reads; what fails is tried again.
+fn read(disk: &dyn Disk, pool: &Arc<Pool>, offset: u64, length: usize) -> io::Result<Buffer> {
+    let mut buffer = pool.take(length);
+    let mut attempt = 1;
+    loop {
+        match disk.read(offset, &mut buffer, length) {
+            Ok(()) => return Ok(buffer),
+            Err(error) if attempt == ATTEMPTS => return Err(error),
+            Err(_) => disk.pause(),
+        }
+        attempt += 1;
+    }
 }
 
 /// The youngest update of a key that the log has.
@@ -182,23 +212,32 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// The newer valid copy of the ledger; an empty one when there is none.
+    /// The newer valid copy of the ledger; an empty one when there is none. Where a copy cannot be read, it may be the newer
+    /// one: then what was in the ledger is unknown, and its generation is above that of both copies.
     fn ledger(&self) -> Ledger {
-        let copies = ledger::COPIES.iter().filter_map(|&offset| self.ledger_copy(offset));
-        copies.max_by_key(|ledger| ledger.generation).unwrap_or_default()
+        let copies = ledger::COPIES.map(|offset| self.ledger_copy(offset));
+        let unread = copies.iter().any(|copy| copy.is_err());
+        let newer = copies.into_iter().filter_map(|copy| copy.ok().flatten()).max_by_key(|l| l.generation);
+        let newer = newer.unwrap_or_default();
+        if !unread {
+            return newer;
+        }
+        // Generations rise by one with each write, and thus never faster than the microseconds.
+        let micros = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_micros() as u64);
+        let generation = micros.max(newer.generation + 1);
+        Ledger { generation, bytes: ledger::UNREADABLE.to_vec() }
     }
 
-    fn ledger_copy(&self, offset: u64) -> Option<Ledger> {
+    fn ledger_copy(&self, offset: u64) -> io::Result<Option<Ledger>> {
         let mut length = BLOCK;
         loop {
-            let mut buffer = self.pool.take(length);
-            self.disk.read(offset, &mut buffer, length).ok()?;
+            let buffer = read(self.disk, self.pool, offset, length)?;
             match Ledger::decode(self.layout.identity, &buffer[..length]) {
-                Ok(ledger) => return Some(ledger),
+                Ok(ledger) => return Ok(Some(ledger)),
                 Err(ledger::Unreadable::Longer(longer)) if longer > length => {
                     length = align_up(longer, BLOCK)
                 }
-                Err(_) => return None,
+                Err(_) => return Ok(None),
             }
         }
     }
@@ -209,6 +248,7 @@ impl Recovery<'_> {
         state.cursor = checkpoint.replay_from;
         state.virgin = checkpoint.virgin;
         let mut scanned = HashMap::new();
+        let mut unread = HashSet::new();
         let mut quiet = 0;
         let mut number = checkpoint.replay_from % self.layout.segments;
         while quiet < QUIET && (scanned.len() as u64) < self.layout.segments {
@@ -218,27 +258,62 @@ impl Recovery<'_> {
             let batch: Vec<u64> = (0..left.min(some)).map(|i| (number + i) % self.layout.segments).collect();
             number = (number + batch.len() as u64) % self.layout.segments;
             for (number, contents) in self.tables(&batch) {
-                let new = contents.as_ref().is_some_and(|c| c.seq >= checkpoint.replay_seq);
-                quiet = if new { 0 } else { quiet + 1 };
-                scanned.insert(number, contents);
+                let old =
+                    contents.as_ref().is_ok_and(|c| c.as_ref().is_none_or(|c| c.seq < checkpoint.replay_seq));
+                quiet = if old { quiet + 1 } else { 0 };
+                if contents.is_err() {
+                    unread.insert(number);
+                }
+                scanned.insert(number, contents.ok().flatten());
             }
         }
         found.scanned = scanned.len() as u64;
         self.forget_phantoms(&state.index, &scanned, checkpoint.virgin);
         let new = scanned.into_iter().filter_map(|(n, c)| Some((n, c?)));
         self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
+        self.pass_over(state, &unread);
     }
 
-    /// Replays every segment: no checkpoint can be read.
-    fn replay_all(&self, state: &mut State, found: &mut Recovered) {
+    /// Replays every segment: no checkpoint can be read, also not `newest`, before which no segment can be the newest.
+    fn replay_all(&self, state: &mut State, newest: Checkpoint, found: &mut Recovered) {
+        state.seq = newest.replay_seq.saturating_sub(1);
+        state.cursor = newest.replay_from;
         let all: Vec<u64> = (0..self.layout.segments).collect();
-        let mut tables: HashMap<u64, Option<Contents>> = HashMap::new();
-        for batch in all.chunks(PARALLEL * 64) {
-            tables.extend(self.tables(batch));
+        let mut tables: Vec<(u64, Contents)> = Vec::new();
+        let mut unread = HashSet::new();
+        for (number, contents) in all.chunks(PARALLEL * 64).flat_map(|batch| self.tables(batch)) {
+            match contents {
+                Ok(contents) => tables.extend(contents.map(|c| (number, c))),
+                Err(_) => _ = unread.insert(number),
+            }
         }
-        found.scanned = tables.len() as u64;
-        state.virgin = tables.iter().filter(|(_, c)| c.is_some()).map(|(n, _)| n + 1).max().unwrap_or(0);
-        self.replay(state, tables.into_iter().filter_map(|(n, c)| Some((n, c?))).collect());
+        found.scanned = self.layout.segments;
+        let written = tables.iter().map(|(n, _)| n).chain(&unread);
+        state.virgin = written.map(|n| n + 1).max().unwrap_or(0);
+        self.replay(state, tables);
+        self.pass_over(state, &unread);
+    }
+
+    /// Segments whose tables the medium did not give may be newer than all others, and be replayed by a later start: what is
+    /// opened from now on comes after them.
+    fn pass_over(&self, state: &mut State, unread: &HashSet<u64>) {
+        state.mend |= !unread.is_empty();
+        let (seq, cursor) = (state.seq, state.cursor);
+        let mut quiet = 0;
+        for step in 0..self.layout.segments {
+            let number = (cursor + step) % self.layout.segments;
+            if unread.contains(&number) {
+                quiet = 0;
+                state.seq = seq + step + 1;
+                state.cursor = number + 1;
+                state.virgin = state.virgin.max(number + 1);
+            } else {
+                quiet += 1;
+            }
+            if quiet == QUIET {
+                return;
+            }
+        }
     }
 
     fn replay(&self, state: &mut State, mut tables: Vec<(u64, Contents)>) {
@@ -306,7 +381,7 @@ impl Recovery<'_> {
     /// The update records among `candidates` that are whole, read in parallel.
     fn updates(&self, candidates: &[Candidate]) -> Vec<(u64, Update)> {
         in_parallel(candidates, |c| {
-            let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units))?;
+            let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units)).ok()??;
             let target = Target::decode(&parts.body)?;
             let ours = parts.kind == Kind::Update && key.index_hash() == c.hash;
             let update = Update { target, meta: parts.meta.into(), record: Some(c.place) };
@@ -342,12 +417,8 @@ impl Recovery<'_> {
     }
 
     /// The tables of some segments, read in parallel, in the order given.
-    fn tables(&self, numbers: &[u64]) -> Vec<(u64, Option<Contents>)> {
-        in_parallel(numbers, |&n| (n, self.table(n))).collect()
-    }
-
-    fn table(&self, number: u64) -> Option<Contents> {
-        read_table(self.disk, self.pool, &self.layout, number)
+    fn tables(&self, numbers: &[u64]) -> Vec<(u64, io::Result<Option<Contents>>)> {
+        in_parallel(numbers, |&n| (n, read_table(self.disk, self.pool, &self.layout, n))).collect()
     }
 }
 
@@ -366,24 +437,28 @@ fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> i
     answers.into_iter().flatten()
 }
 
-/// A segment's table of contents, if it has a valid one.
-pub fn read_table(disk: &dyn Disk, pool: &Arc<Pool>, layout: &Layout, number: u64) -> Option<Contents> {
+/// A segment's table of contents, if it has a valid one; an error where the medium does not give it.
+pub fn read_table(
+    disk: &dyn Disk,
+    pool: &Arc<Pool>,
+    layout: &Layout,
+    number: u64,
+) -> io::Result<Option<Contents>> {
     let segment = layout.segment as usize;
     let mut length = TABLE_READ.min(segment);
     loop {
-        let mut buffer: Buffer = pool.take(length);
         let offset = layout.start(number) + (segment - length) as u64;
-        disk.read(offset, &mut buffer, length).ok()?;
+        let buffer = read(disk, pool, offset, length)?;
         match contents::decode(layout.identity, number, segment, &buffer[..length]) {
             Ok(mut contents) => {
                 // A damaged entry cannot be in a table whose checksum holds; one that we would misplace still must
                 // not lead out of the segment.
                 let end = align_down(segment - contents::TRAILER, UNIT);
                 contents.entries.retain(|e| bytes_of(e).end <= end);
-                return Some(contents);
+                return Ok(Some(contents));
             }
             Err(Unreadable::Longer(longer)) if longer > length => length = align_up(longer, BLOCK),
-            Err(_) => return None,
+            Err(_) => return Ok(None),
         }
     }
 }
@@ -394,6 +469,7 @@ mod tests {
     use crate::disk::sim::SimDisk;
     use crate::format::DATA_START;
     use rand::{SeedableRng, rngs::StdRng};
+    use std::sync::Mutex;
 
     #[test]
     fn places_that_lead_out_of_the_log_are_not_followed() {
@@ -417,5 +493,54 @@ mod tests {
         recovery.forget_phantoms(&index, &HashMap::new(), layout.segments);
         let kept: Vec<u64> = (0..7).filter(|hash| index.find(hash << 57).is_some()).collect();
         assert_eq!(kept, [2, 4]);
+    }
+
+    /// A disk on which the first reads of each place fail.
+    struct Flaky {
+        disk: SimDisk,
+        failures: u32,
+        seen: Mutex<HashMap<u64, u32>>,
+    }
+
+    impl Disk for Flaky {
+        fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+            let mut seen = self.seen.lock().unwrap();
+            let times = seen.entry(offset).or_default();
+            *times += 1;
+            if *times <= self.failures {
+                return Err(io::Error::other("simulated read error"));
+            }
+            self.disk.read(offset, buffer, length)
+        }
+        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.disk.write(offset, bytes)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.disk.sync()
+        }
+        fn read_block(&self) -> usize {
+            self.disk.read_block()
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_read_again_and_then_not_taken_for_nothing() {
+        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
+        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
+        for (failures, expected) in [(ATTEMPTS - 1, &b"ledger"[..]), (ATTEMPTS, &ledger::UNREADABLE)] {
+            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
+            let found = Ledger { generation: 5, bytes: b"ledger".to_vec() };
+            let mut image = vec![0; BLOCK];
+            found.encode(1, &mut image);
+            disk.write(ledger::offset(5), &image).unwrap();
+            let flaky = Flaky { disk, failures, seen: Mutex::default() };
+            let (state, recovered) = recover(&flaky, &Pool::new(0), &[first], 0);
+            let unread = failures == ATTEMPTS;
+            assert_eq!((state.mend, recovered.unread), (unread, unread));
+            assert_eq!(state.ledger.bytes, expected);
+            assert!(state.ledger.generation >= 5 && (state.ledger.generation > 6) == unread);
+            // No one knows how many of the segments were opened: all of them.
+            assert_eq!(state.seq, if unread { layout.segments } else { 0 });
+        }
     }
 }

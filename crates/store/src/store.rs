@@ -170,6 +170,11 @@ impl Store {
         let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
         let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
+        if recovered.unread {
+            (options.tell)(&format!(
+                "reading cache {name} failed at its start: what could not be read is missed; look at the disk"
+            ));
+        }
         let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
@@ -253,7 +258,8 @@ impl Store {
         shared.engine().remove(key.index_hash(), shared.millis());
     }
 
-    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache.
+    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache. The one byte 0xff when the disk
+    /// did not give it at the start: it may have said anything.
     pub fn ledger(&self) -> Vec<u8> {
         self.0.shared.engine().ledger().to_vec()
     }
@@ -533,8 +539,17 @@ impl Shared {
     /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again.
     fn done(&self, id: u64, result: io::Result<Option<Buffer>>) -> MutexGuard<'_, Engine> {
         let mut engine = self.engine();
-        let before = engine.is_failing();
+        let (before, omitted) = (engine.is_failing(), engine.counters().omitted);
         engine.done(id, result, self.millis());
+        if omitted == 0 && engine.counters().omitted > 0 {
+            (self.tell)(&format!(
+                "cache {} holds more objects than its packets of {} KiB can list: a restart forgets {}; make it anew with \
+                 a larger --packet",
+                self.name,
+                self.layout.segment >> 10,
+                engine.counters().omitted
+            ));
+        }
         if engine.is_failing() == before {
             return engine;
         }

@@ -145,6 +145,9 @@ impl Disk for FileDisk {
     fn read_block(&self) -> usize {
         self.read_block
     }
+    fn pause(&self) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Locks the file. A process that was just killed may hold it until its last I/O has ended: that is waited for.

@@ -18,6 +18,8 @@ pub trait Disk: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// The granularity of reads, bytes: 512 or 4096.
     fn read_block(&self) -> usize;
+    /// Waits a little before a start reads again what it could not read; only where time can help.
+    fn pause(&self) {}
 }
 
 /// What went to and came from the device.
