@@ -7,13 +7,17 @@
 //! - segments are opened in cyclic order, each with a higher sequence number than the one before;
 //! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records, and
 //!   written when all that was opened before it is; its new table removes what the old one listed and is no more;
+//! - a table is written only where a restart finds it: behind a gap in the log (segments that could not be read or written) not
+//!   before the fence there is durable, and with a sequence number above all that may be on the medium;
 //! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for;
 //! - a write that fails is tried again, and nothing of it is forgotten meanwhile. Only where one place fails while others
 //!   take writes, what lies there is given up; then nothing counts as written until a later checkpoint is in force.
 
 use crate::buffer::{Buffer, Pool};
 use crate::checkpoint::{Checkpointer, overlay_most, page_bytes};
+use crate::fence::Fencer;
 use crate::format::contents::{self, Contents, Entry, Mark, Unreadable};
+use crate::format::fence::Fence;
 use crate::format::ledger::Ledger;
 use crate::format::record::Record;
 use crate::format::update::Target;
@@ -86,8 +90,10 @@ pub struct State {
     /// What is not in the index, but on the medium: to be removed there too.
     pub removals: Vec<u64>,
     pub ledger: Ledger,
-    /// Something could not be read that a later start may read: see `Engine::mend`.
+    /// The log may have gaps: see `Engine::mend`.
     pub mend: bool,
+    /// Something could not be read that a later start may read: the fence is written before all else.
+    pub unread: bool,
 }
 
 impl State {
@@ -106,6 +112,7 @@ impl State {
             removals: Vec::new(),
             ledger: Ledger::default(),
             mend: false,
+            unread: false,
         }
     }
 }
@@ -129,10 +136,11 @@ pub struct Engine {
     checkpointer: Checkpointer,
     checkpoint_retry: Retry,
     keeper: Keeper,
+    fencer: Fencer,
     /// Segments passed in a row that gave no room.
     barren: u64,
-    /// Something was given up or could not be read at the start, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
-    /// where a restart looks for them, which only a checkpoint outdates.
+    /// Something was given up or could not be read, or a checkpoint failed: tables on the medium may list what is long gone, or
+    /// be missing where a restart looks for them, which only a checkpoint outdates.
     mend: bool,
     /// One is under way for that.
     mending: bool,
@@ -234,6 +242,7 @@ enum Running {
     },
     Checkpoint,
     Ledger,
+    Fence,
 }
 
 impl Engine {
@@ -244,10 +253,15 @@ impl Engine {
         pool: Arc<Pool>,
     ) -> Engine {
         let mend = state.mend;
+        let mut fencer = Fencer::default();
+        if state.unread {
+            fencer.raise();
+        }
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
             checkpoint_retry: Retry::default(),
             keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
+            fencer,
             removals_since: (!state.removals.is_empty()).then_some(0),
             removals: std::mem::take(&mut state.removals).into(),
             state,
@@ -433,12 +447,13 @@ impl Engine {
             && !self.open.as_ref().is_some_and(|o| o.is_dirty())
             && !self.checkpointer.is_active()
             && !self.mend
+            && !self.fencer.is_raised()
             && self.keeper.is_idle()
     }
 
     /// True from a write's failure until all that failed was written, or given up.
     pub fn is_failing(&self) -> bool {
-        let others = [self.keeper.retry, self.checkpoint_retry];
+        let others = [self.keeper.retry, self.fencer.retry, self.checkpoint_retry];
         self.batches.iter().map(|b| b.retry).chain(others).any(|retry| retry.is_failing())
     }
 
@@ -450,7 +465,8 @@ impl Engine {
     /// What failed is tried again without a pause.
     pub fn retry_now(&mut self) {
         let batches = self.batches.iter_mut().map(|b| &mut b.retry);
-        batches.chain([&mut self.keeper.retry, &mut self.checkpoint_retry]).for_each(Retry::now);
+        let others = [&mut self.keeper.retry, &mut self.fencer.retry, &mut self.checkpoint_retry];
+        batches.chain(others).for_each(Retry::now);
     }
 
     /// When the oldest of what was taken and is not in the file yet, or not where a restart finds it, was taken; `None`
@@ -503,7 +519,8 @@ impl Engine {
     /// The next thing to do on the medium, if any.
     pub fn next_io(&mut self) -> Option<Io> {
         let (running, op) = self
-            .next_ledger_io()
+            .next_fence_io()
+            .or_else(|| self.next_ledger_io())
             .or_else(|| self.next_contents())
             .or_else(|| self.next_write())
             .or_else(|| self.next_checkpoint_io())?;
@@ -532,6 +549,7 @@ impl Engine {
             }
             Some(Running::Checkpoint) => self.checkpoint_done(ok),
             Some(Running::Ledger) => self.keeper.io_done(ok, now),
+            Some(Running::Fence) => self.fencer.io_done(ok, now),
             Some(Running::Probe) if ok => self.wrote(),
             Some(Running::Probe) => {}
             None => debug_assert!(false, "an answer to nothing"),
@@ -653,6 +671,7 @@ impl Engine {
         if unreadable && needed || unknown && self.checkpointer.pins_in(number, &self.state.layout) {
             // A restart may read it, and needs what it says or holds: it is passed over.
             self.mend = true;
+            self.fencer.raise();
             return true;
         }
         // A needed table would have named the keys whose older records a restart must not find.
@@ -810,6 +829,9 @@ impl Engine {
     // Writing
 
     fn next_write(&mut self) -> Option<(Running, Op)> {
+        if self.fencer.is_raised() {
+            return None;
+        }
         for at in 0..self.batches.len().min(DEPTH) {
             // What a flush of this segment is writing is not written to at the same time.
             let seq = self.batches[at].seq;
@@ -874,8 +896,8 @@ impl Engine {
     fn wrote(&mut self) {
         self.proofs += 1;
         let batches = self.batches.iter_mut().map(|b| &mut b.retry);
-        let all = batches.chain([&mut self.keeper.retry, &mut self.checkpoint_retry]);
-        all.for_each(|retry| retry.hasten(self.now));
+        let others = [&mut self.keeper.retry, &mut self.fencer.retry, &mut self.checkpoint_retry];
+        batches.chain(others).for_each(|retry| retry.hasten(self.now));
     }
 
     /// Gives up a segment that cannot be written, none of whose writes is under way. What was put there is gone. What was
@@ -899,6 +921,14 @@ impl Engine {
         self.counters.given_up += 1;
         self.checkpointer.abandon();
         self.mend = true;
+        self.fencer.raise();
+    }
+
+    fn next_fence_io(&mut self) -> Option<(Running, Op)> {
+        let waiting = self.batches.iter().map(|b| b.seq).chain(self.open.as_ref().map(|o| o.seq)).min();
+        let fence = Fence { seq: waiting.unwrap_or(self.state.seq + 1), ledger: self.keeper.generation() };
+        let op = self.fencer.next_io(fence, self.state.layout.identity, self.now)?;
+        Some((Running::Fence, op))
     }
 
     // Checkpoints
@@ -979,6 +1009,9 @@ impl Engine {
     }
 
     fn next_ledger_io(&mut self) -> Option<(Running, Op)> {
+        if self.fencer.is_raised() {
+            return None;
+        }
         Some((Running::Ledger, self.keeper.next_io()?))
     }
 }

@@ -65,6 +65,11 @@ impl Keeper {
         &self.ledger.bytes
     }
 
+    /// That of the copy that counts.
+    pub fn generation(&self) -> u64 {
+        self.ledger.generation
+    }
+
     /// Replaces the content: at most `MAX` bytes.
     pub fn set(&mut self, bytes: &[u8], now: Millis) -> Result<(), Refused> {
         if bytes.len() > MAX {

@@ -8,6 +8,7 @@ mod by_hand;
 mod checkpoint;
 pub mod disk;
 pub mod engine;
+mod fence;
 pub mod format;
 pub mod index;
 mod inspect;

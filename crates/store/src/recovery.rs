@@ -8,9 +8,10 @@
 //!    stands, for a record that is not what the index expects is found out when it is read.
 //! 4. Updates are read, the youngest of each key, and count when what they name is still what the key has.
 //!
-//! A read that fails is tried again. What cannot be read now may be read well at a later start: a segment whose table is
-//! unknown counts as opened, and nothing counts as written until a checkpoint is in force that outdates what was not read
-//! (`State::mend`); a ledger that may have said anything is `ledger::UNREADABLE`.
+//! A read that fails is tried again. What cannot be read now may be read well at a later start: so what is written from now on
+//! has higher numbers than anything on the medium may have, which the fence tells later starts; and nothing counts as written
+//! until a checkpoint is in force that outdates what was not read (`State::mend`). A ledger that may have said anything is
+//! `ledger::UNREADABLE`.
 
 use crate::Key;
 use crate::buffer::{Buffer, Pool};
@@ -18,6 +19,7 @@ use crate::checkpoint::{load_page, load_root, page_key, root_key};
 use crate::disk::Disk;
 use crate::engine::{State, TABLE_READ};
 use crate::format::contents::{self, Contents, Mark, Unreadable};
+use crate::format::fence::{self, Fence, LEAP};
 use crate::format::ledger::{self, Ledger};
 use crate::format::record::{self, Kind};
 use crate::format::superblock::{Checkpoint, Superblock};
@@ -26,19 +28,18 @@ use crate::format::{BLOCK, Layout, UNIT, align_down, align_up};
 use crate::index::{Index, Print, Slot};
 use crate::overlay::{Overlay, Update};
 use crate::packetizer::bytes_of;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Reads at once.
 const PARALLEL: usize = 8;
 /// Pages of a checkpoint in memory at once.
 const PAGES: usize = 64;
-/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, or be
-/// given up where the medium takes no writes.
-const QUIET: usize = 32;
+/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order. Behind what
+/// was given up or passed over is a fence. Few in tests, where a cache has few segments.
+const QUIET: usize = if cfg!(test) { 6 } else { 32 };
 /// Attempts to read one thing.
 const ATTEMPTS: u32 = 3;
 
@@ -54,15 +55,18 @@ pub struct Recovered {
     pub unread: bool,
 }
 
-/// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`.
+/// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`. An error where the fence cannot be
+/// read: without it nobody knows where the log goes on.
 pub fn recover(
     disk: &dyn Disk,
     pool: &Arc<Pool>,
     superblocks: &[Superblock],
     overlay_bytes: usize,
-) -> (State, Recovered) {
+) -> io::Result<(State, Recovered)> {
     let newest = superblocks[0];
     let mut found = Recovered::default();
+    let block = read(disk, pool, fence::OFFSET, BLOCK)?;
+    let fence = Fence::decode(newest.layout.identity, &block).unwrap_or_default();
     let mut unread = false;
     let loaded = superblocks.iter().find_map(|s| {
         let loaded = load_checkpoint(disk, pool, s, overlay_bytes);
@@ -76,22 +80,25 @@ pub fn recover(
             let mut state = State::blank(newest.layout, index, overlay, newest.generation);
             state.pins = pins;
             state.replay_seq = checkpoint.replay_seq;
-            recovery.replay_since(&mut state, checkpoint, &mut found);
+            unread |= !recovery.replay_since(&mut state, checkpoint, fence, &mut found);
             state
         }
         None => {
             let (index, overlay) = (Index::new(newest.layout.identity), Overlay::new(overlay_bytes));
             let mut state = State::blank(newest.layout, index, overlay, newest.generation);
-            recovery.replay_all(&mut state, newest.checkpoint, &mut found);
+            unread |= !recovery.replay_all(&mut state, &mut found);
             state
         }
     };
-    state.cursor %= newest.layout.segments;
-    state.mend |= unread;
-    state.ledger = recovery.ledger();
+    let (ledger, ledger_read) = recovery.ledger(fence.ledger);
+    state.ledger = ledger;
+    state.unread = unread || !ledger_read;
+    // Where there is a gap, tables may lie behind it that were not found.
+    state.mend = state.unread || fence.seq > newest.checkpoint.replay_seq;
+    recovery.go_on(&mut state, newest.checkpoint, fence);
     found.objects = state.index.len() as u64;
-    found.unread = state.mend || state.ledger.bytes == ledger::UNREADABLE;
-    (state, found)
+    found.unread = state.unread;
+    Ok((state, found))
 }
 
 /// A checkpoint, read whole.
@@ -213,19 +220,18 @@ struct Recovery<'a> {
 
 impl Recovery<'_> {
     /// The newer valid copy of the ledger; an empty one when there is none. Where a copy cannot be read, it may be the newer
-    /// one: then what was in the ledger is unknown, and its generation is above that of both copies.
-    fn ledger(&self) -> Ledger {
+    /// one: then what was in the ledger is unknown, and its generation is above that of both copies. `fenced` is the
+    /// generation that the fence names. False when not all could be read.
+    fn ledger(&self, fenced: u64) -> (Ledger, bool) {
         let copies = ledger::COPIES.map(|offset| self.ledger_copy(offset));
-        let unread = copies.iter().any(|copy| copy.is_err());
+        let read = copies.iter().all(|copy| copy.is_ok());
         let newer = copies.into_iter().filter_map(|copy| copy.ok().flatten()).max_by_key(|l| l.generation);
         let newer = newer.unwrap_or_default();
-        if !unread {
-            return newer;
+        if read {
+            return (newer, true);
         }
-        // Generations rise by one with each write, and thus never faster than the microseconds.
-        let micros = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_micros() as u64);
-        let generation = micros.max(newer.generation + 1);
-        Ledger { generation, bytes: ledger::UNREADABLE.to_vec() }
+        let generation = newer.generation.max(fenced) + LEAP;
+        (Ledger { generation, bytes: ledger::UNREADABLE.to_vec() }, false)
     }
 
     fn ledger_copy(&self, offset: u64) -> io::Result<Option<Ledger>> {
@@ -242,77 +248,86 @@ impl Recovery<'_> {
         }
     }
 
-    /// Replays what was opened after the checkpoint began.
-    fn replay_since(&self, state: &mut State, checkpoint: Checkpoint, found: &mut Recovered) {
+    /// Replays what was opened after the checkpoint began. False when not all of it could be read.
+    fn replay_since(
+        &self,
+        state: &mut State,
+        checkpoint: Checkpoint,
+        fence: Fence,
+        found: &mut Recovered,
+    ) -> bool {
         state.seq = checkpoint.replay_seq.saturating_sub(1);
         state.cursor = checkpoint.replay_from;
         state.virgin = checkpoint.virgin;
         let mut scanned = HashMap::new();
-        let mut unread = HashSet::new();
-        let mut quiet = 0;
-        let mut number = checkpoint.replay_from % self.layout.segments;
-        while quiet < QUIET && (scanned.len() as u64) < self.layout.segments {
-            // As many as were read before: little is read beyond the newest one, and many are read at once.
-            let some = scanned.len().clamp(PARALLEL, PARALLEL * 64) as u64;
-            let left = self.layout.segments - scanned.len() as u64;
-            let batch: Vec<u64> = (0..left.min(some)).map(|i| (number + i) % self.layout.segments).collect();
-            number = (number + batch.len() as u64) % self.layout.segments;
-            for (number, contents) in self.tables(&batch) {
-                let old =
-                    contents.as_ref().is_ok_and(|c| c.as_ref().is_none_or(|c| c.seq < checkpoint.replay_seq));
-                quiet = if old { quiet + 1 } else { 0 };
-                if contents.is_err() {
-                    unread.insert(number);
-                }
-                scanned.insert(number, contents.ok().flatten());
-            }
+        self.scan(checkpoint.replay_from, checkpoint.replay_seq, &mut scanned);
+        if fence.seq > checkpoint.replay_seq {
+            self.scan(self.opened_as(fence.seq), checkpoint.replay_seq, &mut scanned);
         }
         found.scanned = scanned.len() as u64;
+        // They may have been written; the engine looks.
+        let unread = scanned.iter().filter(|(_, table)| table.is_err()).map(|(number, _)| number + 1).max();
+        state.virgin = state.virgin.max(unread.unwrap_or(0));
+        let scanned = scanned.into_iter().map(|(number, table)| (number, table.ok().flatten())).collect();
         self.forget_phantoms(&state.index, &scanned, checkpoint.virgin);
         let new = scanned.into_iter().filter_map(|(n, c)| Some((n, c?)));
         self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
-        self.pass_over(state, &unread);
+        unread.is_none()
     }
 
-    /// Replays every segment: no checkpoint can be read, also not `newest`, before which no segment can be the newest.
-    fn replay_all(&self, state: &mut State, newest: Checkpoint, found: &mut Recovered) {
-        state.seq = newest.replay_seq.saturating_sub(1);
-        state.cursor = newest.replay_from;
+    /// Reads tables from a segment on, until `QUIET` in a row are older than `replay_seq`.
+    fn scan(&self, from: u64, replay_seq: u64, scanned: &mut HashMap<u64, io::Result<Option<Contents>>>) {
+        let segments = self.layout.segments;
+        let (mut quiet, mut passed) = (0, 0);
+        while quiet < QUIET && passed < segments {
+            // As many as were read before: little is read beyond the newest one, and many are read at once.
+            let some = passed.clamp(PARALLEL as u64, PARALLEL as u64 * 64).min(segments - passed);
+            let batch: Vec<u64> = (0..some).map(|i| (from + passed + i) % segments).collect();
+            let missing: Vec<u64> = batch.iter().filter(|n| !scanned.contains_key(n)).copied().collect();
+            scanned.extend(self.tables(&missing));
+            for number in batch {
+                let is_old = |c: &Option<Contents>| c.as_ref().is_none_or(|c| c.seq < replay_seq);
+                quiet = if scanned[&number].as_ref().is_ok_and(is_old) { quiet + 1 } else { 0 };
+            }
+            passed += some;
+        }
+    }
+
+    /// The segment that is opened with a sequence number. Turns are strict.
+    fn opened_as(&self, seq: u64) -> u64 {
+        seq.saturating_sub(1) % self.layout.segments
+    }
+
+    /// Replays every segment: no checkpoint can be read. False when not all tables could be.
+    fn replay_all(&self, state: &mut State, found: &mut Recovered) -> bool {
         let all: Vec<u64> = (0..self.layout.segments).collect();
         let mut tables: Vec<(u64, Contents)> = Vec::new();
-        let mut unread = HashSet::new();
+        let mut unread = None;
         for (number, contents) in all.chunks(PARALLEL * 64).flat_map(|batch| self.tables(batch)) {
             match contents {
                 Ok(contents) => tables.extend(contents.map(|c| (number, c))),
-                Err(_) => _ = unread.insert(number),
+                Err(_) => unread = Some(number),
             }
         }
         found.scanned = self.layout.segments;
-        let written = tables.iter().map(|(n, _)| n).chain(&unread);
-        state.virgin = written.map(|n| n + 1).max().unwrap_or(0);
+        state.virgin = unread.map_or(0, |n| n + 1);
         self.replay(state, tables);
-        self.pass_over(state, &unread);
+        unread.is_none()
     }
 
-    /// Segments whose tables the medium did not give may be newer than all others, and be replayed by a later start: what is
-    /// opened from now on comes after them.
-    fn pass_over(&self, state: &mut State, unread: &HashSet<u64>) {
-        state.mend |= !unread.is_empty();
-        let (seq, cursor) = (state.seq, state.cursor);
-        let mut quiet = 0;
-        for step in 0..self.layout.segments {
-            let number = (cursor + step) % self.layout.segments;
-            if unread.contains(&number) {
-                quiet = 0;
-                state.seq = seq + step + 1;
-                state.cursor = number + 1;
-                state.virgin = state.virgin.max(number + 1);
-            } else {
-                quiet += 1;
+    /// Where the log goes on: after the newest segment that was found, and not before the fence or what the newest
+    /// checkpoint knew. What could not be read may be newer than all that; a leap leads beyond it.
+    fn go_on(&self, state: &mut State, newest: Checkpoint, fence: Fence) {
+        for seq in [newest.replay_seq, fence.seq].map(|next| next.saturating_sub(1)) {
+            if seq > state.seq {
+                (state.seq, state.cursor) = (seq, self.opened_as(seq + 1));
             }
-            if quiet == QUIET {
-                return;
-            }
+        }
+        state.cursor %= self.layout.segments;
+        if state.unread {
+            let least = state.seq + LEAP;
+            let turn = self.layout.segments;
+            state.seq = least + (state.cursor + turn - least % turn) % turn;
         }
     }
 
@@ -495,9 +510,10 @@ mod tests {
         assert_eq!(kept, [2, 4]);
     }
 
-    /// A disk on which the first reads of each place fail.
+    /// A disk on which the first reads of each place fail, from `from` on.
     struct Flaky {
         disk: SimDisk,
+        from: u64,
         failures: u32,
         seen: Mutex<HashMap<u64, u32>>,
     }
@@ -507,7 +523,7 @@ mod tests {
             let mut seen = self.seen.lock().unwrap();
             let times = seen.entry(offset).or_default();
             *times += 1;
-            if *times <= self.failures {
+            if *times <= self.failures && offset >= self.from {
                 return Err(io::Error::other("simulated read error"));
             }
             self.disk.read(offset, buffer, length)
@@ -533,14 +549,30 @@ mod tests {
             let mut image = vec![0; BLOCK];
             found.encode(1, &mut image);
             disk.write(ledger::offset(5), &image).unwrap();
-            let flaky = Flaky { disk, failures, seen: Mutex::default() };
-            let (state, recovered) = recover(&flaky, &Pool::new(0), &[first], 0);
+            let fence = Fence { seq: 3 * LEAP, ledger: 2 * LEAP };
+            disk.write(fence::OFFSET, &fence.encode(1)).unwrap();
+            let from = ledger::COPIES[0];
+            let flaky = Flaky { disk, from, failures, seen: Mutex::default() };
+            let (state, recovered) = recover(&flaky, &Pool::new(0), &[first], 0).unwrap();
             let unread = failures == ATTEMPTS;
-            assert_eq!((state.mend, recovered.unread), (unread, unread));
+            assert!(state.mend, "behind a fence");
+            assert_eq!((state.unread, recovered.unread), (unread, unread));
             assert_eq!(state.ledger.bytes, expected);
-            assert!(state.ledger.generation >= 5 && (state.ledger.generation > 6) == unread);
-            // No one knows how many of the segments were opened: all of them.
-            assert_eq!(state.seq, if unread { layout.segments } else { 0 });
+            assert_eq!(state.ledger.generation, if unread { 3 * LEAP } else { 5 });
+            // Nobody knows how many segments were opened behind it.
+            assert!(if unread { state.seq >= 4 * LEAP - 1 } else { state.seq == 3 * LEAP - 1 });
+            assert_eq!(state.seq % layout.segments, state.cursor);
+        }
+    }
+
+    #[test]
+    fn nothing_is_recovered_without_knowing_of_the_fence() {
+        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
+        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
+        for (failures, opens) in [(ATTEMPTS - 1, true), (ATTEMPTS, false)] {
+            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
+            let flaky = Flaky { disk, from: 0, failures, seen: Mutex::default() };
+            assert_eq!(recover(&flaky, &Pool::new(0), &[first], 0).is_ok(), opens);
         }
     }
 }

@@ -169,7 +169,8 @@ impl Store {
     fn start(medium: Medium, options: &Options, began: Instant) -> Result<Store, OpenError> {
         let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
-        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
+        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes)
+            .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
         if recovered.unread {
             (options.tell)(&format!(
                 "reading cache {name} failed at its start: what could not be read is missed; look at the disk"
