@@ -94,6 +94,8 @@ pub struct State {
     pub mend: bool,
     /// Something could not be read that a later start may read: the fence is written before all else.
     pub unread: bool,
+    /// Segments whose tables could not be read.
+    pub doubtful: HashSet<u64>,
 }
 
 impl State {
@@ -113,6 +115,7 @@ impl State {
             ledger: Ledger::default(),
             mend: false,
             unread: false,
+            doubtful: HashSet::new(),
         }
     }
 }
@@ -686,6 +689,13 @@ impl Engine {
             }
             _ => Vec::new(),
         };
+        if needed && self.state.doubtful.contains(&number) {
+            // The start could not read what can be read now: of these keys the index has what is older, or does not know.
+            for entry in listed.iter().filter(|e| !e.is_update()) {
+                self.state.index.remove(entry.hash);
+                self.state.overlay.remove(entry.hash);
+            }
+        }
         let entries = self.live_entries(number, &listed, needed);
         let survivors: Vec<Entry> =
             entries.iter().filter(|(_, stays)| *stays).map(|(entry, _)| *entry).collect();

@@ -80,19 +80,19 @@ pub fn recover(
             let mut state = State::blank(newest.layout, index, overlay, newest.generation);
             state.pins = pins;
             state.replay_seq = checkpoint.replay_seq;
-            unread |= !recovery.replay_since(&mut state, checkpoint, fence, &mut found);
+            recovery.replay_since(&mut state, checkpoint, fence, &mut found);
             state
         }
         None => {
             let (index, overlay) = (Index::new(newest.layout.identity), Overlay::new(overlay_bytes));
             let mut state = State::blank(newest.layout, index, overlay, newest.generation);
-            unread |= !recovery.replay_all(&mut state, &mut found);
+            recovery.replay_all(&mut state, &mut found);
             state
         }
     };
     let (ledger, ledger_read) = recovery.ledger(fence.ledger);
     state.ledger = ledger;
-    state.unread = unread || !ledger_read;
+    state.unread = unread || !ledger_read || !state.doubtful.is_empty();
     // Where there is a gap, tables may lie behind it that were not found.
     state.mend = state.unread || fence.seq > newest.checkpoint.replay_seq;
     recovery.go_on(&mut state, newest.checkpoint, fence);
@@ -248,14 +248,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Replays what was opened after the checkpoint began. False when not all of it could be read.
-    fn replay_since(
-        &self,
-        state: &mut State,
-        checkpoint: Checkpoint,
-        fence: Fence,
-        found: &mut Recovered,
-    ) -> bool {
+    /// Replays what was opened after the checkpoint began.
+    fn replay_since(&self, state: &mut State, checkpoint: Checkpoint, fence: Fence, found: &mut Recovered) {
         state.seq = checkpoint.replay_seq.saturating_sub(1);
         state.cursor = checkpoint.replay_from;
         state.virgin = checkpoint.virgin;
@@ -266,13 +260,13 @@ impl Recovery<'_> {
         }
         found.scanned = scanned.len() as u64;
         // They may have been written; the engine looks.
-        let unread = scanned.iter().filter(|(_, table)| table.is_err()).map(|(number, _)| number + 1).max();
-        state.virgin = state.virgin.max(unread.unwrap_or(0));
+        state.doubtful =
+            scanned.iter().filter(|(_, table)| table.is_err()).map(|(number, _)| *number).collect();
+        state.virgin = state.doubtful.iter().map(|n| n + 1).fold(state.virgin, u64::max);
         let scanned = scanned.into_iter().map(|(number, table)| (number, table.ok().flatten())).collect();
         self.forget_phantoms(&state.index, &scanned, checkpoint.virgin);
         let new = scanned.into_iter().filter_map(|(n, c)| Some((n, c?)));
         self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
-        unread.is_none()
     }
 
     /// Reads tables from a segment on, until `QUIET` in a row are older than `replay_seq`.
@@ -298,21 +292,19 @@ impl Recovery<'_> {
         seq.saturating_sub(1) % self.layout.segments
     }
 
-    /// Replays every segment: no checkpoint can be read. False when not all tables could be.
-    fn replay_all(&self, state: &mut State, found: &mut Recovered) -> bool {
+    /// Replays every segment: no checkpoint can be read.
+    fn replay_all(&self, state: &mut State, found: &mut Recovered) {
         let all: Vec<u64> = (0..self.layout.segments).collect();
         let mut tables: Vec<(u64, Contents)> = Vec::new();
-        let mut unread = None;
         for (number, contents) in all.chunks(PARALLEL * 64).flat_map(|batch| self.tables(batch)) {
             match contents {
                 Ok(contents) => tables.extend(contents.map(|c| (number, c))),
-                Err(_) => unread = Some(number),
+                Err(_) => _ = state.doubtful.insert(number),
             }
         }
         found.scanned = self.layout.segments;
-        state.virgin = unread.map_or(0, |n| n + 1);
+        state.virgin = state.doubtful.iter().map(|n| n + 1).max().unwrap_or(0);
         self.replay(state, tables);
-        unread.is_none()
     }
 
     /// Where the log goes on: after the newest segment that was found, and not before the fence or what the newest
