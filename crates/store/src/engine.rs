@@ -96,6 +96,8 @@ pub struct State {
     pub unread: bool,
     /// Segments whose tables could not be read.
     pub doubtful: HashSet<u64>,
+    /// Segments that hold a checkpoint which could not be read, and which a later start may go back to.
+    pub spared: HashSet<u64>,
 }
 
 impl State {
@@ -116,6 +118,7 @@ impl State {
             mend: false,
             unread: false,
             doubtful: HashSet::new(),
+            spared: HashSet::new(),
         }
     }
 }
@@ -671,7 +674,8 @@ impl Engine {
         }
         let unknown = matches!(contents, Foreseen::Invalid | Foreseen::Unreadable);
         let unreadable = matches!(contents, Foreseen::Unreadable);
-        if unreadable && needed || unknown && self.checkpointer.pins_in(number, &self.state.layout) {
+        let pinned = unknown && self.checkpointer.pins_in(number, &self.state.layout);
+        if unreadable && needed || pinned || self.state.spared.contains(&number) {
             // A restart may read it, and needs what it says or holds: it is passed over.
             self.mend = true;
             self.fencer.raise();
@@ -689,7 +693,7 @@ impl Engine {
             }
             _ => Vec::new(),
         };
-        if needed && self.state.doubtful.contains(&number) {
+        if needed && self.state.doubtful.remove(&number) {
             // The start could not read what can be read now: of these keys the index has what is older, or does not know.
             for entry in listed.iter().filter(|e| !e.is_update()) {
                 self.state.index.remove(entry.hash);
@@ -986,6 +990,8 @@ impl Engine {
             self.counters.checkpoints += 1;
             self.counters.omitted = self.checkpointer.omitted;
             self.mending = false;
+            self.state.doubtful.clear();
+            self.state.spared.clear();
             self.checkpoint_retry = Retry::default();
         } else {
             self.mend = true;

@@ -67,10 +67,12 @@ pub fn recover(
     let mut found = Recovered::default();
     let block = read(disk, pool, fence::OFFSET, BLOCK)?;
     let fence = Fence::decode(newest.layout.identity, &block).unwrap_or_default();
-    let mut unread = false;
+    let mut unread = Vec::new();
     let loaded = superblocks.iter().find_map(|s| {
         let loaded = load_checkpoint(disk, pool, s, overlay_bytes);
-        unread |= loaded.is_err();
+        if loaded.is_err() {
+            unread.push(s.checkpoint);
+        }
         loaded.ok().flatten()
     });
     let recovery = Recovery { disk, pool, layout: newest.layout };
@@ -92,7 +94,8 @@ pub fn recover(
     };
     let (ledger, ledger_read) = recovery.ledger(fence.ledger);
     state.ledger = ledger;
-    state.unread = unread || !ledger_read || !state.doubtful.is_empty();
+    state.unread = !unread.is_empty() || !ledger_read || !state.doubtful.is_empty();
+    recovery.spare(&mut state, &unread);
     // Where there is a gap, tables may lie behind it that were not found.
     state.mend = state.unread || fence.seq > newest.checkpoint.replay_seq;
     recovery.go_on(&mut state, newest.checkpoint, fence);
@@ -305,6 +308,20 @@ impl Recovery<'_> {
         found.scanned = self.layout.segments;
         state.virgin = state.doubtful.iter().map(|n| n + 1).max().unwrap_or(0);
         self.replay(state, tables);
+    }
+
+    /// Checkpoints that could not be read are not written over before there is another: where they are gone, a later start
+    /// would go back to one that knows nothing of what was removed since. They lie from where their replay begins to their
+    /// root; half of the segments are free to be written in any case.
+    fn spare(&self, state: &mut State, unread: &[Checkpoint]) {
+        let segments = self.layout.segments;
+        for checkpoint in unread {
+            let (first, last) = (checkpoint.replay_from, self.layout.segment_of(checkpoint.root_place));
+            let more = (last + segments - first % segments) % segments + 1;
+            if state.spared.len() as u64 + more <= segments / 2 {
+                state.spared.extend((0..more).map(|i| (first + i) % segments));
+            }
+        }
     }
 
     /// Where the log goes on: after the newest segment that was found, and not before the fence or what the newest
