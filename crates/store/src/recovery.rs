@@ -97,7 +97,7 @@ pub fn recover(
     state.unread = !unread.is_empty() || !ledger_read || !state.doubtful.is_empty();
     recovery.spare(&mut state, &unread);
     // Where there is a gap, tables may lie behind it that were not found.
-    state.mend = state.unread || fence.seq > newest.checkpoint.replay_seq;
+    state.mend = state.unread || fence.seq > state.replay_seq;
     recovery.go_on(&mut state, newest.checkpoint, fence);
     found.objects = state.index.len() as u64;
     found.unread = state.unread;
@@ -192,7 +192,7 @@ fn read_any(
 }
 
 /// Reads; what fails is tried again.
-fn read(disk: &dyn Disk, pool: &Arc<Pool>, offset: u64, length: usize) -> io::Result<Buffer> {
+pub fn read(disk: &dyn Disk, pool: &Arc<Pool>, offset: u64, length: usize) -> io::Result<Buffer> {
     let mut buffer = pool.take(length);
     let mut attempt = 1;
     loop {
