@@ -145,6 +145,8 @@ pub struct Engine {
     fencer: Fencer,
     /// Segments passed in a row that gave no room.
     barren: u64,
+    /// Segments passed over in a row since a restart may need what cannot be read of them.
+    passed_over: u64,
     /// Something was given up or could not be read, or a checkpoint failed: tables on the medium may list what is long gone, or
     /// be missing where a restart looks for them, which only a checkpoint outdates.
     mend: bool,
@@ -281,6 +283,7 @@ impl Engine {
             running: HashMap::new(),
             next_id: 1,
             barren: 0,
+            passed_over: 0,
             mend,
             mending: false,
             proofs: 0,
@@ -676,11 +679,9 @@ impl Engine {
         let unreadable = matches!(contents, Foreseen::Unreadable);
         let pinned = unknown && self.checkpointer.pins_in(number, &self.state.layout);
         if unreadable && needed || pinned || self.state.spared.contains(&number) {
-            // A restart may read it, and needs what it says or holds: it is passed over.
-            self.mend = true;
-            self.fencer.raise();
-            return true;
+            return self.pass_over();
         }
+        self.passed_over = 0;
         // A needed table would have named the keys whose older records a restart must not find.
         self.mend |= unknown && needed;
         let listed = match contents {
@@ -739,6 +740,22 @@ impl Engine {
             self.barren = 0;
         }
         true
+    }
+
+    /// Leaves a segment as it is: a restart may read it, and needs what it says or holds. False when all are: it is tried again
+    /// after a pause, like a write that fails.
+    fn pass_over(&mut self) -> bool {
+        self.mend = true;
+        self.fencer.raise();
+        self.passed_over += 1;
+        let all = self.passed_over >= self.state.layout.segments;
+        if all {
+            self.passed_over = 0;
+            self.checkpointer.abandon();
+            self.checkpoint_retry.fail(self.now);
+            self.cause = "its packets cannot be read, and are still needed".into();
+        }
+        !all
     }
 
     /// True when the segment opened as number `seq` had a table that the checkpoint in force needs. Turns are strict:

@@ -210,3 +210,22 @@ fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
         store.abandon();
     }
 }
+
+#[test]
+fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_can_be() {
+    let disk = disk();
+    let store = over(&disk, &patient());
+    store.put(&key(1), b"", b"one").unwrap();
+    assert!(store.persist(SOON));
+    store.abandon();
+    disk.fail_reads_in(DATA_START..SIZE);
+    let store = over(&disk, &patient());
+    assert_eq!(store.put(&key(2), b"", b"two"), Err(Refused::Broken));
+    assert!(!store.persist(Duration::from_millis(50)), "nothing counts as written");
+    assert_eq!(body(&store, 1), None);
+    disk.fail_reads_in(0..0);
+    eventually("it stores again", || store.put(&key(3), b"", b"three").is_ok());
+    assert!(store.persist(SOON));
+    store.abandon();
+    assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
+}
