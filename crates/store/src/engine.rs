@@ -695,7 +695,7 @@ impl Engine {
             _ => Vec::new(),
         };
         if needed && self.state.doubtful.remove(&number) {
-            // The start could not read what can be read now: of these keys the index has what is older, or does not know.
+            // It can be read now: what it lists may be newer than what the index has of these keys.
             for entry in listed.iter().filter(|e| !e.is_update()) {
                 self.state.index.remove(entry.hash);
                 self.state.overlay.remove(entry.hash);
@@ -759,7 +759,7 @@ impl Engine {
     }
 
     /// True when the segment opened as number `seq` had a table that the checkpoint in force needs. Turns are strict:
-    /// its number a cycle ago is known.
+    /// its number a cycle ago is known. Behind a leap all tables count as needed until a checkpoint is in force.
     fn replaces_needed(&self, seq: u64) -> bool {
         seq > self.state.layout.segments && self.checkpointer.needs(seq - self.state.layout.segments)
     }
