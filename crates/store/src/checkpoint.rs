@@ -3,13 +3,15 @@
 //! minutes.
 //!
 //! pages → root (the list of pages) → all written → sync → superblock → sync. The records of the checkpoint in force
-//! are pinned: the sweep skips them. A checkpoint that fails at any step leaves the one before it in force; only the
+//! are pinned: the sweep skips them. The root is one record, so that the number of pages is bounded: where the index is large for
+//! its packets, pages are larger, and what finds no room in the most of the largest ones is not in the checkpoint: a
+//! restart does not know it, as if it had been swept. A checkpoint that fails at any step leaves the one before it in force; only the
 //! superblock's write is tried again.
 
 use crate::Key;
 use crate::buffer::Buffer;
 use crate::engine::Op;
-use crate::format::record::{About, Kind, Record};
+use crate::format::record::{About, HEADER, Kind, MAX, Record};
 use crate::format::superblock::{COPIES, Checkpoint, Superblock};
 use crate::format::update::push_entry;
 use crate::format::{BLOCK, Fields, Layout, UNIT};
@@ -30,6 +32,8 @@ pub struct Checkpointer {
     replay_seq: u64,
     begun_at: u64,
     run: Option<Run>,
+    /// Entries for which the checkpoint in force had no room.
+    pub omitted: u64,
 }
 
 /// A checkpoint under way.
@@ -41,6 +45,10 @@ struct Run {
     export: Export,
     /// What was in the overlay when the index had been written out, and has no page yet.
     updates: VecDeque<(u64, Update)>,
+    /// Bytes of a page of what is being written out, about; 0: not known yet.
+    page: usize,
+    /// Entries that found no room.
+    omitted: u64,
     waiting: Option<Pending>,
     pages: Vec<(u64, u16)>,
     pins: HashSet<u64>,
@@ -77,7 +85,14 @@ impl Pending {
 
 impl Checkpointer {
     pub fn new(generation: u64, pins: Vec<u64>, replay_seq: u64) -> Checkpointer {
-        Checkpointer { generation, pins: pins.into_iter().collect(), replay_seq, begun_at: 0, run: None }
+        Checkpointer {
+            generation,
+            pins: pins.into_iter().collect(),
+            replay_seq,
+            begun_at: 0,
+            run: None,
+            omitted: 0,
+        }
     }
 
     /// True when a restart would need the table with this sequence number: until there is a newer checkpoint, its
@@ -103,6 +118,8 @@ impl Checkpointer {
                 sent: false,
                 export: Export::default(),
                 updates: VecDeque::new(),
+                page: 0,
+                omitted: 0,
                 waiting: None,
                 pages: Vec::new(),
                 pins: HashSet::new(),
@@ -151,16 +168,30 @@ impl Checkpointer {
         match run.stage {
             Stage::Pages => {
                 let number = run.pages.len() as u32;
-                let body = run.export.page(index, page_bytes(layout));
+                let most = index_pages(layout);
+                if run.page == 0 {
+                    // The index may grow meanwhile.
+                    let needed = (index.len() * Packed::BYTES).div_ceil(most) * 9 / 8;
+                    run.page = needed.clamp(page_bytes(layout), greatest(layout));
+                }
+                let body = run.export.page(index, run.page);
+                if !run.export.is_done() && run.pages.len() + 1 == most {
+                    run.omitted = run.export.skip(index);
+                }
                 if run.export.is_done() {
                     run.updates = overlay.export().into();
+                    let needed = overlay.bytes().div_ceil(overlay_pages(layout)) * 2;
+                    run.page = needed.clamp(page_bytes(layout), greatest(layout));
                     run.stage = if run.updates.is_empty() { Stage::Root } else { Stage::Updates };
                 }
                 Some(Pending { key: page_key(generation, number), kind: Kind::Page, body })
             }
             Stage::Updates => {
                 let number = run.pages.len() as u32;
-                let body = overlay_page(&mut run.updates, page_bytes(layout));
+                let body = overlay_page(&mut run.updates, run.page);
+                if run.pages.len() + 1 >= root_entries(layout) {
+                    run.updates.clear();
+                }
                 if run.updates.is_empty() {
                     run.stage = Stage::Root;
                 }
@@ -243,6 +274,7 @@ impl Checkpointer {
             Stage::SyncSuperblock => {
                 self.generation += 1;
                 if let Some(run) = self.run.take() {
+                    self.omitted = run.omitted;
                     self.pins = run.pins;
                     self.replay_seq = run.replay.replay_seq;
                 }
@@ -281,6 +313,14 @@ impl Export {
         self.shard == SHARDS && self.rest.is_empty()
     }
 
+    /// Ends it; how many entries were not written out.
+    fn skip(&mut self, index: &Index) -> u64 {
+        let left = (self.shard..SHARDS).map(|shard| index.export(shard).len());
+        let left = self.rest.len() + left.sum::<usize>();
+        (self.shard, self.rest) = (SHARDS, Vec::new());
+        left as u64
+    }
+
     /// The next page: groups of (shard u32, count u32, entries), about `full` bytes.
     fn page(&mut self, index: &Index, full: usize) -> Vec<u8> {
         let mut body = Vec::new();
@@ -304,6 +344,36 @@ impl Export {
 /// Bytes of a page's body, about; metadata of an update is at most that long.
 pub fn page_bytes(layout: &Layout) -> usize {
     layout.segment as usize / 8
+}
+
+/// Bytes of the largest body of a checkpoint's record.
+fn largest(layout: &Layout) -> usize {
+    let key = root_key(0).bytes().len();
+    (layout.segment as usize / 2).min(MAX) - HEADER - key
+}
+
+/// Pages that a root can list.
+fn root_entries(layout: &Layout) -> usize {
+    largest(layout) / ROOT_ENTRY
+}
+
+/// How many of those may be pages of the overlay, and of the index.
+fn overlay_pages(layout: &Layout) -> usize {
+    root_entries(layout) / 4
+}
+
+fn index_pages(layout: &Layout) -> usize {
+    root_entries(layout) - overlay_pages(layout) - 1
+}
+
+/// Bytes of an overlay that a checkpoint can hold: its pages are at least half full.
+pub fn overlay_most(layout: &Layout) -> usize {
+    overlay_pages(layout) * greatest(layout) / 2
+}
+
+/// Bytes at which a page is full, at most: the last entry and its group may lie behind.
+fn greatest(layout: &Layout) -> usize {
+    largest(layout) - 2 * UNIT
 }
 
 /// As many of the updates as `full` bytes take, and one at least.
@@ -351,4 +421,48 @@ pub fn load_root(body: &[u8]) -> Vec<(u64, u16)> {
             (fields.u64(), fields.u32() as u16)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Slot;
+
+    /// All of an index with so many entries, as a checkpoint lists it: how many come back, and how many it left out.
+    fn listed(entries: u64) -> (u64, u64) {
+        let layout = Layout { segment: 16 << 10, segments: 1 << 20, identity: 1 };
+        let (index, overlay, again) = (Index::new(1), Overlay::new(0), Index::new(1));
+        for hash in 0..entries {
+            index.insert(hash << 24, Slot { place: 1 << 20, units: 1, count: 1 });
+        }
+        let objects = index.len() as u64;
+        let mut checkpointer = Checkpointer::new(1, Vec::new(), 0);
+        assert!(checkpointer.begin(Checkpoint::default(), 0));
+        while let Some(pending) = checkpointer.take_record(&index, &overlay, &layout) {
+            let size = pending.record(&layout).unwrap().size();
+            assert!(size <= layout.segment as usize / 2, "{size} bytes have no room");
+            match pending.kind {
+                Kind::Page => assert!(load_page(&again, &pending.body)),
+                _ => assert!(pending.kind == Kind::Root),
+            }
+            checkpointer.placed(&pending, 1 << 20, size, 1);
+        }
+        checkpointer.written_up_to(None);
+        while checkpointer.next_io(&layout).is_some() {
+            checkpointer.io_done(true);
+        }
+        assert!(!checkpointer.is_active());
+        assert_eq!(again.len() as u64 + checkpointer.omitted, objects);
+        (objects, checkpointer.omitted)
+    }
+
+    #[test]
+    fn a_checkpoint_of_any_index_succeeds() {
+        assert_eq!(listed(1_000), (1_000, 0));
+        // More than so many pages of the usual size hold.
+        assert_eq!(listed(200_000).1, 0);
+        assert_eq!(listed(300_000).1, 0);
+        let (objects, omitted) = listed(400_000);
+        assert!((50_000..100_000).contains(&omitted), "{omitted} of {objects}");
+    }
 }

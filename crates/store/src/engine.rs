@@ -7,13 +7,17 @@
 //! - segments are opened in cyclic order, each with a higher sequence number than the one before;
 //! - a segment whose table the checkpoint in force needs is opened again only for a newer checkpoint's own records, and
 //!   written when all that was opened before it is; its new table removes what the old one listed and is no more;
+//! - a table is written only where a restart finds it: behind a gap in the log (segments that could not be read or written) not
+//!   before the fence there is durable, and with a sequence number above all that may be on the medium;
 //! - what has no image, no free write or no swept segment is refused (`Busy`), never waited for;
 //! - a write that fails is tried again, and nothing of it is forgotten meanwhile. Only where one place fails while others
 //!   take writes, what lies there is given up; then nothing counts as written until a later checkpoint is in force.
 
 use crate::buffer::{Buffer, Pool};
-use crate::checkpoint::{Checkpointer, page_bytes};
+use crate::checkpoint::{Checkpointer, overlay_most, page_bytes};
+use crate::fence::Fencer;
 use crate::format::contents::{self, Contents, Entry, Mark, Unreadable};
+use crate::format::fence::Fence;
 use crate::format::ledger::Ledger;
 use crate::format::record::Record;
 use crate::format::update::Target;
@@ -86,6 +90,14 @@ pub struct State {
     /// What is not in the index, but on the medium: to be removed there too.
     pub removals: Vec<u64>,
     pub ledger: Ledger,
+    /// The log may have gaps: see `Engine::mend`.
+    pub mend: bool,
+    /// Something could not be read that a later start may read: the fence is written before all else.
+    pub unread: bool,
+    /// Segments whose tables could not be read.
+    pub doubtful: HashSet<u64>,
+    /// Segments that hold a checkpoint which could not be read, and which a later start may go back to.
+    pub spared: HashSet<u64>,
 }
 
 impl State {
@@ -103,6 +115,10 @@ impl State {
             replay_seq: 0,
             removals: Vec::new(),
             ledger: Ledger::default(),
+            mend: false,
+            unread: false,
+            doubtful: HashSet::new(),
+            spared: HashSet::new(),
         }
     }
 }
@@ -126,10 +142,13 @@ pub struct Engine {
     checkpointer: Checkpointer,
     checkpoint_retry: Retry,
     keeper: Keeper,
+    fencer: Fencer,
     /// Segments passed in a row that gave no room.
     barren: u64,
-    /// Something was given up, or a checkpoint failed: tables on the medium may list what is long gone, or be missing
-    /// where a restart looks for them, which only a checkpoint outdates.
+    /// Segments passed over in a row since a restart may need what cannot be read of them.
+    passed_over: u64,
+    /// Something was given up or could not be read, or a checkpoint failed: tables on the medium may list what is long gone, or
+    /// be missing where a restart looks for them, which only a checkpoint outdates.
     mend: bool,
     /// One is under way for that.
     mending: bool,
@@ -158,6 +177,8 @@ pub struct Counters {
     pub write_errors: u64,
     /// Packets that were given up, for their place takes no writes.
     pub given_up: u64,
+    /// Objects for which the newest checkpoint had no room: a restart forgets them.
+    pub omitted: u64,
 }
 
 /// The writes of one seal or flush.
@@ -203,7 +224,16 @@ enum Foreseen {
     Longer(usize),
     Virgin,
     Known(Contents),
+    /// No table: never written, torn or damaged.
+    Invalid,
+    /// The medium did not give it.
     Unreadable,
+}
+
+impl Foreseen {
+    fn is_known(&self) -> bool {
+        !matches!(self, Foreseen::Unread | Foreseen::Reading | Foreseen::Longer(_))
+    }
 }
 
 enum Running {
@@ -220,6 +250,7 @@ enum Running {
     },
     Checkpoint,
     Ledger,
+    Fence,
 }
 
 impl Engine {
@@ -229,10 +260,16 @@ impl Engine {
         flush_interval: Millis,
         pool: Arc<Pool>,
     ) -> Engine {
+        let mend = state.mend;
+        let mut fencer = Fencer::default();
+        if state.unread {
+            fencer.raise();
+        }
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
             checkpoint_retry: Retry::default(),
             keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
+            fencer,
             removals_since: (!state.removals.is_empty()).then_some(0),
             removals: std::mem::take(&mut state.removals).into(),
             state,
@@ -246,7 +283,8 @@ impl Engine {
             running: HashMap::new(),
             next_id: 1,
             barren: 0,
-            mend: false,
+            passed_over: 0,
+            mend,
             mending: false,
             proofs: 0,
             cause: String::new(),
@@ -295,8 +333,10 @@ impl Engine {
         now: Millis,
     ) -> Result<bool, Refused> {
         let hash = key.index_hash();
-        let fits =
-            self.state.overlay.admits(hash, meta.len()) && meta.len() <= page_bytes(&self.state.layout);
+        let layout = &self.state.layout;
+        let fits = self.state.overlay.admits(hash, meta.len())
+            && meta.len() <= page_bytes(layout)
+            && self.state.overlay.bytes() + meta.len() <= overlay_most(layout);
         if !fits || !self.is_live(hash, &target) {
             return Ok(false);
         }
@@ -416,12 +456,13 @@ impl Engine {
             && !self.open.as_ref().is_some_and(|o| o.is_dirty())
             && !self.checkpointer.is_active()
             && !self.mend
+            && !self.fencer.is_raised()
             && self.keeper.is_idle()
     }
 
     /// True from a write's failure until all that failed was written, or given up.
     pub fn is_failing(&self) -> bool {
-        let others = [self.keeper.retry, self.checkpoint_retry];
+        let others = [self.keeper.retry, self.fencer.retry, self.checkpoint_retry];
         self.batches.iter().map(|b| b.retry).chain(others).any(|retry| retry.is_failing())
     }
 
@@ -433,7 +474,8 @@ impl Engine {
     /// What failed is tried again without a pause.
     pub fn retry_now(&mut self) {
         let batches = self.batches.iter_mut().map(|b| &mut b.retry);
-        batches.chain([&mut self.keeper.retry, &mut self.checkpoint_retry]).for_each(Retry::now);
+        let others = [&mut self.keeper.retry, &mut self.fencer.retry, &mut self.checkpoint_retry];
+        batches.chain(others).for_each(Retry::now);
     }
 
     /// When the oldest of what was taken and is not in the file yet, or not where a restart finds it, was taken; `None`
@@ -486,7 +528,8 @@ impl Engine {
     /// The next thing to do on the medium, if any.
     pub fn next_io(&mut self) -> Option<Io> {
         let (running, op) = self
-            .next_ledger_io()
+            .next_fence_io()
+            .or_else(|| self.next_ledger_io())
             .or_else(|| self.next_contents())
             .or_else(|| self.next_write())
             .or_else(|| self.next_checkpoint_io())?;
@@ -515,6 +558,7 @@ impl Engine {
             }
             Some(Running::Checkpoint) => self.checkpoint_done(ok),
             Some(Running::Ledger) => self.keeper.io_done(ok, now),
+            Some(Running::Fence) => self.fencer.io_done(ok, now),
             Some(Running::Probe) if ok => self.wrote(),
             Some(Running::Probe) => {}
             None => debug_assert!(false, "an answer to nothing"),
@@ -616,9 +660,7 @@ impl Engine {
             return false;
         }
         self.look_ahead();
-        let known =
-            |a: &Ahead| matches!(a.contents, Foreseen::Virgin | Foreseen::Known(_) | Foreseen::Unreadable);
-        if !self.ahead.front().is_some_and(known) {
+        if !self.ahead.front().is_some_and(|a| a.contents.is_known()) {
             return false;
         }
         let needed = self.replaces_needed(self.state.seq + 1);
@@ -633,16 +675,18 @@ impl Engine {
         if number >= self.state.virgin {
             self.state.virgin = number + 1;
         }
-        if matches!(contents, Foreseen::Unreadable)
-            && (needed || self.checkpointer.pins_in(number, &self.state.layout))
-        {
-            // A restart may read it, and needs what it says or holds: it is passed over.
-            self.mend = true;
-            return true;
+        let unknown = matches!(contents, Foreseen::Invalid | Foreseen::Unreadable);
+        let unreadable = matches!(contents, Foreseen::Unreadable);
+        let pinned = unknown && self.checkpointer.pins_in(number, &self.state.layout);
+        if unreadable && needed || pinned || self.state.spared.contains(&number) {
+            return self.pass_over();
         }
+        self.passed_over = 0;
+        // A needed table would have named the keys whose older records a restart must not find.
+        self.mend |= unknown && needed;
         let listed = match contents {
             Foreseen::Known(contents) => contents.entries,
-            Foreseen::Unreadable => {
+            Foreseen::Invalid | Foreseen::Unreadable => {
                 let layout = self.state.layout;
                 self.state.index.retain(|_, slot| layout.segment_of(slot.place) != number);
                 self.state.overlay.retain(|_, target| layout.segment_of(target.place) != number);
@@ -650,6 +694,13 @@ impl Engine {
             }
             _ => Vec::new(),
         };
+        if needed && self.state.doubtful.remove(&number) {
+            // It can be read now: what it lists may be newer than what the index has of these keys.
+            for entry in listed.iter().filter(|e| !e.is_update()) {
+                self.state.index.remove(entry.hash);
+                self.state.overlay.remove(entry.hash);
+            }
+        }
         let entries = self.live_entries(number, &listed, needed);
         let survivors: Vec<Entry> =
             entries.iter().filter(|(_, stays)| *stays).map(|(entry, _)| *entry).collect();
@@ -691,8 +742,24 @@ impl Engine {
         true
     }
 
+    /// Leaves a segment as it is: a restart may read it, and needs what it says or holds. False when all are: it is tried again
+    /// after a pause, like a write that fails.
+    fn pass_over(&mut self) -> bool {
+        self.mend = true;
+        self.fencer.raise();
+        self.passed_over += 1;
+        let all = self.passed_over >= self.state.layout.segments;
+        if all {
+            self.passed_over = 0;
+            self.checkpointer.abandon();
+            self.checkpoint_retry.fail(self.now);
+            self.cause = "its packets cannot be read, and are still needed".into();
+        }
+        !all
+    }
+
     /// True when the segment opened as number `seq` had a table that the checkpoint in force needs. Turns are strict:
-    /// its number a cycle ago is known.
+    /// its number a cycle ago is known. Behind a leap all tables count as needed until a checkpoint is in force.
     fn replaces_needed(&self, seq: u64) -> bool {
         seq > self.state.layout.segments && self.checkpointer.needs(seq - self.state.layout.segments)
     }
@@ -783,7 +850,7 @@ impl Engine {
             Some(bytes) => {
                 match contents::decode(self.state.layout.identity, number, segment, &bytes[..length]) {
                     Ok(contents) => Foreseen::Known(contents),
-                    Err(Unreadable::Invalid) => Foreseen::Unreadable,
+                    Err(Unreadable::Invalid) => Foreseen::Invalid,
                     Err(Unreadable::Longer(length)) => Foreseen::Longer(align_up(length, BLOCK)),
                 }
             }
@@ -793,6 +860,9 @@ impl Engine {
     // Writing
 
     fn next_write(&mut self) -> Option<(Running, Op)> {
+        if self.fencer.is_raised() {
+            return None;
+        }
         for at in 0..self.batches.len().min(DEPTH) {
             // What a flush of this segment is writing is not written to at the same time.
             let seq = self.batches[at].seq;
@@ -857,8 +927,8 @@ impl Engine {
     fn wrote(&mut self) {
         self.proofs += 1;
         let batches = self.batches.iter_mut().map(|b| &mut b.retry);
-        let all = batches.chain([&mut self.keeper.retry, &mut self.checkpoint_retry]);
-        all.for_each(|retry| retry.hasten(self.now));
+        let others = [&mut self.keeper.retry, &mut self.fencer.retry, &mut self.checkpoint_retry];
+        batches.chain(others).for_each(|retry| retry.hasten(self.now));
     }
 
     /// Gives up a segment that cannot be written, none of whose writes is under way. What was put there is gone. What was
@@ -882,6 +952,14 @@ impl Engine {
         self.counters.given_up += 1;
         self.checkpointer.abandon();
         self.mend = true;
+        self.fencer.raise();
+    }
+
+    fn next_fence_io(&mut self) -> Option<(Running, Op)> {
+        let waiting = self.batches.iter().map(|b| b.seq).chain(self.open.as_ref().map(|o| o.seq)).min();
+        let fence = Fence { seq: waiting.unwrap_or(self.state.seq + 1), ledger: self.keeper.generation() };
+        let op = self.fencer.next_io(fence, self.state.layout.identity, self.now)?;
+        Some((Running::Fence, op))
     }
 
     // Checkpoints
@@ -927,7 +1005,10 @@ impl Engine {
         let Some(in_force) = self.checkpointer.io_done(ok) else { return };
         if in_force {
             self.counters.checkpoints += 1;
+            self.counters.omitted = self.checkpointer.omitted;
             self.mending = false;
+            self.state.doubtful.clear();
+            self.state.spared.clear();
             self.checkpoint_retry = Retry::default();
         } else {
             self.mend = true;
@@ -961,6 +1042,9 @@ impl Engine {
     }
 
     fn next_ledger_io(&mut self) -> Option<(Running, Op)> {
+        if self.fencer.is_raised() {
+            return None;
+        }
         Some((Running::Ledger, self.keeper.next_io()?))
     }
 }

@@ -9,6 +9,7 @@ use crate::format::superblock::Superblock;
 use crate::packetizer::bytes_of;
 use crate::recovery::{read_table, recover};
 use crate::{DEFAULT_OVERLAY, OpenError, store::superblocks};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ pub struct Inspection {
 pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
     let (disk, pool, superblocks) = look(path)?;
     let newest = superblocks[0];
-    let (state, recovered) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY);
+    let (state, recovered) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY).map_err(unread(path))?;
     Ok(Inspection {
         format: crate::format::VERSION,
         size: newest.layout.size(),
@@ -79,14 +80,21 @@ pub struct Checked {
 /// Reads every segment and verifies every record that a start would serve. `progress(done, of)` is called now and then.
 pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked, OpenError> {
     let (disk, pool, superblocks) = look(path)?;
-    let (state, _) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY);
+    let (state, _) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY).map_err(unread(path))?;
     let layout = state.layout;
     let mut checked = Checked::default();
     for number in 0..layout.segments {
         progress(number, layout.segments);
-        let Some(contents) = read_table(&disk, &pool, &layout, number) else {
-            checked.without_table += 1;
-            continue;
+        let contents = match read_table(&disk, &pool, &layout, number) {
+            Ok(Some(contents)) => contents,
+            Ok(None) => {
+                checked.without_table += 1;
+                continue;
+            }
+            Err(_) => {
+                checked.unreadable_segments += 1;
+                continue;
+            }
         };
         checked.segments += 1;
         let mut image = pool.take(layout.segment as usize);
@@ -119,6 +127,10 @@ fn is_sound(identity: u64, image: &[u8], entry: &Entry) -> bool {
         let key = crate::Key::new(image[bytes_of(entry)][found.key].to_vec());
         (found.about.kind == Kind::Update) == entry.is_update() && key.index_hash() == entry.hash
     })
+}
+
+fn unread(path: &Path) -> impl Fn(io::Error) -> OpenError {
+    move |error| OpenError(format!("cannot read cache {}: {error}", path.display()))
 }
 
 fn look(path: &Path) -> Result<(FileDisk, Arc<Pool>, Vec<Superblock>), OpenError> {

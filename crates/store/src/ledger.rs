@@ -3,12 +3,15 @@
 //! sync (of what an earlier life may have left unsynced) → write of the elder copy → sync. The copy that counts is
 //! never written, so that what was durable stays so until its successor is. What fails is tried again, from the write on:
 //! what a failed sync had to bring to the medium may be nowhere any more.
+//!
+//! When a start could not read a copy, nobody knows which one counts, and a write that is torn could leave the elder one
+//! alone. So the first thing written then is `UNREADABLE`, which is never torn; what was set follows to the other copy.
 
 use crate::Refused;
 use crate::buffer::Buffer;
 use crate::engine::{Millis, Op};
 use crate::format::BLOCK;
-use crate::format::ledger::{Ledger, MAX, offset};
+use crate::format::ledger::{Ledger, MAX, UNREADABLE, offset};
 use crate::retry::Retry;
 use std::sync::Arc;
 
@@ -24,6 +27,8 @@ pub struct Keeper {
     urgent: bool,
     /// The copy that counts is known to be durable.
     durable: bool,
+    /// Which copy counts is not known.
+    unread: bool,
     stage: Stage,
     /// The stage's I/O was handed out.
     sent: bool,
@@ -41,7 +46,7 @@ enum Stage {
 impl Keeper {
     /// Goes on from what recovery found.
     pub fn new(identity: u64, found: Ledger) -> Keeper {
-        let durable = found.generation == 0;
+        let (durable, unread) = (found.generation == 0, found.bytes == UNREADABLE);
         Keeper {
             identity,
             ledger: found,
@@ -49,6 +54,7 @@ impl Keeper {
             writing: None,
             urgent: false,
             durable,
+            unread,
             stage: Stage::Rest,
             sent: false,
             retry: Retry::default(),
@@ -57,6 +63,11 @@ impl Keeper {
 
     pub fn bytes(&self) -> &[u8] {
         &self.ledger.bytes
+    }
+
+    /// That of the copy that counts.
+    pub fn generation(&self) -> u64 {
+        self.ledger.generation
     }
 
     /// Replaces the content: at most `MAX` bytes.
@@ -106,12 +117,15 @@ impl Keeper {
     }
 
     fn write(&mut self) -> Op {
-        let next = Ledger { generation: self.ledger.generation + 1, bytes: self.ledger.bytes.clone() };
+        let bytes = if self.unread { UNREADABLE.to_vec() } else { self.ledger.bytes.clone() };
+        let next = Ledger { generation: self.ledger.generation + 1, bytes };
         let mut image = Buffer::new(next.size());
         next.encode(self.identity, &mut image);
         debug_assert!(image.len().is_multiple_of(BLOCK));
-        // What is set from now on waits for the next write.
-        (self.writing, self.waiting, self.urgent) = (self.waiting, None, false);
+        if !self.unread {
+            // What is set from now on waits for the next write.
+            (self.writing, self.waiting, self.urgent) = (self.waiting, None, false);
+        }
         Op::Write { offset: offset(next.generation), range: 0..image.len(), image: Arc::new(image) }
     }
 
@@ -136,8 +150,41 @@ impl Keeper {
                 self.ledger.generation += 1;
                 self.retry = Retry::default();
                 self.writing = None;
+                self.unread = false;
                 Stage::Rest
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_one_knows_which_copy_counts_a_mark_that_cannot_be_torn_is_durable_first() {
+        let mut keeper = Keeper::new(3, Ledger { generation: 9, bytes: UNREADABLE.to_vec() });
+        assert!(keeper.is_idle(), "nothing is written for its own sake");
+        keeper.set(&[7; 1_000], 5).unwrap();
+        let mut writes = Vec::new();
+        let mut now = 5;
+        // The first write fails.
+        for fails in [false, true, false, false, false, false] {
+            assert_eq!(keeper.unwritten_since(), Some(5));
+            now += 10_000;
+            keeper.tick(now, 0);
+            match keeper.next_io().unwrap() {
+                Op::Write { offset, image, .. } => {
+                    writes.push((offset, Ledger::decode(3, &image).unwrap()));
+                }
+                Op::Sync => {}
+                Op::Read { .. } => panic!("a read"),
+            }
+            keeper.io_done(!fails, now);
+        }
+        assert!(keeper.is_idle() && keeper.unwritten_since().is_none());
+        let mark = (offset(10), Ledger { generation: 10, bytes: UNREADABLE.to_vec() });
+        let set = (offset(11), Ledger { generation: 11, bytes: vec![7; 1_000] });
+        assert_eq!(writes, [mark.clone(), mark, set]);
     }
 }

@@ -8,6 +8,7 @@ mod by_hand;
 mod checkpoint;
 pub mod disk;
 pub mod engine;
+mod fence;
 pub mod format;
 pub mod index;
 mod inspect;
@@ -216,6 +217,7 @@ pub struct Stats {
     pub device_written_bytes: u64,
     /// Records that proved torn, damaged or overwritten when read.
     pub bad_records: u64,
+    /// Reads that failed, those beyond the end of a file that was cut off among them.
     pub read_errors: u64,
     /// Reads refused because the disk kept others waiting.
     pub busy_reads: u64,

@@ -16,12 +16,16 @@
 //!
 //! The ledger is the one set last; after a crash the last one whose writing had completed, or a newer one; after damage
 //! any earlier one, or none: always one that was set, whole.
+//!
+//! A start that cannot read some segments may find earlier values, or none; but what it finds is what later starts go on
+//! from: what was removed after it, found or not, and said to be in the file stays removed. One that cannot read a copy of
+//! the ledger says so.
 
 use crate::buffer::Pool;
 use crate::disk::Disk;
 use crate::disk::sim::{Faults, SimDisk};
 use crate::engine::{Engine, Io, Op};
-use crate::format::ledger::COPIES as COPIES_OF_LEDGER;
+use crate::format::ledger::{COPIES as COPIES_OF_LEDGER, UNREADABLE};
 use crate::format::record::{self, About, Kind, Record};
 use crate::format::superblock::{COPIES, Superblock};
 use crate::format::update::Target;
@@ -32,6 +36,7 @@ use crate::recovery::recover;
 use crate::{DEFAULT_OVERLAY, Key, Refused};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 const LAYOUT: Layout = Layout { segment: 32 << 10, segments: 10, identity: 0xfeed };
@@ -99,10 +104,12 @@ enum Failing {
     AllTorn,
     /// All for a while.
     All,
-    /// Those of one segment, for good.
+    /// Those of some segments, until others fail instead.
     Place,
-    /// Now and then a read.
+    /// Now and then a read, and at some starts all reads of some place.
     Reads,
+    /// Both.
+    ReadsAndPlace,
 }
 
 struct World {
@@ -151,8 +158,14 @@ fn body(value: u64) -> Vec<u8> {
     (0..length).map(|_| rng.random()).collect()
 }
 
+/// Stands for the ledger that could not be read.
+const UNREAD: u64 = u64::MAX;
+
 /// A ledger that says which one it is, in every byte of it; now and then a long one.
 fn ledger(value: u64) -> Vec<u8> {
+    if value == UNREAD {
+        return UNREADABLE.to_vec();
+    }
     let mut rng = StdRng::seed_from_u64(value);
     let longest = if value.is_multiple_of(5) { 40_000 } else { 500 };
     let rest = rng.random_range(0..longest);
@@ -173,7 +186,7 @@ impl World {
         let overlay = if rng.random_bool(0.5) { rng.random_range(0..2_000) } else { DEFAULT_OVERLAY };
         // Few keys and always the same bodies: then a place is used again by the same key's same body.
         let (keys, again) = if rng.random_bool(0.1) { (6, 1.0) } else { (KEYS, 0.2) };
-        let (engine, index) = open(&disk, &pool, overlay);
+        let (engine, index) = open(&disk, &pool, overlay, 0..0);
         World {
             rng,
             disk,
@@ -321,6 +334,9 @@ impl World {
     /// Which ledger the engine has, checked byte by byte.
     fn read_ledger(&self) -> u64 {
         let bytes = self.engine.ledger();
+        if bytes == UNREADABLE {
+            return UNREAD;
+        }
         let value = bytes.get(..8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));
         assert_eq!(bytes, ledger(value), "ledger {value}");
         value
@@ -380,7 +396,11 @@ impl World {
 
     /// What the engine says is in the file is there after a kill: what fails leaves no half-written tables.
     fn is_sure(&self) -> bool {
-        self.only_kills || matches!(self.failing, Some(Failing::All | Failing::Place | Failing::Reads))
+        self.only_kills || self.reads_fail() || matches!(self.failing, Some(Failing::All | Failing::Place))
+    }
+
+    fn reads_fail(&self) -> bool {
+        matches!(self.failing, Some(Failing::Reads | Failing::ReadsAndPlace))
     }
 
     /// A flush interval, and the writes: all that was taken before is in the file then.
@@ -468,6 +488,23 @@ impl World {
         self.end(false, false);
     }
 
+    /// What the next start cannot read.
+    fn unreadable(&mut self) -> Range<u64> {
+        if !self.reads_fail() {
+            return 0..0;
+        }
+        let (first, second) = (COPIES_OF_LEDGER[0], COPIES_OF_LEDGER[1]);
+        let start = LAYOUT.start(self.rng.random_range(0..LAYOUT.segments));
+        match self.rng.random_range(0..12) {
+            0 => first..second,
+            1 => second..DATA_START,
+            2 => first..DATA_START,
+            3 => second..start + 1,
+            4..8 => start..start + u64::from(LAYOUT.segment) * self.rng.random_range(1..5),
+            _ => 0..0,
+        }
+    }
+
     fn end(&mut self, power: bool, damage: bool) {
         let hostile = power || damage;
         let sure = self.is_sure();
@@ -479,9 +516,14 @@ impl World {
         if power && self.rng.random_bool(0.7) {
             self.disk.lose_power();
         }
-        (self.engine, self.index) = open(&self.disk, &self.pool, self.overlay);
+        let unread = self.unreadable();
+        (self.engine, self.index) = open(&self.disk, &self.pool, self.overlay, unread.clone());
+        let hostile = hostile || unread.end > DATA_START;
         let ledger = self.read_ledger();
-        let possible = &self.ledgers[if damage { 0 } else { self.ledger_floor }..];
+        let possible = match COPIES_OF_LEDGER.iter().any(|copy| unread.contains(copy)) {
+            true => &[UNREAD][..],
+            false => &self.ledgers[if damage { 0 } else { self.ledger_floor }..],
+        };
         assert!(possible.contains(&ledger), "ledger {ledger} came back, but only {possible:?} could");
         self.ledgers.push(ledger);
         self.ledger_set = false;
@@ -515,7 +557,8 @@ impl World {
     }
 }
 
-fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize) -> (Engine, Arc<Index>) {
+/// A start that reads nothing in `unread`.
+fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize, unread: Range<u64>) -> (Engine, Arc<Index>) {
     let mut buffer = pool.take(2 * BLOCK);
     let faults = Faults::default();
     disk.set_faults(faults);
@@ -525,7 +568,9 @@ fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize) -> (Engine, Arc<I
         .filter_map(|&at| Superblock::decode(&buffer[at as usize..at as usize + BLOCK]).ok())
         .collect();
     superblocks.sort_by_key(|s| std::cmp::Reverse(s.generation));
-    let (state, _) = recover(&**disk, pool, &superblocks, overlay);
+    disk.fail_reads_in(unread);
+    let (state, _) = recover(&**disk, pool, &superblocks, overlay).unwrap();
+    disk.fail_reads_in(0..0);
     let index = state.index.clone();
     (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), INTERVAL, pool.clone()), index)
 }
@@ -535,13 +580,20 @@ fn history(seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);
     let hostile = seed % 5;
     world.only_kills = hostile == 4;
-    let kinds = [Failing::Some, Failing::AllTorn, Failing::All, Failing::Place, Failing::Reads];
+    let kinds = [
+        Failing::Some,
+        Failing::AllTorn,
+        Failing::All,
+        Failing::Place,
+        Failing::Reads,
+        Failing::ReadsAndPlace,
+    ];
     world.failing = (hostile == 1).then_some(kinds[(seed / 5) as usize % kinds.len()]);
     // What an automatic checkpoint forgets shows only in a longer life.
     let steps = if world.is_sure() { 400..1_600 } else { 50..400 };
     for _ in 0..world.rng.random_range(steps) {
         world.now += world.rng.random_range(0..100);
-        if world.failing == Some(Failing::Reads) {
+        if world.reads_fail() {
             world.disk.set_faults(Faults { read: 200, ..Faults::default() });
         }
         // A skewed choice: some keys are popular enough to survive the sweep.
@@ -582,9 +634,10 @@ fn history(seed: u64) -> (u64, u64) {
                     world.disk.set_faults(Faults { read: 50, write: 30, no_space: 20 });
                 }
                 Some(Failing::Reads) => world.crash(false, false),
-                Some(Failing::Place) => {
+                Some(Failing::Place | Failing::ReadsAndPlace) => {
                     let start = LAYOUT.start(world.rng.random_range(0..LAYOUT.segments));
-                    world.disk.fail_writes_in(start..start + u64::from(LAYOUT.segment));
+                    let length = u64::from(LAYOUT.segment) * world.rng.random_range(1..5);
+                    world.disk.fail_writes_in(start..(start + length).min(LAYOUT.size()));
                 }
                 _ if world.outage.is_some() => world.end_outage(),
                 _ => world.begin_outage(),
@@ -607,7 +660,7 @@ fn history(seed: u64) -> (u64, u64) {
 }
 
 /// Seeds that once showed an older value coming back after a kill.
-const FOUND: [u64; 2] = [9_002_644, 9_010_549];
+const FOUND: [u64; 5] = [4_371, 19_376, 153_171, 9_002_644, 9_010_549];
 
 #[test]
 fn ten_thousand_histories() {

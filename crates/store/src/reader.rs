@@ -124,9 +124,15 @@ impl Reader {
         patience: Option<(Duration, &Cell<bool>)>,
     ) -> Option<(Bytes, Found)> {
         let found = match self.bytes(slot, patience.map(|(patience, _)| patience)).await {
-            Ok(bytes) => record::parse(self.shared.layout.identity, &bytes)
-                .filter(|found| found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..])
-                .map(|found| (bytes, found)),
+            Ok(bytes) => {
+                let found = record::parse(self.shared.layout.identity, &bytes)
+                    .filter(|found| {
+                        found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..]
+                    })
+                    .map(|found| (bytes, found));
+                self.shared.stats.bad_records.fetch_add(u64::from(found.is_none()), Relaxed);
+                found
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.shared.stats.busy_reads.fetch_add(1, Relaxed);
                 if let Some((_, late)) = patience {
@@ -141,7 +147,6 @@ impl Reader {
             }
         };
         if found.is_none() {
-            self.shared.stats.bad_records.fetch_add(1, Relaxed);
             self.shared.engine().forget(key.index_hash(), slot.place, self.shared.millis());
         }
         found

@@ -7,6 +7,11 @@
 //! 3. What the checkpoint said of those segments counts only where their tables agree. Where a table is torn it
 //!    stands, for a record that is not what the index expects is found out when it is read.
 //! 4. Updates are read, the youngest of each key, and count when what they name is still what the key has.
+//!
+//! A read that fails is tried again. What cannot be read now may be read well at a later start: so what is written from now on
+//! has higher numbers than anything on the medium may have, which the fence tells later starts; and nothing counts as written
+//! until a checkpoint is in force that outdates what was not read (`State::mend`). A ledger that may have said anything is
+//! `ledger::UNREADABLE`.
 
 use crate::Key;
 use crate::buffer::{Buffer, Pool};
@@ -14,6 +19,7 @@ use crate::checkpoint::{load_page, load_root, page_key, root_key};
 use crate::disk::Disk;
 use crate::engine::{State, TABLE_READ};
 use crate::format::contents::{self, Contents, Mark, Unreadable};
+use crate::format::fence::{self, Fence, LEAP};
 use crate::format::ledger::{self, Ledger};
 use crate::format::record::{self, Kind};
 use crate::format::superblock::{Checkpoint, Superblock};
@@ -23,6 +29,7 @@ use crate::index::{Index, Print, Slot};
 use crate::overlay::{Overlay, Update};
 use crate::packetizer::bytes_of;
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,9 +37,11 @@ use std::sync::Arc;
 const PARALLEL: usize = 8;
 /// Pages of a checkpoint in memory at once.
 const PAGES: usize = 64;
-/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, or be
-/// given up where the medium takes no writes.
-const QUIET: usize = 32;
+/// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order. Behind what
+/// was given up or passed over is a fence. Few in tests, where a cache has few segments.
+const QUIET: usize = if cfg!(test) { 6 } else { 32 };
+/// Attempts to read one thing.
+const ATTEMPTS: u32 = 3;
 
 /// What a recovery found, for the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,18 +51,30 @@ pub struct Recovered {
     pub from_checkpoint: u64,
     /// Segments whose tables were read.
     pub scanned: u64,
+    /// A table, a checkpoint or the ledger could not be read, for the medium failed.
+    pub unread: bool,
 }
 
-/// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`.
+/// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`. An error where the fence cannot be
+/// read: without it nobody knows where the log goes on.
 pub fn recover(
     disk: &dyn Disk,
     pool: &Arc<Pool>,
     superblocks: &[Superblock],
     overlay_bytes: usize,
-) -> (State, Recovered) {
+) -> io::Result<(State, Recovered)> {
     let newest = superblocks[0];
     let mut found = Recovered::default();
-    let loaded = superblocks.iter().find_map(|s| load_checkpoint(disk, pool, s, overlay_bytes));
+    let block = read(disk, pool, fence::OFFSET, BLOCK)?;
+    let fence = Fence::decode(newest.layout.identity, &block).unwrap_or_default();
+    let mut unread = Vec::new();
+    let loaded = superblocks.iter().find_map(|s| {
+        let loaded = load_checkpoint(disk, pool, s, overlay_bytes);
+        if loaded.is_err() {
+            unread.push(s.checkpoint);
+        }
+        loaded.ok().flatten()
+    });
     let recovery = Recovery { disk, pool, layout: newest.layout };
     let mut state = match loaded {
         Some(Loaded { index, overlay, pins, checkpoint }) => {
@@ -61,7 +82,7 @@ pub fn recover(
             let mut state = State::blank(newest.layout, index, overlay, newest.generation);
             state.pins = pins;
             state.replay_seq = checkpoint.replay_seq;
-            recovery.replay_since(&mut state, checkpoint, &mut found);
+            recovery.replay_since(&mut state, checkpoint, fence, &mut found);
             state
         }
         None => {
@@ -71,10 +92,16 @@ pub fn recover(
             state
         }
     };
-    state.cursor %= newest.layout.segments;
-    state.ledger = recovery.ledger();
+    let (ledger, ledger_read) = recovery.ledger(fence.ledger);
+    state.ledger = ledger;
+    state.unread = !unread.is_empty() || !ledger_read || !state.doubtful.is_empty();
+    recovery.spare(&mut state, &unread);
+    // Where there is a gap, tables may lie behind it that were not found.
+    state.mend = state.unread || fence.seq > state.replay_seq;
+    recovery.go_on(&mut state, newest.checkpoint, fence);
     found.objects = state.index.len() as u64;
-    (state, found)
+    found.unread = state.unread;
+    Ok((state, found))
 }
 
 /// A checkpoint, read whole.
@@ -90,24 +117,25 @@ fn load_checkpoint(
     pool: &Arc<Pool>,
     superblock: &Superblock,
     overlay_bytes: usize,
-) -> Option<Loaded> {
+) -> io::Result<Option<Loaded>> {
     let checkpoint = superblock.checkpoint;
     let layout = &superblock.layout;
     let index = Index::new(layout.identity);
     let overlay = Overlay::new(overlay_bytes);
     if checkpoint.root_place == 0 {
-        return Some(Loaded { index, overlay, pins: Vec::new(), checkpoint });
+        return Ok(Some(Loaded { index, overlay, pins: Vec::new(), checkpoint }));
     }
     let root = (checkpoint.root_place, checkpoint.root_units);
     let root = read_record(disk, pool, layout, root, &root_key(superblock.generation))?;
-    let pages = if root.kind == Kind::Root { load_root(&root.body) } else { return None };
+    let Some(root) = root.filter(|root| root.kind == Kind::Root) else { return Ok(None) };
+    let pages = load_root(&root.body);
     let numbered: Vec<(u32, (u64, u16))> = (0..).zip(pages.iter().copied()).collect();
     for some in numbered.chunks(PAGES) {
         let read = |&(number, page): &(u32, (u64, u16))| {
             read_record(disk, pool, layout, page, &page_key(superblock.generation, number))
         };
         for page in in_parallel(some, read) {
-            let page = page?;
+            let Some(page) = page? else { return Ok(None) };
             match page.kind {
                 Kind::Page if load_page(&index, &page.body) => {}
                 Kind::Overlay => {
@@ -115,13 +143,13 @@ fn load_checkpoint(
                         overlay.insert(hash, Update { target, meta, record: None });
                     }
                 }
-                _ => return None,
+                _ => return Ok(None),
             }
         }
     }
     let mut pins: Vec<u64> = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
     pins.sort_unstable();
-    Some(Loaded { index, overlay, pins, checkpoint })
+    Ok(Some(Loaded { index, overlay, pins, checkpoint }))
 }
 
 /// A record's parts, copied.
@@ -138,8 +166,9 @@ fn read_record(
     layout: &Layout,
     (place, units): (u64, u16),
     key: &Key,
-) -> Option<Parts> {
-    read_any(disk, pool, layout, (place, units)).and_then(|(found, parts)| (found == *key).then_some(parts))
+) -> io::Result<Option<Parts>> {
+    let found = read_any(disk, pool, layout, (place, units))?;
+    Ok(found.and_then(|(found, parts)| (found == *key).then_some(parts)))
 }
 
 /// The record at a place, if there is a whole one, with its key.
@@ -148,21 +177,32 @@ fn read_any(
     pool: &Arc<Pool>,
     layout: &Layout,
     (place, units): (u64, u16),
-) -> Option<(Key, Parts)> {
-    let start = place.checked_mul(UNIT as u64)?;
+) -> io::Result<Option<(Key, Parts)>> {
     let length = usize::from(units) * UNIT;
-    if start.checked_add(length as u64).is_none_or(|end| end > layout.size()) {
-        return None;
-    }
+    let start = place.checked_mul(UNIT as u64);
+    let inside = |start: &u64| start.checked_add(length as u64).is_some_and(|end| end <= layout.size());
+    let Some(start) = start.filter(inside) else { return Ok(None) };
     let skip = start as usize % BLOCK;
-    let span = align_up(skip + length, BLOCK);
-    let mut buffer = pool.take(span);
-    disk.read(start - skip as u64, &mut buffer, span).ok()?;
+    let buffer = read(disk, pool, start - skip as u64, align_up(skip + length, BLOCK))?;
     let bytes = &buffer[skip..skip + length];
-    let found = record::parse(layout.identity, bytes)?;
+    let Some(found) = record::parse(layout.identity, bytes) else { return Ok(None) };
     let part = |range: Range<usize>| bytes[range].to_vec();
     let (meta, body) = (part(found.meta), part(found.body));
-    Some((Key::new(part(found.key)), Parts { kind: found.about.kind, meta, body }))
+    Ok(Some((Key::new(part(found.key)), Parts { kind: found.about.kind, meta, body })))
+}
+
+/// Reads; what fails is tried again.
+pub fn read(disk: &dyn Disk, pool: &Arc<Pool>, offset: u64, length: usize) -> io::Result<Buffer> {
+    let mut buffer = pool.take(length);
+    let mut attempt = 1;
+    loop {
+        match disk.read(offset, &mut buffer, length) {
+            Ok(()) => return Ok(buffer),
+            Err(error) if attempt == ATTEMPTS => return Err(error),
+            Err(_) => disk.pause(),
+        }
+        attempt += 1;
+    }
 }
 
 /// The youngest update of a key that the log has.
@@ -182,63 +222,122 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// The newer valid copy of the ledger; an empty one when there is none.
-    fn ledger(&self) -> Ledger {
-        let copies = ledger::COPIES.iter().filter_map(|&offset| self.ledger_copy(offset));
-        copies.max_by_key(|ledger| ledger.generation).unwrap_or_default()
+    /// The newer valid copy of the ledger; an empty one when there is none. Where a copy cannot be read, it may be the newer
+    /// one: then what was in the ledger is unknown, and its generation is above that of both copies. `fenced` is the
+    /// generation that the fence names. False when not all could be read.
+    fn ledger(&self, fenced: u64) -> (Ledger, bool) {
+        let copies = ledger::COPIES.map(|offset| self.ledger_copy(offset));
+        let read = copies.iter().all(|copy| copy.is_ok());
+        let newer = copies.into_iter().filter_map(|copy| copy.ok().flatten()).max_by_key(|l| l.generation);
+        let newer = newer.unwrap_or_default();
+        if read {
+            return (newer, true);
+        }
+        let generation = newer.generation.max(fenced) + LEAP;
+        (Ledger { generation, bytes: ledger::UNREADABLE.to_vec() }, false)
     }
 
-    fn ledger_copy(&self, offset: u64) -> Option<Ledger> {
+    fn ledger_copy(&self, offset: u64) -> io::Result<Option<Ledger>> {
         let mut length = BLOCK;
         loop {
-            let mut buffer = self.pool.take(length);
-            self.disk.read(offset, &mut buffer, length).ok()?;
+            let buffer = read(self.disk, self.pool, offset, length)?;
             match Ledger::decode(self.layout.identity, &buffer[..length]) {
-                Ok(ledger) => return Some(ledger),
+                Ok(ledger) => return Ok(Some(ledger)),
                 Err(ledger::Unreadable::Longer(longer)) if longer > length => {
                     length = align_up(longer, BLOCK)
                 }
-                Err(_) => return None,
+                Err(_) => return Ok(None),
             }
         }
     }
 
     /// Replays what was opened after the checkpoint began.
-    fn replay_since(&self, state: &mut State, checkpoint: Checkpoint, found: &mut Recovered) {
+    fn replay_since(&self, state: &mut State, checkpoint: Checkpoint, fence: Fence, found: &mut Recovered) {
         state.seq = checkpoint.replay_seq.saturating_sub(1);
         state.cursor = checkpoint.replay_from;
         state.virgin = checkpoint.virgin;
         let mut scanned = HashMap::new();
-        let mut quiet = 0;
-        let mut number = checkpoint.replay_from % self.layout.segments;
-        while quiet < QUIET && (scanned.len() as u64) < self.layout.segments {
-            // As many as were read before: little is read beyond the newest one, and many are read at once.
-            let some = scanned.len().clamp(PARALLEL, PARALLEL * 64) as u64;
-            let left = self.layout.segments - scanned.len() as u64;
-            let batch: Vec<u64> = (0..left.min(some)).map(|i| (number + i) % self.layout.segments).collect();
-            number = (number + batch.len() as u64) % self.layout.segments;
-            for (number, contents) in self.tables(&batch) {
-                let new = contents.as_ref().is_some_and(|c| c.seq >= checkpoint.replay_seq);
-                quiet = if new { 0 } else { quiet + 1 };
-                scanned.insert(number, contents);
-            }
+        self.scan(checkpoint.replay_from, checkpoint.replay_seq, &mut scanned);
+        if fence.seq > checkpoint.replay_seq {
+            self.scan(self.opened_as(fence.seq), checkpoint.replay_seq, &mut scanned);
         }
         found.scanned = scanned.len() as u64;
+        // They may have been written; the engine looks.
+        state.doubtful =
+            scanned.iter().filter(|(_, table)| table.is_err()).map(|(number, _)| *number).collect();
+        state.virgin = state.doubtful.iter().map(|n| n + 1).fold(state.virgin, u64::max);
+        let scanned = scanned.into_iter().map(|(number, table)| (number, table.ok().flatten())).collect();
         self.forget_phantoms(&state.index, &scanned, checkpoint.virgin);
         let new = scanned.into_iter().filter_map(|(n, c)| Some((n, c?)));
         self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
     }
 
+    /// Reads tables from a segment on, until `QUIET` in a row are older than `replay_seq`.
+    fn scan(&self, from: u64, replay_seq: u64, scanned: &mut HashMap<u64, io::Result<Option<Contents>>>) {
+        let segments = self.layout.segments;
+        let (mut quiet, mut passed) = (0, 0);
+        while quiet < QUIET && passed < segments {
+            // As many as were read before: little is read beyond the newest one, and many are read at once.
+            let some = passed.clamp(PARALLEL as u64, PARALLEL as u64 * 64).min(segments - passed);
+            let batch: Vec<u64> = (0..some).map(|i| (from + passed + i) % segments).collect();
+            let missing: Vec<u64> = batch.iter().filter(|n| !scanned.contains_key(n)).copied().collect();
+            scanned.extend(self.tables(&missing));
+            for number in batch {
+                let is_old = |c: &Option<Contents>| c.as_ref().is_none_or(|c| c.seq < replay_seq);
+                quiet = if scanned[&number].as_ref().is_ok_and(is_old) { quiet + 1 } else { 0 };
+            }
+            passed += some;
+        }
+    }
+
+    /// The segment that is opened with a sequence number. Turns are strict.
+    fn opened_as(&self, seq: u64) -> u64 {
+        seq.saturating_sub(1) % self.layout.segments
+    }
+
     /// Replays every segment: no checkpoint can be read.
     fn replay_all(&self, state: &mut State, found: &mut Recovered) {
         let all: Vec<u64> = (0..self.layout.segments).collect();
-        let mut tables: HashMap<u64, Option<Contents>> = HashMap::new();
-        for batch in all.chunks(PARALLEL * 64) {
-            tables.extend(self.tables(batch));
+        let mut tables: Vec<(u64, Contents)> = Vec::new();
+        for (number, contents) in all.chunks(PARALLEL * 64).flat_map(|batch| self.tables(batch)) {
+            match contents {
+                Ok(contents) => tables.extend(contents.map(|c| (number, c))),
+                Err(_) => _ = state.doubtful.insert(number),
+            }
         }
-        found.scanned = tables.len() as u64;
-        state.virgin = tables.iter().filter(|(_, c)| c.is_some()).map(|(n, _)| n + 1).max().unwrap_or(0);
-        self.replay(state, tables.into_iter().filter_map(|(n, c)| Some((n, c?))).collect());
+        found.scanned = self.layout.segments;
+        state.virgin = state.doubtful.iter().map(|n| n + 1).max().unwrap_or(0);
+        self.replay(state, tables);
+    }
+
+    /// Checkpoints that could not be read are not written over before there is another: where they are gone, a later start
+    /// would go back to one that knows nothing of what was removed since. They lie from where their replay begins to their
+    /// root; half of the segments are free to be written in any case.
+    fn spare(&self, state: &mut State, unread: &[Checkpoint]) {
+        let segments = self.layout.segments;
+        for checkpoint in unread {
+            let (first, last) = (checkpoint.replay_from, self.layout.segment_of(checkpoint.root_place));
+            let more = (last + segments - first % segments) % segments + 1;
+            if state.spared.len() as u64 + more <= segments / 2 {
+                state.spared.extend((0..more).map(|i| (first + i) % segments));
+            }
+        }
+    }
+
+    /// Where the log goes on: after the newest segment that was found, and not before the fence or what the newest
+    /// checkpoint knew. What could not be read may be newer than all that; a leap leads beyond it.
+    fn go_on(&self, state: &mut State, newest: Checkpoint, fence: Fence) {
+        for seq in [newest.replay_seq, fence.seq].map(|next| next.saturating_sub(1)) {
+            if seq > state.seq {
+                (state.seq, state.cursor) = (seq, self.opened_as(seq + 1));
+            }
+        }
+        state.cursor %= self.layout.segments;
+        if state.unread {
+            let least = state.seq + LEAP;
+            let turn = self.layout.segments;
+            state.seq = least + (state.cursor + turn - least % turn) % turn;
+        }
     }
 
     fn replay(&self, state: &mut State, mut tables: Vec<(u64, Contents)>) {
@@ -306,7 +405,7 @@ impl Recovery<'_> {
     /// The update records among `candidates` that are whole, read in parallel.
     fn updates(&self, candidates: &[Candidate]) -> Vec<(u64, Update)> {
         in_parallel(candidates, |c| {
-            let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units))?;
+            let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units)).ok()??;
             let target = Target::decode(&parts.body)?;
             let ours = parts.kind == Kind::Update && key.index_hash() == c.hash;
             let update = Update { target, meta: parts.meta.into(), record: Some(c.place) };
@@ -342,12 +441,8 @@ impl Recovery<'_> {
     }
 
     /// The tables of some segments, read in parallel, in the order given.
-    fn tables(&self, numbers: &[u64]) -> Vec<(u64, Option<Contents>)> {
-        in_parallel(numbers, |&n| (n, self.table(n))).collect()
-    }
-
-    fn table(&self, number: u64) -> Option<Contents> {
-        read_table(self.disk, self.pool, &self.layout, number)
+    fn tables(&self, numbers: &[u64]) -> Vec<(u64, io::Result<Option<Contents>>)> {
+        in_parallel(numbers, |&n| (n, read_table(self.disk, self.pool, &self.layout, n))).collect()
     }
 }
 
@@ -366,24 +461,28 @@ fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> i
     answers.into_iter().flatten()
 }
 
-/// A segment's table of contents, if it has a valid one.
-pub fn read_table(disk: &dyn Disk, pool: &Arc<Pool>, layout: &Layout, number: u64) -> Option<Contents> {
+/// A segment's table of contents, if it has a valid one; an error where the medium does not give it.
+pub fn read_table(
+    disk: &dyn Disk,
+    pool: &Arc<Pool>,
+    layout: &Layout,
+    number: u64,
+) -> io::Result<Option<Contents>> {
     let segment = layout.segment as usize;
     let mut length = TABLE_READ.min(segment);
     loop {
-        let mut buffer: Buffer = pool.take(length);
         let offset = layout.start(number) + (segment - length) as u64;
-        disk.read(offset, &mut buffer, length).ok()?;
+        let buffer = read(disk, pool, offset, length)?;
         match contents::decode(layout.identity, number, segment, &buffer[..length]) {
             Ok(mut contents) => {
                 // A damaged entry cannot be in a table whose checksum holds; one that we would misplace still must
                 // not lead out of the segment.
                 let end = align_down(segment - contents::TRAILER, UNIT);
                 contents.entries.retain(|e| bytes_of(e).end <= end);
-                return Some(contents);
+                return Ok(Some(contents));
             }
             Err(Unreadable::Longer(longer)) if longer > length => length = align_up(longer, BLOCK),
-            Err(_) => return None,
+            Err(_) => return Ok(None),
         }
     }
 }
@@ -394,6 +493,7 @@ mod tests {
     use crate::disk::sim::SimDisk;
     use crate::format::DATA_START;
     use rand::{SeedableRng, rngs::StdRng};
+    use std::sync::Mutex;
 
     #[test]
     fn places_that_lead_out_of_the_log_are_not_followed() {
@@ -417,5 +517,71 @@ mod tests {
         recovery.forget_phantoms(&index, &HashMap::new(), layout.segments);
         let kept: Vec<u64> = (0..7).filter(|hash| index.find(hash << 57).is_some()).collect();
         assert_eq!(kept, [2, 4]);
+    }
+
+    /// A disk on which the first reads of each place fail, from `from` on.
+    struct Flaky {
+        disk: SimDisk,
+        from: u64,
+        failures: u32,
+        seen: Mutex<HashMap<u64, u32>>,
+    }
+
+    impl Disk for Flaky {
+        fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+            let mut seen = self.seen.lock().unwrap();
+            let times = seen.entry(offset).or_default();
+            *times += 1;
+            if *times <= self.failures && offset >= self.from {
+                return Err(io::Error::other("simulated read error"));
+            }
+            self.disk.read(offset, buffer, length)
+        }
+        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.disk.write(offset, bytes)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.disk.sync()
+        }
+        fn read_block(&self) -> usize {
+            self.disk.read_block()
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_read_again_and_then_not_taken_for_nothing() {
+        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
+        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
+        for (failures, expected) in [(ATTEMPTS - 1, &b"ledger"[..]), (ATTEMPTS, &ledger::UNREADABLE)] {
+            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
+            let found = Ledger { generation: 5, bytes: b"ledger".to_vec() };
+            let mut image = vec![0; BLOCK];
+            found.encode(1, &mut image);
+            disk.write(ledger::offset(5), &image).unwrap();
+            let fence = Fence { seq: 3 * LEAP, ledger: 2 * LEAP };
+            disk.write(fence::OFFSET, &fence.encode(1)).unwrap();
+            let from = ledger::COPIES[0];
+            let flaky = Flaky { disk, from, failures, seen: Mutex::default() };
+            let (state, recovered) = recover(&flaky, &Pool::new(0), &[first], 0).unwrap();
+            let unread = failures == ATTEMPTS;
+            assert!(state.mend, "behind a fence");
+            assert_eq!((state.unread, recovered.unread), (unread, unread));
+            assert_eq!(state.ledger.bytes, expected);
+            assert_eq!(state.ledger.generation, if unread { 3 * LEAP } else { 5 });
+            // Nobody knows how many segments were opened behind it.
+            assert!(if unread { state.seq >= 4 * LEAP - 1 } else { state.seq == 3 * LEAP - 1 });
+            assert_eq!(state.seq % layout.segments, state.cursor);
+        }
+    }
+
+    #[test]
+    fn nothing_is_recovered_without_knowing_of_the_fence() {
+        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
+        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
+        for (failures, opens) in [(ATTEMPTS - 1, true), (ATTEMPTS, false)] {
+            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
+            let flaky = Flaky { disk, from: 0, failures, seen: Mutex::default() };
+            assert_eq!(recover(&flaky, &Pool::new(0), &[first], 0).is_ok(), opens);
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::index::{Index, Slot};
 use crate::overlay::Overlay;
 use crate::policy::{Admission, Fbc, Threshold};
 use crate::reader::{Backend, Reader};
-use crate::recovery::recover;
+use crate::recovery::{self, recover};
 use crate::writer::Writer;
 use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -90,6 +90,9 @@ pub(crate) struct Shared {
     told: Mutex<Told>,
     /// When it was said last that reads fail; 0: never.
     told_of_reading: AtomicU64,
+    /// When it is looked next whether somebody else did something to the medium, and how often: milliseconds.
+    look: AtomicU64,
+    interval: Millis,
 }
 
 /// What was said of writes last.
@@ -97,6 +100,7 @@ pub(crate) struct Shared {
 struct Told {
     failing: bool,
     given_up: u64,
+    harm: Option<&'static str>,
 }
 
 /// How the store's threads end; the later one rules.
@@ -169,7 +173,13 @@ impl Store {
     fn start(medium: Medium, options: &Options, began: Instant) -> Result<Store, OpenError> {
         let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
-        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes);
+        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes)
+            .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
+        if recovered.unread {
+            (options.tell)(&format!(
+                "reading cache {name} failed at its start: what could not be read is missed; look at the disk"
+            ));
+        }
         let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
@@ -253,7 +263,8 @@ impl Store {
         shared.engine().remove(key.index_hash(), shared.millis());
     }
 
-    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache.
+    /// The caller's ledger: what opening found, or what was set last. Empty in a new cache. The one byte 0xff when the disk
+    /// did not give it at the start: it may have said anything.
     pub fn ledger(&self) -> Vec<u8> {
         self.0.shared.engine().ledger().to_vec()
     }
@@ -410,6 +421,8 @@ impl Shared {
             name: options.path.display().to_string(),
             tell: options.tell,
             told_of_reading: AtomicU64::new(0),
+            look: AtomicU64::new(0),
+            interval: interval.as_millis() as u64,
             told: Mutex::default(),
         })
     }
@@ -533,8 +546,17 @@ impl Shared {
     /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again.
     fn done(&self, id: u64, result: io::Result<Option<Buffer>>) -> MutexGuard<'_, Engine> {
         let mut engine = self.engine();
-        let before = engine.is_failing();
+        let (before, omitted) = (engine.is_failing(), engine.counters().omitted);
         engine.done(id, result, self.millis());
+        if omitted == 0 && engine.counters().omitted > 0 {
+            (self.tell)(&format!(
+                "cache {} holds more objects than its packets of {} KiB can list: a restart forgets {}; make it anew with \
+                 a larger --packet",
+                self.name,
+                self.layout.segment >> 10,
+                engine.counters().omitted
+            ));
+        }
         if engine.is_failing() == before {
             return engine;
         }
@@ -543,7 +565,6 @@ impl Shared {
         self.engine()
     }
 
-    /// Says how writes are now, if that is not what was said last.
     /// Says that reading fails: at most once a minute.
     pub fn tell_of_reading(&self, error: &io::Error) {
         let now = self.millis();
@@ -556,6 +577,24 @@ impl Shared {
         }
     }
 
+    /// Says what somebody else did to the medium, once. Looks once a flush interval.
+    fn tell_of_harm(&self, disk: &dyn Disk) {
+        let now = self.millis();
+        let due = |next| (now >= next).then_some(now + self.interval);
+        if self.look.try_update(Relaxed, Relaxed, due).is_err() {
+            return;
+        }
+        let harm = disk.harm();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if harm != told.harm
+            && let Some(harm) = harm
+        {
+            (self.tell)(&format!("cache {} {harm}", self.name));
+        }
+        told.harm = harm;
+    }
+
+    /// Says how writes are now, if that is not what was said last.
     fn tell_of_writes(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &self.name;
@@ -575,7 +614,7 @@ impl Shared {
             _ => return,
         };
         drop(engine);
-        *told = Told { failing, given_up };
+        (told.failing, told.given_up) = (failing, given_up);
         (self.tell)(&line);
     }
 
@@ -621,7 +660,13 @@ fn work(shared: &Shared, disk: &dyn Disk) {
             return;
         }
         let waited = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner);
-        engine = waited.0;
+        if waited.1.timed_out() {
+            drop(waited);
+            shared.tell_of_harm(disk);
+            engine = shared.engine();
+        } else {
+            engine = waited.0;
+        }
         engine.tick(shared.millis());
     }
 }
@@ -695,9 +740,10 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
     if size < DATA_START {
         return Err(format!("{path} is not a Cosm cache (or was cut off); name another path or remove it"));
     }
-    let mut first = Buffer::new(DATA_START as usize);
-    let length = first.len();
-    disk.read(0, &mut first, length).map_err(|e| format!("cannot read cache {path}: {e}"))?;
+    let first_bytes = |length| {
+        recovery::read(disk, &Pool::new(0), 0, length).map_err(|e| format!("cannot read cache {path}: {e}"))
+    };
+    let first = first_bytes(COPIES.len() * BLOCK)?;
     let copies = COPIES.map(|at| Superblock::decode(&first[at as usize..at as usize + BLOCK]));
     let mut valid: Vec<Superblock> = copies.iter().filter_map(|c| c.ok()).collect();
     valid.sort_by_key(|s| std::cmp::Reverse(s.generation));
@@ -728,7 +774,7 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
             _ => {}
         }
     }
-    if first.iter().all(|&b| b == 0) {
+    if first_bytes(DATA_START as usize)?.iter().all(|&b| b == 0) {
         return Ok(Vec::new());
     }
     Err(format!("{path} holds something that is not a Cosm cache; name another path"))

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 use store::format::contents::{self, Entry, Mark};
+use store::format::fence::{self, Fence};
 use store::format::ledger::{Ledger, offset};
 use store::format::record::{About, Kind, Record};
 use store::format::superblock::{Checkpoint, Superblock};
@@ -57,8 +58,11 @@ fn format_2_is_as_it_was() {
     let mut copy = vec![0; ledger.size()];
     ledger.encode(LAYOUT.identity, &mut copy);
 
+    let fence = Fence { seq: 0x1_0000_0015, ledger: 9 };
+
     let mut text = String::new();
     dump("superblock", &superblock.encode(), &mut text);
+    dump(&format!("fence, at {:#x}", fence::OFFSET), &fence.encode(LAYOUT.identity), &mut text);
     dump(&format!("ledger, at {:#x}", offset(ledger.generation)), &copy, &mut text);
     dump("records at the start of a segment", &segment[..BLOCK], &mut text);
     dump("body of an overlay page", &page, &mut text);

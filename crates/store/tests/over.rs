@@ -4,7 +4,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::sim::{Faults, SimDisk};
-use store::format::{DATA_START, PROBE};
+use store::format::{DATA_START, PROBE, fence};
 use store::{Body, Key, Options, Refused, Store};
 use tokio::runtime::LocalRuntime;
 
@@ -182,5 +182,50 @@ fn a_place_that_takes_no_writes_is_given_up_and_mended() {
     drop(store);
     let store = over(&disk, &patient());
     assert_eq!((body(&store, 1), body(&store, 2)), (None, Some(b"kept".to_vec())));
-    assert!(disk.bytes()[PROBE as usize..256 << 10].iter().all(|b| *b == 0));
+    assert!(disk.bytes()[PROBE as usize..fence::OFFSET as usize].iter().all(|b| *b == 0));
+}
+
+#[test]
+fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
+    let disk = disk();
+    let store = over(&disk, &patient());
+    for ledger in [b"one", b"two"] {
+        store.set_ledger(ledger).unwrap();
+        assert!(store.persist(SOON));
+    }
+    store.abandon();
+    // The older copy, the newer one and both: nobody knows which is which.
+    for (n, bad) in [256 << 10..512 << 10, 512 << 10..768 << 10, 256 << 10..768 << 10].into_iter().enumerate()
+    {
+        disk.fail_reads_in(bad);
+        let store = over(&disk, &patient());
+        assert_eq!(store.ledger(), [0xff]);
+        disk.fail_reads_in(0..0);
+        let ledger = format!("after {n}");
+        store.set_ledger(ledger.as_bytes()).unwrap();
+        assert!(store.persist(SOON));
+        store.abandon();
+        let store = over(&disk, &patient());
+        assert_eq!(store.ledger(), ledger.as_bytes());
+        store.abandon();
+    }
+}
+
+#[test]
+fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_can_be() {
+    let disk = disk();
+    let store = over(&disk, &patient());
+    store.put(&key(1), b"", b"one").unwrap();
+    assert!(store.persist(SOON));
+    store.abandon();
+    disk.fail_reads_in(DATA_START..SIZE);
+    let store = over(&disk, &patient());
+    assert_eq!(store.put(&key(2), b"", b"two"), Err(Refused::Broken));
+    assert!(!store.persist(Duration::from_millis(50)), "nothing counts as written");
+    assert_eq!(body(&store, 1), None);
+    disk.fail_reads_in(0..0);
+    eventually("it stores again", || store.put(&key(3), b"", b"three").is_ok());
+    assert!(store.persist(SOON));
+    store.abandon();
+    assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
 }

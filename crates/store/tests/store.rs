@@ -406,3 +406,42 @@ fn a_cache_is_its_owners_alone_and_one_that_is_not_is_told_of() {
     assert!(SAID.lock().unwrap()[0].contains("chmod 600"));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644, "it is left as it is");
 }
+
+#[test]
+fn a_file_that_is_cut_off_or_deleted_is_told_of_and_what_lay_there_is_missed() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let said = |what: &str| SAID.lock().unwrap().iter().filter(|line| line.contains(what)).count();
+    let eventually = |what: &str| {
+        let until = Instant::now() + Duration::from_secs(20);
+        while said(what) == 0 {
+            assert!(Instant::now() < until, "nobody says: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    for io in [IoChoice::Auto, IoChoice::Threads] {
+        let flush_interval = Duration::from_millis(20);
+        let options = Options { tell, flush_interval, ..options(&path, io) };
+        let store = Store::open(&options).unwrap();
+        store.put(&key(1), b"meta", &body(1, 8_000)).unwrap();
+        assert!(store.persist(Duration::from_secs(20)));
+        store.close();
+        let store = Store::open(&options).unwrap();
+        assert_eq!(said("was "), 0);
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
+        eventually("was cut off");
+        runtime().block_on(async {
+            assert!(read(&store.reader().unwrap(), &key(1)).await.is_none());
+        });
+        assert_eq!((store.stats().read_errors, store.stats().bad_records), (1, 0));
+        std::fs::remove_file(&path).unwrap();
+        eventually("was deleted");
+        // Each is said once.
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!((said("was cut off"), said("was deleted")), (1, 1));
+        drop(store);
+        SAID.lock().unwrap().clear();
+    }
+}

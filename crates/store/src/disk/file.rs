@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFla
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -144,6 +144,19 @@ impl Disk for FileDisk {
     }
     fn read_block(&self) -> usize {
         self.read_block
+    }
+    fn pause(&self) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fn harm(&self) -> Option<&'static str> {
+        let found = self.file.metadata().ok().filter(|found| found.is_file())?;
+        match (found.nlink() == 0, found.len() < self.size) {
+            (true, _) => {
+                Some("was deleted: it serves until the end of this process, and the next one makes it anew")
+            }
+            (_, true) => Some("was cut off: what lay behind its end is gone; remove it and start anew"),
+            _ => None,
+        }
     }
 }
 

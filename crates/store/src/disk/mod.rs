@@ -18,6 +18,12 @@ pub trait Disk: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// The granularity of reads, bytes: 512 or 4096.
     fn read_block(&self) -> usize;
+    /// Waits a little before a start reads again what it could not read; only where time can help.
+    fn pause(&self) {}
+    /// What somebody else did to the medium while it is open, for a line in the log; one cheap call.
+    fn harm(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// What went to and came from the device.

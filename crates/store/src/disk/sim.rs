@@ -30,13 +30,15 @@ struct State {
     faults: Faults,
     /// Where every write fails.
     bad: Range<u64>,
+    /// Where every read fails.
+    unreadable: Range<u64>,
     rng: StdRng,
 }
 
 impl SimDisk {
     pub fn new(size: usize, rng: StdRng) -> SimDisk {
-        let state =
-            State { bytes: vec![0; size], undo: Vec::new(), faults: Faults::default(), bad: 0..0, rng };
+        let (bytes, undo, faults) = (vec![0; size], Vec::new(), Faults::default());
+        let state = State { bytes, undo, faults, bad: 0..0, unreadable: 0..0, rng };
         SimDisk { state: Mutex::new(state) }
     }
 
@@ -47,6 +49,11 @@ impl SimDisk {
     /// Writes that touch these bytes fail, and change nothing. An empty range ends that.
     pub fn fail_writes_in(&self, bytes: Range<u64>) {
         self.state().bad = bytes;
+    }
+
+    /// Reads that touch these bytes fail. An empty range ends that.
+    pub fn fail_reads_in(&self, bytes: Range<u64>) {
+        self.state().unreadable = bytes;
     }
 
     /// Power loss: of the sectors written since the last sync each keeps its new bytes or gets its old ones back.
@@ -80,6 +87,9 @@ impl Disk for SimDisk {
         let state = &mut *self.state();
         if state.rng.random_ratio(state.faults.read, 1_000) {
             return Err(io::Error::other("simulated read error"));
+        }
+        if offset < state.unreadable.end && offset + length as u64 > state.unreadable.start {
+            return Err(io::Error::other("simulated bad place"));
         }
         let at = offset as usize;
         let bytes = state.bytes.get(at..at + length).ok_or(io::ErrorKind::UnexpectedEof)?;

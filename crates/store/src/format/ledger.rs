@@ -13,6 +13,9 @@ const HEADER: usize = 64;
 /// Bytes that a ledger can hold.
 pub const MAX: usize = COPY - HEADER;
 const CHECKED: usize = 24;
+/// Content that stands for one that could not be read. With its header it is shorter than a sector, so that writing it is never
+/// torn.
+pub const UNREADABLE: [u8; 1] = [0xff];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {

@@ -1,10 +1,11 @@
 //! The one author of disk bytes. `docs/format.md` draws the same layout; the golden test pins it.
 //!
-//! A cache is: two superblocks, two copies of the ledger, then segments of equal size. A segment holds records from its start upward and
+//! A cache is: two superblocks, a fence, two copies of the ledger, then segments of equal size. A segment holds records from its start upward and
 //! its table of contents from its end downward. All integers are little-endian, all checksums XXH3-64 seeded
 //! with the cache's random identity, so that nothing of an earlier cache on the same medium can be taken for ours.
 
 pub mod contents;
+pub mod fence;
 pub mod ledger;
 pub mod record;
 pub mod superblock;

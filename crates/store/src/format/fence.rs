@@ -1,0 +1,68 @@
+//! The fence: where the log goes on behind segments that nobody knows enough of. One block in the header, of whose bytes the
+//! first sector alone counts, so that it is old or new and never torn; none means: the log has no gap.
+
+use super::{BLOCK, Fields};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+pub const MAGIC: [u8; 8] = *b"COSMFENC";
+/// Where it lies.
+pub const OFFSET: u64 = 3 * BLOCK as u64;
+/// More than the segments that are opened and the ledgers that are written from one fence to the next.
+pub const LEAP: u64 = 1 << 32;
+const CHECKED: usize = 24;
+
+/// The default is what a cache has that never had one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    /// The log goes on with this sequence number. Of no meaning when the checkpoint is replayed from it or a later one.
+    pub seq: u64,
+    /// The generation of the ledger then.
+    pub ledger: u64,
+}
+
+impl Fence {
+    pub fn encode(&self, identity: u64) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        block[..8].copy_from_slice(&MAGIC);
+        block[8..16].copy_from_slice(&self.seq.to_le_bytes());
+        block[16..24].copy_from_slice(&self.ledger.to_le_bytes());
+        let sum = xxh3_64_with_seed(&block[..CHECKED], identity);
+        block[CHECKED..CHECKED + 8].copy_from_slice(&sum.to_le_bytes());
+        block
+    }
+
+    /// `block` holds at least 32 bytes. `None` for what is not one of this cache.
+    pub fn decode(identity: u64, block: &[u8]) -> Option<Fence> {
+        let mut fields = Fields(&block[8..CHECKED + 8]);
+        let fence = Fence { seq: fields.u64(), ledger: fields.u64() };
+        let valid = block[..8] == MAGIC && fields.u64() == xxh3_64_with_seed(&block[..CHECKED], identity);
+        valid.then_some(fence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{PROBE, ledger, superblock};
+
+    #[test]
+    fn a_fence_survives_its_encoding_and_no_other_bytes_pass() {
+        let fence = Fence { seq: 7 * LEAP, ledger: 3 };
+        let block = fence.encode(5);
+        assert_eq!(Fence::decode(5, &block), Some(fence));
+        assert_eq!(Fence::decode(6, &block), None);
+        assert_eq!(Fence::decode(5, &[0; BLOCK]), None);
+        for bit in 0..8 * (CHECKED + 8) {
+            let mut flipped = block;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Fence::decode(5, &flipped), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn its_block_is_nobody_elses() {
+        let others = superblock::COPIES.into_iter().chain([PROBE]);
+        assert!(others.map(|at| at + BLOCK as u64).all(|end| end <= OFFSET));
+        assert!(OFFSET + BLOCK as u64 <= ledger::COPIES[0]);
+    }
+}
