@@ -143,12 +143,12 @@ fn names(args: &ArgMatches, name: &str) -> Vec<String> {
 }
 
 fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
-    let parse = |text| count(text, 0, u64::MAX).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
+    let parse = |text| count(text, &(0..=u64::MAX)).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
     text(args, name).map(parse).transpose()
 }
 
 fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
-    size_within(text(args, name).unwrap_or_default(), 0, LARGEST_SIZE)
+    size_within(text(args, name).unwrap_or_default(), &(0..=LARGEST_SIZE))
         .map_err(|why| Failure::Usage(format!("--{name}: {why}")))
 }
 
