@@ -4,9 +4,11 @@ use crate::machine::Machine;
 use crate::settings::Config;
 use crate::values::say_size;
 use rustix::fs::{Access, access, statvfs};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use store::disk::file::layout;
+use store::format::DATA_START;
 use store::{DEFAULT_SIZE, Options};
 
 /// What a check found, a line each.
@@ -62,6 +64,9 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
 
 fn old_cache(options: &Options) -> Result<String, String> {
     let path = &options.path;
+    if is_blank(path) {
+        return Ok("it is blank: a start will make a cache there".into());
+    }
     let seen = store::inspect(path).map_err(|error| error.to_string())?;
     access(path, Access::WRITE_OK)
         .map_err(|error| format!("cache {}: it cannot be written: {error}", path.display()))?;
@@ -77,6 +82,13 @@ fn old_cache(options: &Options) -> Result<String, String> {
         ));
     }
     Ok(format!("{} with {} objects", say_size(seen.size), seen.objects))
+}
+
+/// Zeros where a cache's superblocks would be, as on a device that was never used.
+fn is_blank(path: &Path) -> bool {
+    let mut first = [1; DATA_START as usize];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == [0; DATA_START as usize]
 }
 
 fn new_cache(options: &Options) -> Result<String, String> {

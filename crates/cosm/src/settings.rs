@@ -193,7 +193,7 @@ impl Setting {
             words if matches!(self.kind, Kind::Choice) => {
                 format!("`{text}` is none of {}", names(words).join(", "))
             }
-            words => format!("{why}, or {}", names(words).join(" or ")),
+            words => format!("{why} (or write {})", names(words).join(" or ")),
         })
     }
 }
@@ -315,11 +315,11 @@ mod tests {
             ("drain-timeout", "99999h", "99999h is out of bounds: 1ms to 8760h"),
             ("dns-timeout", "30", "write a number with ms, s, min or h"),
             ("connect-ports", "0", "`0` is not a port: 1 to 65535"),
-            ("connect-ports", "443,x", "`x` is not a port: 1 to 65535, or none"),
+            ("connect-ports", "443,x", "`x` is not a port: 1 to 65535 (or write none)"),
             ("connect-ports", "", "a value is missing: PORT,…|none"),
             ("trust", "10.0.0.5/8", "write 10.0.0.0/8 for the network, or 10.0.0.5 alone"),
             ("allow", "10.0.0.0/33", "is not a network"),
-            ("allow", "none", "or private or all"),
+            ("allow", "none", "(or write private or all)"),
             ("listen", "8080", "write 127.0.0.1:8080 for clients on this host alone, or 0.0.0.0:8080"),
             ("listen", ":8080", "write 127.0.0.1:8080"),
             ("listen", "*:8080", "write 127.0.0.1:8080"),
@@ -336,8 +336,8 @@ mod tests {
             ("admin", "3129", "write 127.0.0.1:3129"),
             ("admin", "127.0.0.1:3128", "admin and listen are both 127.0.0.1:3128"),
             ("origin", "ftp://h", "only http:// origins"),
-            ("workers", "0", "0 is out of bounds: 1 to 1024, or auto"),
-            ("workers", "many", "`many` is not a whole number, or auto"),
+            ("workers", "0", "0 is out of bounds: 1 to 1024 (or write auto)"),
+            ("workers", "many", "`many` is not a whole number (or write auto)"),
             ("packet", "96KiB", "96KiB is not a power of two"),
             ("packet", "32KiB", "32KiB is out of bounds: 64KiB to 16MiB"),
             ("cache-size", "1", "1B is too small: at least 2MiB"),

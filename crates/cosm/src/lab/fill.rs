@@ -1,4 +1,4 @@
-//! `cosm lab fill`: the production store filled with objects made up, and what that took. `cosm serve` on the same file answers
+//! `cosm lab fill`: the production store filled with synthetic objects, and what that took. `cosm serve` on the same file answers
 //! them.
 
 use super::{json, number, seed, text};
