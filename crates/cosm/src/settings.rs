@@ -162,7 +162,7 @@ impl Setting {
     pub fn named(name: &str) -> Result<&'static Setting, String> {
         TABLE.iter().find(|setting| setting.name == name).ok_or_else(|| {
             let meant = closest(name).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-            format!("no setting is called `{name}`{meant}")
+            format!("no setting is called `{}`{meant}", name.escape_debug())
         })
     }
 
@@ -187,6 +187,10 @@ impl Setting {
         }
         if text.is_empty() {
             return Err(format!("a value is missing: {}", self.value()));
+        }
+        // Whoever is told of a value is told on one line.
+        if text.contains(char::is_control) {
+            return Err(format!("`{}` has a control character", text.escape_debug()));
         }
         self.kind.apply(config, text).map_err(|why| match self.words {
             [] => why,
@@ -344,6 +348,8 @@ mod tests {
             ("cmax", "0", "0 is out of bounds: 1 to 255"),
             ("pseudonym", "a b", "is not a name"),
             ("io", "fast", "`fast` is none of auto, uring, threads"),
+            ("io", "a\nb", "`a\\nb` has a control character"),
+            ("cache", "a\u{7}", "has a control character"),
         ];
         for (name, value, says) in table {
             let error = with(name, value).expect_err(&format!("{name} {value}"));

@@ -189,6 +189,7 @@ mod tests {
             ("[[site]]\nname = 1", &["f:1: no setting is called `site`"]),
             ("cache.size = 1", &["f:1: cache: no setting is a table"]),
             ("cache = \"a\nb\"", &["f:1: "]),
+            ("\"a\\nb\" = 1", &["f:1: no setting is called `a\\nb`"]),
         ];
         for (text, says) in table {
             let wrong = read(text, "f").unwrap_err();

@@ -117,7 +117,7 @@ mod tests {
             Given { name, value: value.into(), source }
         };
         let all = [
-            given("cache", "/srv/a \"b\\ #c\u{7}", Source::File("x.toml".into(), 7)),
+            given("cache", "/srv/a \"b\\ #c", Source::File("x.toml".into(), 7)),
             given("cmax", "7", Source::Flag),
             given("pseudonym", "007", Source::Flag),
         ];
