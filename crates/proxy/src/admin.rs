@@ -269,6 +269,7 @@ fn without_query(path: &str) -> &str {
 fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
     let url =
         |value: &str| url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http URL"));
+    no_wildcards(name, value)?;
     match name {
         "url" => Ok(match url(value)? {
             (Some(authority), path) => What::Url(key::primary(SCHEME, &authority, &path)),
@@ -295,6 +296,21 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
         _ => Err(format!(
             "`{name}` is none of url, prefix, host, group, tag, all (is a URL not percent-encoded?)"
         )),
+    }
+}
+
+/// `*` stands for itself in a URL, and in no name of a host. Whoever ends a value with it means something else, and would be
+/// told that it is purged.
+fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
+    match name {
+        "url" | "prefix" if value.ends_with('*') => Err(format!(
+            "{name}: `{value}` ends with `*`, which is no wildcard: prefix={} purges all URLs that begin so",
+            value.trim_end_matches('*')
+        )),
+        "host" if value.contains('*') => {
+            Err(format!("host: `{value}` has a `*`, which is no wildcard: purge each host by its name"))
+        }
+        _ => Ok(()),
     }
 }
 

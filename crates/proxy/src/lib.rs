@@ -71,7 +71,7 @@ pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
     let mut threads = Vec::with_capacity(workers + 1);
     let mut admin = None;
     if let Some(address) = shared.settings.admin {
-        let listener = bind(address, false, true).map_err(|e| cannot_listen(address, e))?;
+        let listener = bind(address, Family::Any, false, true).map_err(|e| cannot_listen(address, e))?;
         admin = Some(listener.local_addr()?);
         let (shared, stopped) = (shared.clone(), stopped.clone());
         let thread = std::thread::Builder::new().name("admin".into());
@@ -170,12 +170,13 @@ fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAdd
     for &address in addresses {
         let at = |error| cannot_listen(address, error);
         // Sharing the port among workers would also share it with another process: see first whether it is free.
+        let family = Family::of(address, addresses);
         if address.port() != 0 {
-            drop(bind(address, false, false).map_err(at)?);
+            drop(bind(address, family, false, false).map_err(at)?);
         }
         let mut real = address;
         for each in &mut listeners {
-            let listener = bind(real, true, true).map_err(at)?;
+            let listener = bind(real, family, true, true).map_err(at)?;
             real = listener.local_addr().map_err(at)?;
             each.push(listener);
         }
@@ -184,12 +185,47 @@ fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAdd
     Ok((bound, listeners))
 }
 
+/// The addresses of the settings on which a proxy could not listen now, and why.
+pub fn try_addresses(settings: &Settings) -> Vec<(SocketAddr, io::Error)> {
+    let listens = settings.listen.iter().map(|&address| (address, Family::of(address, &settings.listen)));
+    let all = listens.chain(settings.admin.map(|admin| (admin, Family::Any)));
+    // All at once: one may be in another's way.
+    let (mut bound, mut failed) = (Vec::new(), Vec::new());
+    for (address, family) in all {
+        match bind(address, family, false, false) {
+            Ok(listener) => bound.push(listener),
+            Err(error) => failed.push((address, error)),
+        }
+    }
+    failed
+}
+
+/// Whose clients a listener on an IPv6 address takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// What the system does: IPv4 as well, on `[::]`.
+    Any,
+    /// Its own alone.
+    Own,
+}
+
+impl Family {
+    /// IPv4 has listeners of its own on that port, or none.
+    fn of(address: SocketAddr, all: &[SocketAddr]) -> Family {
+        let apart = all.iter().any(|other| other.is_ipv4() && other.port() == address.port());
+        if apart { Family::Own } else { Family::Any }
+    }
+}
+
 fn cannot_listen(address: SocketAddr, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
 
-fn bind(address: SocketAddr, shared: bool, listens: bool) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr, family: Family, shared: bool, listens: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() && family == Family::Own {
+        socket.set_only_v6(true)?;
+    }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;

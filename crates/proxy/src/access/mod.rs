@@ -24,7 +24,7 @@ pub fn connect<'a>(uri: &'a Uri, settings: &Settings) -> Result<(&'a Authority, 
         return Ok((authority, port));
     }
     let text = format!(
-        "CONNECT to port {port} is not allowed; the proxy's operator allows it with --connect-ports {port}"
+        "CONNECT to port {port} is not allowed; the proxy's operator allows it by adding {port} to --connect-ports"
     );
     Err(Refusal::new(StatusCode::FORBIDDEN, text))
 }
