@@ -1,8 +1,8 @@
 //! Sockets: a forward and reverse HTTP proxy whose responses come from memory, from the store, or from the origin.
 //!
-//! A request travels downward through the files: `connection` reads it and refuses what is ambiguous (`framing`),
-//! `serve` answers what the memory tier holds, `exchange` and `lookup` do the rest with the help of `origin`, `fill`
-//! and `pump`. One worker is one thread; what workers share is in `worker::Shared`.
+//! A request travels downward through the layers: `client` reads it and refuses what is ambiguous, `answer` answers it, from
+//! memory at once or else with the help of `fill`, `transfer`, `tiers` and `origin`. ARCHITECTURE.md has the table of layers.
+//! One worker is one thread; what workers share is in `worker::Shared`.
 
 mod access;
 mod admin;
