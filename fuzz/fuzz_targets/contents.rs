@@ -5,7 +5,9 @@
 
 use cosm_fuzz::Input;
 use libfuzzer_sys::fuzz_target;
-use store::format::contents::{Contents, ENTRY, Entry, Mark, TRAILER, Unreadable, decode, encode, most, start};
+use store::format::contents::{
+    Contents, ENTRY, Entry, Mark, TRAILER, Unreadable, decode, encode, most, start,
+};
 use store::format::{BLOCK, UNIT};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

@@ -1,58 +1,52 @@
-//! A configuration file. What is read has known names, each once, on rising lines; written out as lines it reads back;
-//! the settings make a configuration or one line that says where and what is wrong.
+//! A file of settings, in TOML or in lines. What is read has known names, each once, on rising lines; printed as a file it
+//! reads back; the settings make a configuration, or lines that say where and what is wrong.
 #![no_main]
 
+use cosm::machine::Machine;
+use cosm::settings::{Config, Given, Source, TABLE, file, show};
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/cosm/src/settings.rs"]
-#[allow(dead_code)]
-mod settings;
-#[path = "../../crates/cosm/src/values.rs"]
-#[allow(dead_code)]
-mod values;
-
-/// A machine that is always the same.
-mod machine {
-    pub fn memory() -> u64 {
-        1 << 30
-    }
-
-    pub fn cores() -> usize {
-        4
-    }
-
-    pub fn connections() -> u64 {
-        6000
-    }
-}
-
-use settings::{Config, TABLE, parse_file};
+const MACHINE: Machine = Machine { memory: 1 << 30, cores: 4, descriptors: 20_000 };
 
 fuzz_target!(|text: &str| {
-    let read = match parse_file(text) {
-        Ok(read) => read,
-        Err(why) => return assert!(why.starts_with("line ") && why.lines().count() == 1, "{why}"),
+    let is_said = |wrong: &[String]| {
+        assert!(!wrong.is_empty());
+        for why in wrong {
+            assert!(
+                why.lines().count() == 1 && (why.starts_with("f:") || why.starts_with("admin and ")),
+                "{why}"
+            );
+        }
     };
-    assert!(read.is_sorted_by(|a, b| a.2 < b.2));
-    for (i, (name, value, _)) in read.iter().enumerate() {
-        assert!(TABLE.iter().any(|setting| setting.name == *name));
-        assert!(read[..i].iter().all(|(other, ..)| other != name));
-        assert!(value.trim() == value && !value.contains(['#', '\n']));
+    let given = match file::read(text, "f") {
+        Ok(given) => given,
+        Err(wrong) => return is_said(&wrong),
+    };
+    let line = |given: &Given| match &given.source {
+        Source::File(name, line) if name == "f" => *line,
+        other => panic!("{other:?}"),
+    };
+    assert!(given.is_sorted_by_key(line));
+    for (i, one) in given.iter().enumerate() {
+        assert!(TABLE.iter().any(|setting| setting.name == one.name));
+        assert!(given[..i].iter().all(|other| other.name != one.name));
     }
-    let written: String = read.iter().map(|(name, value, _)| format!("{name}\t{value} # said\n")).collect();
-    let again = parse_file(&written).expect("what was read");
-    assert!(again.iter().zip(1..).all(|(a, number)| a.2 == number));
-    assert!(again.iter().map(|a| (a.0, &a.1)).eq(read.iter().map(|r| (r.0, &r.1))));
+    let printed = show::as_file(&given, &MACHINE);
+    let again = file::read(&printed, "f").expect("what was printed");
+    for one in &given {
+        assert!(again.iter().any(|other| other.name == one.name && other.value == one.value), "{one:?}");
+    }
 
-    let given =
-        |name: &str| read.iter().find(|r| r.0 == name).map(|r| (format!("line {}", r.2), r.1.clone()));
-    match Config::build(given) {
+    match Config::build(&given, &MACHINE) {
         Ok(config) => {
             assert!(config.proxy.workers > 0 && !config.proxy.listen.is_empty());
-            if let Some(store) = config.store {
+            if let Some(store) = config.store() {
                 assert!(store.packet.is_power_of_two() && store.cmax > 0 && store.amax > 0);
+                assert!(!store.patience.is_zero() && !store.flush_interval.is_zero());
             }
+            let again = Config::build(&again, &MACHINE).expect("what was right");
+            assert_eq!(format!("{again:?}"), format!("{config:?}"));
         }
-        Err(why) => assert!(why.starts_with("line ") && why.lines().count() == 1, "{why}"),
+        Err(wrong) => is_said(&wrong),
     }
 });

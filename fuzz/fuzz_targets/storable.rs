@@ -3,7 +3,9 @@
 #![no_main]
 
 use cache::{
-    Asked, Head, Verdict, freshen, hop, judge, make_conditional, not_modified_headers, parse_http_date, SetCookie};
+    Asked, Head, SetCookie, Verdict, freshen, hop, judge, make_conditional, not_modified_headers,
+    parse_http_date,
+};
 use cosm_fuzz::{Input, fields};
 use http::header::{AGE, CACHE_CONTROL, CONTENT_LENGTH, DATE, TRAILER};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, response};

@@ -28,5 +28,9 @@ fuzz_target!(|data: &[u8]| {
     writer.header(&mut written);
     first.iter().for_each(|access| writer.write(access, None, &mut written));
     let again = read(format, written);
-    assert!(first.iter().map(|access| access.size).eq(again.iter().map(|access| access.size)), "{}", format.name);
+    assert!(
+        first.iter().map(|access| access.size).eq(again.iter().map(|access| access.size)),
+        "{}",
+        format.name
+    );
 });

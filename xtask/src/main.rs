@@ -4,13 +4,15 @@ mod bench;
 mod conformance;
 mod deps;
 mod fuzz;
+mod layers;
 mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies
+usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies, and which part of a
+                                         crate uses which
        cargo xtask fuzz [--seconds N] [TARGET...]
                                          look for inputs that break a parser, 20 seconds each by default
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
@@ -30,8 +32,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args[..] {
-        ["deps"] => deps::run(false),
-        ["deps", "--advisories"] => deps::run(true),
+        ["deps"] => root().and_then(layers::check).and_then(|()| deps::run(false)),
+        ["deps", "--advisories"] => root().and_then(layers::check).and_then(|()| deps::run(true)),
         ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),

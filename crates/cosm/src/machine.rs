@@ -10,8 +10,40 @@ const REQUEST: u64 = 40 << 10;
 /// Descriptors that are not for connections: files, rings.
 const OTHER_DESCRIPTORS: u64 = 200;
 
-/// Bytes of memory we may use: the machine's, or less where a control group says so.
-pub fn memory() -> u64 {
+/// As much of a machine as settings follow from by themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Bytes that we may use: the machine's, or less where a control group says so.
+    pub memory: u64,
+    /// Cores that this process may run on.
+    pub cores: u64,
+    /// Files that this process may have open.
+    pub descriptors: u64,
+}
+
+impl Machine {
+    /// This one. Raises the limit of open files as far as the system lets us.
+    pub fn here() -> Machine {
+        Machine { memory: memory(), cores: cores() as u64, descriptors: descriptors() }
+    }
+
+    /// Client connections that it can serve at once, each with one to an origin, and a quarter as many idle ones to
+    /// origins: as many as the descriptors allow, and a quarter of the memory.
+    pub fn connections(&self) -> u64 {
+        (self.memory / 4 / REQUEST).min(self.connections_by_descriptors()).clamp(64, 100_000)
+    }
+
+    pub fn connections_by_descriptors(&self) -> u64 {
+        self.descriptors.saturating_sub(OTHER_DESCRIPTORS) / 9 * 4
+    }
+}
+
+/// Cores that this process may run on.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+fn memory() -> u64 {
     let total =
         fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_total(&text)).unwrap_or(1 << 30);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -20,27 +52,11 @@ pub fn memory() -> u64 {
         .fold(total, u64::min)
 }
 
-/// Client connections that we can serve at once, each with one to an origin, and a quarter as many idle ones to
-/// origins: as many as the descriptors allow, and a quarter of the memory.
-pub fn connections() -> u64 {
-    (memory() / 4 / REQUEST).min(connections_by_descriptors()).clamp(64, 100_000)
-}
-
-pub fn connections_by_descriptors() -> u64 {
-    descriptors().saturating_sub(OTHER_DESCRIPTORS) * 4 / 9
-}
-
-/// Descriptors that we may have, all that the system lets us.
 fn descriptors() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-/// Cores that this process may run on.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
 /// Seconds of the processor that this thread took.
@@ -113,8 +129,9 @@ mod tests {
         ];
         assert_eq!(files, names.map(PathBuf::from));
         assert_eq!(meminfo_total("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
-        assert!(memory() > 1 << 20);
+        let here = Machine::here();
+        assert!(here.memory > 1 << 20);
         assert!(resident() > 1 << 20 && thread_seconds() > 0.0);
-        assert!((64..=100_000).contains(&connections()));
+        assert!((64..=100_000).contains(&here.connections()));
     }
 }

@@ -1,28 +1,59 @@
 //! `cosm serve`: settings together, store open, proxy running, and both down again in order.
 
-use crate::Failure;
-use crate::machine;
-use crate::settings::{Config, parse_file};
-use clap::ArgMatches;
+use crate::machine::Machine;
+use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
+use crate::{Failure, preflight};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use proxy::say;
-use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
 use store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+pub fn command() -> Command {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let config = Arg::new("config").long("config").value_name("FILE").help(
+        "Read settings from a file, in TOML (name = \"value\") or in lines `name value`, by the names of the options \
+         here; the command line goes before it",
+    );
+    let check = flag("check").conflicts_with("print-config").help(
+        "Check settings, files and addresses, say ok or what is wrong, and exit; starts nothing, also beside a \
+         running server",
+    );
+    let print = flag("print-config")
+        .help("Print every setting as a TOML file, with where its value comes from, and exit");
+    Command::new("serve")
+        .about("Run the proxy")
+        .after_help(
+            "SIZE: bytes, or a number with KiB, MiB, GiB or TiB. TIME: a number with ms, s, min or h, up to a year. \
+             Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
+             read at the start.\n\n\
+             SIGTERM and SIGINT (^C) finish running requests and stop; a second one does not wait. The next start has \
+             a warm cache, also after kill -9. SIGHUP, SIGUSR1 and SIGUSR2 are ignored.\n\n\
+             Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
+        )
+        .args([config, check, print])
+        .args(TABLE.iter().map(Setting::argument))
+}
+
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     proxy::end_on_panic();
-    survive_file_size_limits();
-    let config = configure(args)?;
-    let (wanted, possible) = (config.proxy.bounds.connections as u64, machine::connections_by_descriptors());
-    if wanted > possible {
-        say(format_args!(
-            "connections-max {wanted}, but the limit of open files is enough for {possible}: raise it (ulimit -n), \
-             or requests beyond that fail"
-        ));
+    survive_signals();
+    let machine = Machine::here();
+    let checks = args.get_flag("check");
+    let given = given(args)?;
+    let config = match Config::build(&given, &machine) {
+        Ok(config) => config,
+        Err(wrong) => return Err(said(wrong, checks)),
+    };
+    if args.get_flag("print-config") {
+        line!("{}", show::as_file(&given, &machine));
+        return Ok(());
     }
-    let store =
-        config.store.as_ref().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
+    if checks {
+        return check(&config, &machine);
+    }
+    preflight::doubts(&config, &machine).into_iter().for_each(say);
+    let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
         Some(store) => say(store.opened()),
         None => say("no cache on disk, only in memory"),
@@ -42,15 +73,30 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// Past a limit of the file size (`ulimit -f`) a write shall fail, not the process end.
-fn survive_file_size_limits() {
-    const SIGXFSZ: i32 = 25;
+/// Past a limit of the file size (`ulimit -f`) a write shall fail, not the process end; what other programs understand as
+/// an order to reload or to reopen logs shall not end it either.
+fn survive_signals() {
+    const SIGXFSZ: SignalKind = SignalKind::from_raw(25);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // The handler stays when the listener is gone.
+    // The handlers stay when the listeners are gone.
     if let Ok(runtime) = runtime {
-        let _ = runtime.block_on(async { signal(SignalKind::from_raw(SIGXFSZ)) });
+        runtime.block_on(async {
+            for kind in IGNORED.map(|(kind, _)| kind).into_iter().chain([SIGXFSZ]) {
+                let _ = signal(kind);
+            }
+        });
     }
 }
+
+/// Signals without a meaning yet, and what somebody who sends one is told.
+const IGNORED: [(SignalKind, &str); 3] = [
+    (
+        SignalKind::hangup(),
+        "SIGHUP is ignored: settings are read at the start alone; restart, the cache stays warm",
+    ),
+    (SignalKind::user_defined1(), "SIGUSR1 is ignored: there are no log files to reopen"),
+    (SignalKind::user_defined2(), "SIGUSR2 is ignored: it has no meaning"),
+];
 
 /// Serves until a signal says to stop and the last request ended.
 fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> {
@@ -58,7 +104,11 @@ fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> 
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
     let stopper = running.stopper();
     let (listens, listening) = channel();
-    std::thread::Builder::new().name("signals".into()).spawn(move || on_signal(listens, stopper))?;
+    let thread = |name: &str| std::thread::Builder::new().name(name.into());
+    let ignores = listens.clone();
+    thread("signals").spawn(move || on_signal(listens, stopper))?;
+    // A thread of its own: when nobody reads what it says, a stop must still be heard.
+    thread("ignored-signals").spawn(move || on_ignored_signal(ignores))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
     if let Some(admin) = running.admin() {
@@ -66,6 +116,26 @@ fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> 
     }
     say(format_args!("{kind} on {}", addresses.join(", ")));
     running.wait()
+}
+
+/// Says of each signal without a meaning that it has none.
+fn on_ignored_signal(listens: Sender<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        let [Ok(mut first), Ok(mut second), Ok(mut third)] = IGNORED.map(|(kind, _)| signal(kind)) else {
+            return;
+        };
+        drop(listens);
+        loop {
+            let which = tokio::select! {
+                _ = first.recv() => 0,
+                _ = second.recv() => 1,
+                _ = third.recv() => 2,
+            };
+            say(IGNORED[which].1);
+        }
+    });
 }
 
 /// The first signal drains; a second one does not wait.
@@ -93,19 +163,50 @@ async fn either(a: &mut Signal, b: &mut Signal) {
     }
 }
 
-fn configure(args: &ArgMatches) -> Result<Config, Failure> {
-    let mut from_file = HashMap::new();
+/// What the command line and the file that it names give.
+fn given(args: &ArgMatches) -> Result<Vec<Given>, Failure> {
+    let mut given = Vec::new();
     if let Some(path) = args.get_one::<String>("config") {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::Failed(format!("cannot read configuration {path}: {e}")))?;
-        let settings = parse_file(&text).map_err(|e| Failure::Usage(format!("{path}, {e}")))?;
-        for (name, value, line) in settings {
-            from_file.insert(name, (format!("{path}, line {line}, {name}"), value));
+        given = file::read(&text, path).map_err(|wrong| said(wrong, args.get_flag("check")))?;
+    }
+    given.extend(given_by_flags(args, TABLE.iter()));
+    Ok(given)
+}
+
+/// `--check`: what can be known without starting.
+fn check(config: &Config, machine: &Machine) -> Result<(), Failure> {
+    preflight::doubts(config, machine).into_iter().for_each(say);
+    let found = preflight::check(config);
+    found.notes.into_iter().for_each(say);
+    match found.wrong.len() {
+        0 => {
+            line!("ok");
+            Ok(())
+        }
+        count => {
+            found.wrong.into_iter().for_each(say);
+            Err(Failure::Failed(format!("the check found {}", errors(count))))
         }
     }
-    let given = |name: &str| {
-        let flag = args.get_one::<String>(name).map(|value| (format!("--{name}"), value.clone()));
-        flag.or_else(|| from_file.get(name).cloned())
-    };
-    Config::build(given).map_err(Failure::Usage)
+}
+
+/// What is wrong with settings: all of it when that is what was asked for, else the first.
+fn said(wrong: Vec<String>, all: bool) -> Failure {
+    let count = wrong.len();
+    let mut wrong = wrong.into_iter();
+    if all {
+        wrong.for_each(say);
+        return Failure::Usage(format!("the check found {}", errors(count)));
+    }
+    let first = wrong.next().unwrap_or_default();
+    Failure::Usage(match count {
+        0 | 1 => first,
+        _ => format!("{first}; cosm serve --check tells {} more", errors(count - 1)),
+    })
+}
+
+fn errors(count: usize) -> String {
+    if count == 1 { "1 error".into() } else { format!("{count} errors") }
 }

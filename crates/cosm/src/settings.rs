@@ -1,572 +1,391 @@
-//! The one table of every setting. The command line, its help, the configuration file and validation derive from it.
+//! Settings of `cosm serve`. One table (`table.rs`) has every one; the command line, its help, files, `--print-config`,
+//! `--check` and validation derive from it.
 //!
-//! Precedence: the command line, then the file that `--config` names, then the default here. All take effect at start.
+//! Precedence: the command line, then the file that `--config` names (`file.rs`), then the default. All take effect at
+//! the start.
 
-use crate::values::{count, duration, list, say_size, size_within};
-use crate::{machine, values};
-use proxy::Settings as Proxy;
+pub mod file;
+pub mod show;
+mod table;
+
+pub use table::TABLE;
+
+use crate::machine::Machine;
+use crate::values;
+use clap::ArgMatches;
+use proxy::{Network, Settings as Proxy};
+use std::collections::HashSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use store::{IoChoice, Options as Store};
+use std::time::Duration;
+use store::Options as Store;
 
 /// What `serve` runs with.
+#[derive(Clone, Debug)]
 pub struct Config {
     pub proxy: Proxy,
-    /// `None`: nothing is cached on disk.
-    pub store: Option<Store>,
+    store: Store,
+    on_disk: bool,
 }
 
-/// One setting: `--name VALUE`, or a line `name VALUE` in the configuration file.
+/// One setting: `--NAME VALUE` on the command line, `NAME = "VALUE"` in a TOML file, or a line `NAME VALUE`.
 pub struct Setting {
-    pub group: &'static str,
+    /// The heading under which help has it.
+    pub topic: &'static str,
     pub name: &'static str,
-    pub value: &'static str,
-    /// As a user would write it; what it means beyond that is said by `help`.
+    pub kind: Kind,
+    /// What may stand instead of a value.
+    pub words: &'static [Word],
+    /// As a user would write it.
     pub default: &'static str,
+    pub part: Part,
+    pub effect: Effect,
     pub help: &'static str,
-    apply: fn(&mut Config, &str) -> Result<(), String>,
 }
 
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-
-macro_rules! setting {
-    ($group:expr, $name:expr, $value:expr, $default:expr, $help:expr, $apply:expr) => {
-        Setting { group: $group, name: $name, value: $value, default: $default, help: $help, apply: $apply }
-    };
+/// What a setting's text means, within which bounds, and where it goes.
+pub enum Kind {
+    /// Bytes: a number, alone or with KiB, MiB, GiB or TiB.
+    Size(RangeInclusive<u64>, fn(&mut Config, u64)),
+    /// A size that is a power of two.
+    PowerOfTwo(RangeInclusive<u64>, fn(&mut Config, u64)),
+    /// A number with ms, s, min or h.
+    Time(RangeInclusive<Duration>, fn(&mut Config, Duration)),
+    Count(RangeInclusive<u64>, fn(&mut Config, u64)),
+    /// One address and port.
+    Address(fn(&mut Config, SocketAddr)),
+    /// At least one address and port, each once.
+    Addresses(fn(&mut Config, Vec<SocketAddr>)),
+    Networks(fn(&mut Config, Vec<Network>)),
+    /// TCP ports, 1 to 65535.
+    Ports(fn(&mut Config, Vec<u16>)),
+    Path(fn(&mut Config, PathBuf)),
+    /// What else there is, by the name that help gives its value.
+    Other(&'static str, fn(&mut Config, &str) -> Result<(), String>),
+    /// One of the words.
+    Choice,
 }
 
-const SERVICE: &str = "Service";
-const CACHE: &str = "Cache";
-const ACCESS: &str = "Access";
-const BOUNDS: &str = "Bounds";
-const TIMEOUTS: &str = "Timeouts";
+/// A word instead of a value.
+pub enum Word {
+    Is(&'static str, fn(&mut Config)),
+    /// `auto`: a size or count that follows from the machine.
+    Auto(fn(&Machine) -> u64),
+}
 
-pub const TABLE: &[Setting] = &[
-    setting!(
-        SERVICE,
-        "listen",
-        "ADDRESS,…",
-        "127.0.0.1:3128",
-        "Where clients connect; port 0 takes a free one",
-        |c, v| {
-            c.proxy.listen = list(v)?;
-            if c.proxy.listen.is_empty() {
-                Err("an address is needed, like 127.0.0.1:3128".into())
-            } else {
-                Ok(())
-            }
-        }
-    ),
-    setting!(
-        SERVICE,
-        "admin",
-        "ADDRESS",
-        "off",
-        "Where the operator purges and looks, like 127.0.0.1:3129: whoever reaches it may do so",
-        |c, v| {
-            let wrong = |_| format!("`{v}` is not an address, like 127.0.0.1:3129, or off");
-            c.proxy.admin = if v == "off" { None } else { Some(v.parse().map_err(wrong)?) };
-            Ok(())
-        }
-    ),
-    setting!(
-        SERVICE,
-        "origin",
-        "URL",
-        "",
-        "Serve this origin as a reverse proxy, like http://127.0.0.1:8080 \
-        [default: none, a forward proxy]",
-        |c, v| {
-            c.proxy.origin = if v.is_empty() { None } else { Some(v.parse()?) };
-            Ok(())
-        }
-    ),
-    setting!(
-        SERVICE,
-        "origin-host",
-        "HOST",
-        "client",
-        "The Host that the origin gets, and by which what is stored is told apart: client (the client's own), origin (the \
-        origin's), or a name, like www.example.com",
-        |c, v| {
-            c.proxy.origin_host = v.parse()?;
-            Ok(())
-        }
-    ),
-    setting!(
-        SERVICE,
-        "forwarded",
-        "WHEN",
-        "auto",
-        "Tell origins a client's address, in Forwarded and X-Forwarded-For: on, off, or auto (a reverse proxy does, a \
-        forward proxy does not)",
-        |c, v| {
-            c.proxy.forwarded = v.parse()?;
-            Ok(())
-        }
-    ),
-    setting!(
-        SERVICE,
-        "workers",
-        "N",
-        "auto",
-        "Threads that serve, each with its own listener; auto: one per core",
-        |c, v| {
-            c.proxy.workers = if v == "auto" { machine::cores() } else { count(v, 1, 1024)? as usize };
-            Ok(())
-        }
-    ),
-    setting!(
-        SERVICE,
-        "pseudonym",
-        "NAME",
-        "cosm",
-        "The name of this proxy in Via, by which it also finds loops",
-        |c, v| {
-            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            if v.is_empty() || !v.bytes().all(token) {
-                return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
-            }
-            c.proxy.pseudonym = v.into();
-            Ok(())
-        }
-    ),
-    setting!(
-        CACHE,
-        "cache",
-        "PATH",
-        "cache.cosm",
-        "The cache: a file (made when absent, all its space reserved) or a \
-        block device; `off` caches in memory only",
-        |c, v| {
-            let path = PathBuf::from(v);
-            c.store = match (v, c.store.take()) {
-                ("off", _) => None,
-                (_, Some(store)) => Some(Store { path, ..store }),
-                (_, None) => Some(Store::at(path)),
-            };
-            Ok(())
-        }
-    ),
-    setting!(
-        CACHE,
-        "cache-size",
-        "SIZE",
-        "",
-        "Bytes of the cache, which it never passes [default: what an existing \
-        cache has; 1GiB for a new one]",
-        |c, v| {
-            let size = if v.is_empty() { None } else { Some(size_within(v, 2 * MIB, u64::MAX)?) };
-            store(c, |s| s.size = size)
-        }
-    ),
-    setting!(
-        CACHE,
-        "memory",
-        "SIZE",
-        "auto",
-        "Bytes of the memory tier above the disk; auto: a quarter of what the \
-        machine or its container allows",
-        |c, v| {
-            c.proxy.bounds.memory_bytes = if v == "auto" { machine::memory() / 4 } else { values::size(v)? };
-            Ok(())
-        }
-    ),
-    setting!(
-        CACHE,
-        "memory-object-max",
-        "SIZE",
-        "1MiB",
-        "Larger bodies stay out of the memory tier",
-        |c, v| {
-            c.proxy.bounds.memory_object_bytes = values::size(v)?;
-            Ok(())
-        }
-    ),
-    setting!(
-        CACHE,
-        "object-size-max",
-        "SIZE",
-        "auto",
-        "Larger bodies are not cached (the threshold of LRU-TH); auto: \
-        a sixteenth of the cache",
-        |c, v| {
-            let most = if v == "auto" { None } else { Some(values::size(v)?) };
-            c.proxy.bounds.object_bytes = most.unwrap_or(u64::MAX);
-            store(c, |s| s.object_max = most)
-        }
-    ),
-    setting!(
-        CACHE,
-        "packet",
-        "SIZE",
-        "1MiB",
-        "Bytes written at once, a power of two; an existing cache keeps its own",
-        |c, v| {
-            let packet = size_within(v, 64 << 10, 16 * MIB)?;
-            if !packet.is_power_of_two() {
-                return Err(format!("{} is not a power of two", say_size(packet)));
-            }
-            store(c, |s| s.packet = packet as u32)
-        }
-    ),
-    setting!(
-        CACHE,
-        "cmax",
-        "N",
-        "3",
-        "Objects referenced fewer times go when the sweep meets them",
-        |c, v| {
-            let cmax = count(v, 1, 255)? as u8;
-            store(c, |s| s.cmax = cmax)
-        }
-    ),
-    setting!(
-        CACHE,
-        "amax",
-        "N",
-        "100",
-        "Reference counts are halved when their average passes this",
-        |c, v| {
-            let amax = count(v, 1, 255)? as u8;
-            store(c, |s| s.amax = amax)
-        }
-    ),
-    setting!(
-        CACHE,
-        "flush-interval",
-        "TIME",
-        "1s",
-        "A packet that is not full is written after this long: what a \
-        crash may cost",
-        |c, v| {
-            let interval = duration(v)?;
-            store(c, |s| s.flush_interval = interval)
-        }
-    ),
-    setting!(
-        CACHE,
-        "io",
-        "WAY",
-        "auto",
-        "How the disk is read: uring, threads, or auto (io_uring when the kernel allows it)",
-        |c, v| {
-            let io = match v {
-                "auto" => IoChoice::Auto,
-                "uring" => IoChoice::Uring,
-                "threads" => IoChoice::Threads,
-                _ => return Err(format!("`{v}` is not one of auto, uring, threads")),
-            };
-            store(c, |s| s.io = io)
-        }
-    ),
-    setting!(
-        CACHE,
-        "disk-patience",
-        "TIME",
-        "200ms",
-        "When the disk has kept a read waiting for this long, stored objects are fetched from their origins",
-        |c, v| {
-            let patience = duration(v)?;
-            store(c, |s| s.patience = patience)
-        }
-    ),
-    setting!(
-        ACCESS,
-        "allow",
-        "NETWORK,…",
-        "private",
-        "Networks whose clients are served, like 10.0.0.0/8; private: \
-        loopback, private and link-local ones; all: everybody",
-        |c, v| {
-            c.proxy.clients = match v {
-                "private" => proxy::Network::private(),
-                "all" => list("0.0.0.0/0,::/0")?,
-                _ => list(v)?,
-            };
-            Ok(())
-        }
-    ),
-    setting!(ACCESS, "connect-ports", "PORT,…", "443", "Ports that CONNECT may reach", |c, v| {
-        c.proxy.connect_ports = list(v)?;
-        Ok(())
-    }),
-    setting!(
-        ACCESS,
-        "reach",
-        "NETWORK,…",
-        "",
-        "Networks that all clients may reach, like 10.1.0.0/16 or 127.0.0.1 [default: none: this host's own addresses are for \
-        clients on it, private networks for clients in private networks, link-local and cloud metadata addresses for nobody]",
-        |c, v| {
-            c.proxy.reach = list(v)?;
-            Ok(())
-        }
-    ),
-    setting!(
-        ACCESS,
-        "trust",
-        "NETWORK,…",
-        "",
-        "Networks of proxies before this one, like 10.0.0.5, whose X-Forwarded-For and the like go on to origins \
-        [default: none: what clients say of that is removed]",
-        |c, v| {
-            c.proxy.trust = list(v)?;
-            Ok(())
-        }
-    ),
-    setting!(
-        ACCESS,
-        "set-cookie",
-        "WHEN",
-        "never",
-        "Responses with Set-Cookie that are shared: never any, or fresh (what the origin says how long is fresh, as RFC 9111 \
-        has it; only where no page with max-age sets somebody's session)",
-        |c, v| {
-            c.proxy.set_cookie = match v {
-                "never" => proxy::SetCookie::Never,
-                "fresh" => proxy::SetCookie::Fresh,
-                _ => return Err(format!("`{v}` is none of never, fresh")),
-            };
-            Ok(())
-        }
-    ),
-    setting!(BOUNDS, "head-max", "SIZE", "64KiB", "Bytes of a message's head; more is refused", |c, v| {
-        c.proxy.bounds.head_bytes = size_within(v, 8 << 10, 16 * MIB)? as usize;
-        Ok(())
-    }),
-    setting!(
-        BOUNDS,
-        "head-fields-max",
-        "N",
-        "100",
-        "Fields of a message's head; more are refused",
-        |c, v| {
-            c.proxy.bounds.head_fields = count(v, 16, 10_000)? as usize;
-            Ok(())
-        }
-    ),
-    setting!(
-        BOUNDS,
-        "connections-max",
-        "N",
-        "auto",
-        "Client connections; at this number idle ones make way, then new ones wait; auto: as many as open files allow (nine for four) and a quarter of the \
-        memory (40 KiB each)",
-        |c, v| {
-            let number = if v == "auto" { machine::connections() } else { count(v, 1, 10_000_000)? };
-            c.proxy.bounds.connections = number as usize;
-            Ok(())
-        }
-    ),
-    setting!(
-        BOUNDS,
-        "origin-idle-max",
-        "N",
-        "4096",
-        "Idle connections kept for one origin by one worker; in all a quarter of connections-max",
-        |c, v| {
-            c.proxy.bounds.idle_per_origin = count(v, 0, 100_000)? as usize;
-            Ok(())
-        }
-    ),
-    setting!(
-        BOUNDS,
-        "window",
-        "SIZE",
-        "1MiB",
-        "Bytes of a body in transit that are kept in memory for its readers",
-        |c, v| {
-            c.proxy.bounds.window_bytes = size_within(v, 64 << 10, GIB)? as usize;
-            Ok(())
-        }
-    ),
-    setting!(
-        BOUNDS,
-        "query-max",
-        "SIZE",
-        "16KiB",
-        "Content of a QUERY whose answer is cached: it is part of the key",
-        |c, v| {
-            c.proxy.bounds.query_bytes = size_within(v, 0, 32 << 10)? as usize;
-            Ok(())
-        }
-    ),
-    setting!(
-        BOUNDS,
-        "finish-max",
-        "SIZE",
-        "1MiB",
-        "A body is fetched to its end for the cache when its last client \
-        left and no more than this is missing",
-        |c, v| {
-            c.proxy.bounds.finish_bytes = values::size(v)?;
-            Ok(())
-        }
-    ),
-    setting!(
-        TIMEOUTS,
-        "client-header-timeout",
-        "TIME",
-        "30s",
-        "From the first byte of a request's head to its last",
-        |c, v| { time(v, &mut c.proxy.timeouts.client_header) }
-    ),
-    setting!(
-        TIMEOUTS,
-        "client-idle-timeout",
-        "TIME",
-        "60s",
-        "A client connection without a request",
-        |c, v| { time(v, &mut c.proxy.timeouts.client_idle) }
-    ),
-    setting!(
-        TIMEOUTS,
-        "client-stall-timeout",
-        "TIME",
-        "60s",
-        "A client that takes or sends nothing",
-        |c, v| { time(v, &mut c.proxy.timeouts.client_stall) }
-    ),
-    setting!(TIMEOUTS, "dns-timeout", "TIME", "10s", "Looking up a name", |c, v| time(
-        v,
-        &mut c.proxy.timeouts.dns
-    )),
-    setting!(TIMEOUTS, "connect-timeout", "TIME", "10s", "Connecting to one address of an origin", |c, v| {
-        time(v, &mut c.proxy.timeouts.origin_connect)
-    }),
-    setting!(
-        TIMEOUTS,
-        "origin-timeout",
-        "TIME",
-        "60s",
-        "From the end of a request to the head of the origin's response",
-        |c, v| { time(v, &mut c.proxy.timeouts.origin_first_byte) }
-    ),
-    setting!(
-        TIMEOUTS,
-        "origin-stall-timeout",
-        "TIME",
-        "60s",
-        "An origin that takes or sends nothing",
-        |c, v| { time(v, &mut c.proxy.timeouts.origin_stall) }
-    ),
-    setting!(TIMEOUTS, "origin-idle-timeout", "TIME", "30s", "An unused connection to an origin", |c, v| {
-        time(v, &mut c.proxy.timeouts.origin_idle)
-    }),
-    setting!(
-        TIMEOUTS,
-        "expect-timeout",
-        "TIME",
-        "1s",
-        "An origin that is silent on Expect: 100-continue",
-        |c, v| { time(v, &mut c.proxy.timeouts.expect) }
-    ),
-    setting!(TIMEOUTS, "tunnel-idle-timeout", "TIME", "10min", "A tunnel in which nothing moves", |c, v| {
-        time(v, &mut c.proxy.timeouts.tunnel_idle)
-    }),
-    setting!(
-        TIMEOUTS,
-        "drain-timeout",
-        "TIME",
-        "30s",
-        "From SIGTERM to the end of running requests; a tunnel in which nothing moves gets a second of it",
-        |c, v| { time(v, &mut c.proxy.timeouts.drain) }
-    ),
-];
+/// Whose setting it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Proxy,
+    /// What a cache is opened with, also where no proxy is (`cosm lab fill`).
+    Store,
+}
 
-impl Setting {
-    /// What the store itself is opened with.
-    pub fn is_of_the_store(&self) -> bool {
-        self.group == CACHE && !self.name.starts_with("memory")
-    }
+/// What a new value needs to take effect. There is no reload yet, so that all wait for the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A start: something was opened, or sized, by it.
+    Start,
+    /// A reload would do: it is looked at for each connection or request.
+    Reload,
+}
+
+/// A setting that was given a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub name: &'static str,
+    pub value: String,
+    pub source: Source,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Default,
+    /// A file's name, and the line.
+    File(String, usize),
+    Flag,
 }
 
 impl Config {
-    /// Fills a configuration from the table: `given(name)` is what the user wrote, with where it was written.
-    pub fn build(given: impl Fn(&str) -> Option<(String, String)>) -> Result<Config, String> {
-        let mut config = Config { proxy: Proxy::default(), store: Some(Store::at("cache.cosm")) };
+    /// The configuration of what was given, of which the later goes before the earlier; or what is wrong with it, a
+    /// line each.
+    pub fn build(given: &[Given], machine: &Machine) -> Result<Config, Vec<String>> {
+        let mut config =
+            Config { proxy: Proxy::default(), store: Store::at(table::DEFAULT_CACHE), on_disk: true };
+        let mut wrong = Vec::new();
         for setting in TABLE {
-            let (place, text) =
-                given(setting.name).unwrap_or_else(|| ("the default".into(), setting.default.into()));
-            (setting.apply)(&mut config, &text).map_err(|e| format!("{place}: {e}"))?;
+            let given = setting.given(given);
+            let text = given.map_or(setting.default, |given| &given.value);
+            if let Err(why) = setting.apply(&mut config, text, machine) {
+                wrong.push(format!("{}: {why}", given.map_or_else(|| setting.name.into(), Given::place)));
+            }
         }
-        Ok(config)
+        match config.proxy.admin {
+            Some(admin) if admin.port() != 0 && config.proxy.listen.contains(&admin) => {
+                wrong.push(format!("admin and listen are both {admin}: choose another port for one of them"));
+            }
+            _ => {}
+        }
+        if wrong.is_empty() { Ok(config) } else { Err(wrong) }
+    }
+
+    /// How to open the cache on disk; `None`: there is none.
+    pub fn store(&self) -> Option<&Store> {
+        self.on_disk.then_some(&self.store)
     }
 }
 
-fn store(config: &mut Config, set: impl FnOnce(&mut Store)) -> Result<(), String> {
-    config.store.as_mut().map(set);
-    Ok(())
-}
-
-fn time(text: &str, to: &mut std::time::Duration) -> Result<(), String> {
-    *to = duration(text)?;
-    if to.is_zero() { Err("a timeout cannot be nought".into()) } else { Ok(()) }
-}
-
-/// The settings of a configuration file: `name value` lines; `#` begins a comment. Each with its line number.
-pub fn parse_file(text: &str) -> Result<Vec<(&'static str, String, usize)>, String> {
-    let mut settings: Vec<(&'static str, String, usize)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if line.is_empty() {
-            continue;
+impl Given {
+    /// Where it was given, for what is wrong with it.
+    fn place(&self) -> String {
+        match &self.source {
+            Source::Flag => format!("--{}", self.name),
+            source => format!("{source}: {}", self.name),
         }
-        let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let known = TABLE.iter().find(|s| s.name == name).map(|s| s.name);
-        let name = known
-            .ok_or_else(|| format!("line {number}: no setting is called `{name}`; see cosm serve --help"))?;
-        if settings.iter().any(|(n, ..)| *n == name) {
-            return Err(format!("line {number}: `{name}` is set twice"));
-        }
-        settings.push((name, value.trim().to_owned(), number));
     }
-    Ok(settings)
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::File(name, line) => write!(f, "{name}:{line}"),
+            Source::Flag => f.write_str("command line"),
+        }
+    }
+}
+
+impl Setting {
+    pub fn named(name: &str) -> Result<&'static Setting, String> {
+        TABLE.iter().find(|setting| setting.name == name).ok_or_else(|| {
+            let meant = closest(name).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+            format!("no setting is called `{}`{meant}", name.escape_debug())
+        })
+    }
+
+    /// What counts of what was given.
+    pub fn given<'a>(&self, given: &'a [Given]) -> Option<&'a Given> {
+        given.iter().rfind(|given| given.name == self.name)
+    }
+
+    fn apply(&self, config: &mut Config, text: &str, machine: &Machine) -> Result<(), String> {
+        for word in self.words {
+            match (word, &self.kind) {
+                (Word::Is(name, set), _) if *name == text => {
+                    set(config);
+                    return Ok(());
+                }
+                (Word::Auto(number), Kind::Size(_, set) | Kind::Count(_, set)) if text == "auto" => {
+                    set(config, number(machine));
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        if text.is_empty() {
+            return Err(format!("a value is missing: {}", self.value()));
+        }
+        // Whoever is told of a value is told on one line.
+        if text.contains(char::is_control) {
+            return Err(format!("`{}` has a control character", text.escape_debug()));
+        }
+        self.kind.apply(config, text).map_err(|why| match self.words {
+            [] => why,
+            words if matches!(self.kind, Kind::Choice) => {
+                format!("`{text}` is none of {}", names(words).join(", "))
+            }
+            words => format!("{why} (or write {})", names(words).join(" or ")),
+        })
+    }
+}
+
+impl Kind {
+    fn apply(&self, config: &mut Config, text: &str) -> Result<(), String> {
+        match self {
+            Kind::Size(bounds, set) => set(config, values::size_within(text, bounds)?),
+            Kind::PowerOfTwo(bounds, set) => match values::size_within(text, bounds)? {
+                size if size.is_power_of_two() => set(config, size),
+                size => return Err(format!("{} is not a power of two", values::say_size(size))),
+            },
+            Kind::Time(bounds, set) => set(config, values::time_within(text, bounds)?),
+            Kind::Count(bounds, set) => set(config, values::count(text, bounds)?),
+            Kind::Address(set) => set(config, values::address(text)?),
+            Kind::Addresses(set) => {
+                let addresses = values::list(text, values::address)?;
+                let mut seen = HashSet::new();
+                if let Some(twice) = addresses.iter().find(|a| a.port() != 0 && !seen.insert(**a)) {
+                    return Err(format!("{twice} is there twice"));
+                }
+                set(config, addresses);
+            }
+            Kind::Networks(set) => set(config, values::list(text, str::parse)?),
+            Kind::Ports(set) => set(config, values::list(text, values::port)?),
+            Kind::Path(set) => set(config, PathBuf::from(text)),
+            Kind::Other(_, set) => set(config, text)?,
+            Kind::Choice => return Err(String::new()),
+        }
+        Ok(())
+    }
+
+    /// Several values may be given.
+    fn is_list(&self) -> bool {
+        matches!(self, Kind::Addresses(_) | Kind::Networks(_) | Kind::Ports(_))
+    }
+}
+
+impl Word {
+    fn name(&self) -> &'static str {
+        match self {
+            Word::Is(name, _) => name,
+            Word::Auto(_) => "auto",
+        }
+    }
+}
+
+fn names(words: &[Word]) -> Vec<&'static str> {
+    words.iter().map(Word::name).collect()
+}
+
+/// What the options of a command line give to some settings.
+pub fn given_by_flags(args: &ArgMatches, settings: impl Iterator<Item = &'static Setting>) -> Vec<Given> {
+    let given = settings.filter_map(|setting| Some((setting.name, args.get_one::<String>(setting.name)?)));
+    given.map(|(name, value)| Given { name, value: value.clone(), source: Source::Flag }).collect()
+}
+
+/// The setting that somebody who wrote `name` may have meant.
+fn closest(name: &str) -> Option<&'static str> {
+    /// As like as clap has it for options.
+    const LIKE: f64 = 0.7;
+    let like = |setting: &Setting| strsim::jaro(&name.replace('_', "-"), setting.name);
+    let best = TABLE.iter().max_by(|a, b| like(a).total_cmp(&like(b)))?;
+    (like(best) > LIKE).then_some(best.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MACHINE: Machine = Machine { memory: 4 << 30, cores: 3, descriptors: 1 << 20 };
+
+    fn flag(name: &str, value: &str) -> Given {
+        let name = Setting::named(name).unwrap().name;
+        Given { name, value: value.into(), source: Source::Flag }
+    }
+
     fn with(name: &str, value: &str) -> Result<Config, String> {
-        Config::build(|n| (n == name).then(|| ("--".to_owned() + n, value.to_owned())))
+        Config::build(&[flag(name, value)], &MACHINE).map_err(|wrong| {
+            assert_eq!(wrong.len(), 1, "{wrong:?}");
+            wrong[0].clone()
+        })
     }
 
     #[test]
     fn the_defaults_of_the_table_are_those_of_the_parts() {
-        let config = Config::build(|_| None).unwrap();
-        let (proxy, default) = (config.proxy, Proxy::default());
-        assert_eq!(format!("{:?}", proxy.timeouts), format!("{:?}", default.timeouts));
-        assert_eq!((proxy.listen, proxy.clients.len()), (default.listen, default.clients.len()));
-        assert_eq!((proxy.reach, proxy.trust), (default.reach, default.trust));
-        assert_eq!((proxy.forwarded, proxy.origin_host), (default.forwarded, default.origin_host));
-        assert_eq!(proxy.set_cookie, default.set_cookie);
-        assert_eq!(proxy.bounds.head_bytes, default.bounds.head_bytes);
-        let store = config.store.unwrap();
-        let expected = Store::at("cache.cosm");
-        assert_eq!(format!("{store:?}"), format!("{expected:?}"));
+        let config = Config::build(&[], &MACHINE).unwrap();
+        let (proxy, mut default) = (&config.proxy, Proxy::default());
+        // What follows from the machine.
+        default.workers = 3;
+        default.bounds.memory_bytes = 1 << 30;
+        default.bounds.connections = 26_214;
+        // The store's own bound is the one that holds.
+        default.bounds.object_bytes = u64::MAX;
+        assert_eq!(format!("{proxy:?}"), format!("{default:?}"));
+        assert_eq!(format!("{:?}", config.store().unwrap()), format!("{:?}", Store::at("cache.cosm")));
     }
 
     #[test]
-    fn every_setting_says_what_is_wrong_and_where() {
-        for setting in TABLE.iter().filter(|s| !matches!(s.name, "cache" | "pseudonym")) {
-            let error =
-                with(setting.name, "no such thing").err().unwrap_or_else(|| panic!("{}", setting.name));
-            assert!(error.starts_with(&format!("--{}: ", setting.name)), "{error}");
-            assert_eq!(error.lines().count(), 1, "{error}");
+    fn names_and_defaults_are_in_order() {
+        let mut topics: Vec<&str> = TABLE.iter().map(|setting| setting.topic).collect();
+        topics.dedup();
+        let different: HashSet<&str> = topics.iter().copied().collect();
+        assert_eq!(topics.len(), different.len(), "settings of a topic stand together: {topics:?}");
+        for (n, setting) in TABLE.iter().enumerate() {
+            let name = setting.name;
+            assert!(TABLE[..n].iter().all(|other| other.name != name), "{name} is there twice");
+            let written = setting.kind.is_list() || matches!(setting.kind, Kind::Path(_) | Kind::Other(..));
+            assert!(with(name, setting.default).is_ok(), "{name}: its default");
+            assert!(written || with(name, "no such thing").is_err(), "{name}");
         }
-        assert!(with("packet", "96KiB").is_err() && with("cmax", "0").is_err());
-        assert!(with("cache", "off").unwrap().store.is_none());
     }
 
     #[test]
-    fn a_file_holds_settings_by_line() {
-        let text = "# cosm\nlisten 0.0.0.0:3128 # everywhere\n\n  cache-size   2 GiB\n";
-        let settings = parse_file(text).unwrap();
-        let expected = [("listen", "0.0.0.0:3128".to_owned(), 2), ("cache-size", "2 GiB".to_owned(), 4)];
-        assert_eq!(settings, expected);
-        assert!(parse_file("lisen 1").err().unwrap().contains("line 1: no setting is called `lisen`"));
-        assert!(parse_file("cmax 1\ncmax 2").err().unwrap().contains("line 2"));
+    fn bounds_are_checked_and_errors_say_where_what_and_what_to_do() {
+        let table = [
+            ("disk-patience", "0ms", "0ms is out of bounds: 1ms to 1h"),
+            ("flush-interval", "0ms", "0ms is out of bounds: 1ms to 1h"),
+            ("drain-timeout", "99999h", "99999h is out of bounds: 1ms to 8760h"),
+            ("dns-timeout", "30", "write a number with ms, s, min or h"),
+            ("connect-ports", "0", "`0` is not a port: 1 to 65535"),
+            ("connect-ports", "443,x", "`x` is not a port: 1 to 65535 (or write none)"),
+            ("connect-ports", "", "a value is missing: PORT,…|none"),
+            ("trust", "10.0.0.5/8", "write 10.0.0.0/8 for the network, or 10.0.0.5 alone"),
+            ("allow", "10.0.0.0/33", "is not a network"),
+            ("allow", "none", "(or write private or all)"),
+            ("listen", "8080", "write 127.0.0.1:8080 for clients on this host alone, or 0.0.0.0:8080"),
+            ("listen", ":8080", "write 127.0.0.1:8080"),
+            ("listen", "*:8080", "write 127.0.0.1:8080"),
+            (
+                "listen",
+                "localhost:8080",
+                "`localhost:8080` has a name: write an address, like 127.0.0.1:8080",
+            ),
+            ("listen", "127.0.0.1", "has no port: write 127.0.0.1:PORT"),
+            ("listen", "::1", "has no port: write [::1]:PORT"),
+            ("listen", "127.0.0.1:99999", "is not an address with a port"),
+            ("listen", "127.0.0.1:80,127.0.0.1:80", "127.0.0.1:80 is there twice"),
+            ("listen", ",", "a value is missing"),
+            ("admin", "3129", "write 127.0.0.1:3129"),
+            ("admin", "127.0.0.1:3128", "admin and listen are both 127.0.0.1:3128"),
+            ("origin", "ftp://h", "only http:// origins"),
+            ("workers", "0", "0 is out of bounds: 1 to 1024 (or write auto)"),
+            ("workers", "many", "`many` is not a whole number (or write auto)"),
+            ("packet", "96KiB", "96KiB is not a power of two"),
+            ("packet", "32KiB", "32KiB is out of bounds: 64KiB to 16MiB"),
+            ("cache-size", "1", "1B is too small: at least 2MiB"),
+            ("cmax", "0", "0 is out of bounds: 1 to 255"),
+            ("pseudonym", "a b", "is not a name"),
+            ("io", "fast", "`fast` is none of auto, uring, threads"),
+            ("io", "a\nb", "`a\\nb` has a control character"),
+            ("cache", "a\u{7}", "has a control character"),
+        ];
+        for (name, value, says) in table {
+            let error = with(name, value).expect_err(&format!("{name} {value}"));
+            assert!(error.contains(says) && error.lines().count() == 1, "{name} {value}: {error}");
+            assert!(error.starts_with(&format!("--{name}: ")) || error.starts_with("admin and"), "{error}");
+        }
+        let all = [flag("cmax", "0"), flag("io", "fast")];
+        assert_eq!(Config::build(&all, &MACHINE).unwrap_err().len(), 2, "all that is wrong is said");
+    }
+
+    #[test]
+    fn words_and_lists() {
+        assert!(with("cache", "off").unwrap().store().is_none());
+        assert!(with("connect-ports", "none").unwrap().proxy.connect_ports.is_empty());
+        assert_eq!(with("connect-ports", "443, 563").unwrap().proxy.connect_ports, [443, 563]);
+        assert_eq!(with("workers", "auto").unwrap().proxy.workers, 3);
+        assert_eq!(with("listen", "127.0.0.1:0,127.0.0.1:0").unwrap().proxy.listen.len(), 2);
+        // The last one given counts.
+        let both = [flag("cmax", "7"), flag("cmax", "8")];
+        assert_eq!(Config::build(&both, &MACHINE).unwrap().store().unwrap().cmax, 8);
+        // The cache's other settings do not depend on their order.
+        let store = Config::build(&[flag("cmax", "7"), flag("cache", "/x")], &MACHINE).unwrap().store;
+        assert_eq!((store.cmax, store.path), (7, PathBuf::from("/x")));
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_tells_what_was_meant() {
+        for (wrong, meant) in [
+            ("lisen", "listen"),
+            ("cache_size", "cache-size"),
+            ("connection-max", "connections-max"),
+            ("worker", "workers"),
+        ] {
+            let error = Setting::named(wrong).err().unwrap();
+            assert!(error.ends_with(&format!("did you mean `{meant}`?")), "{error}");
+        }
+        assert_eq!(Setting::named("zzz").err().unwrap(), "no setting is called `zzz`");
     }
 }

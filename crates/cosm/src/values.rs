@@ -1,6 +1,7 @@
-//! What a setting's text means: sizes, times, lists.
+//! What a setting's text means: sizes, times, addresses, lists.
 
-use std::str::FromStr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// `64KiB`, `1GiB`, `1.5 MiB` or plain bytes.
@@ -33,39 +34,89 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// Values separated by commas or blanks.
-pub fn list<T: FromStr<Err: ToString>>(text: &str) -> Result<Vec<T>, String> {
-    text.split([',', ' ', '\t'])
+/// Values separated by commas or blanks, at least one.
+pub fn list<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let items: Vec<T> = text
+        .split([',', ' ', '\t'])
         .filter(|item| !item.is_empty())
-        .map(|item| item.parse().map_err(|e: T::Err| format!("`{item}`: {}", e.to_string())))
-        .collect()
+        .map(parse)
+        .collect::<Result<_, String>>()?;
+    if items.is_empty() { Err("a value is missing".into()) } else { Ok(items) }
+}
+
+/// An address and a port; what others take for one gets a hint.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let bare = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_name = host.bytes().any(|b| b.is_ascii_alphabetic()) && !host.contains([':', '/']);
+    Err(match (bare, port.parse::<u16>()) {
+        (Ok(IpAddr::V4(ip)), _) => format!("`{text}` has no port: write {ip}:PORT"),
+        (Ok(IpAddr::V6(ip)), _) => format!("`{text}` has no port: write [{ip}]:PORT"),
+        (_, Ok(port)) if matches!(host, "" | "*") => format!(
+            "`{text}` has no address: write 127.0.0.1:{port} for clients on this host alone, or 0.0.0.0:{port} or \
+             [::]:{port} for those of other hosts"
+        ),
+        (_, Ok(port)) if is_name => {
+            format!("`{text}` has a name: write an address, like 127.0.0.1:{port}")
+        }
+        _ => format!("`{text}` is not an address with a port, like 127.0.0.1:3128"),
+    })
+}
+
+/// A TCP port.
+pub fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse::<u16>().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("`{text}` is not a port: 1 to 65535"))
 }
 
 /// A whole number within bounds.
-pub fn count(text: &str, least: u64, most: u64) -> Result<u64, String> {
+pub fn count(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, String> {
     let number: u64 = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
-    within(number, least, most, |n| n.to_string())
+    within(number, bounds, u64::MAX, |n| n.to_string())
 }
 
 /// A size within bounds.
-pub fn size_within(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    within(size(text)?, least, most, say_size)
+pub fn size_within(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, String> {
+    within(size(text)?, bounds, u64::MAX, say_size)
 }
 
-/// `text`'s own notation for a size.
+/// A time within bounds.
+pub fn time_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
+    within(duration(text)?, bounds, Duration::MAX, say_time)
+}
+
+/// `size`'s own notation.
 pub fn say_size(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS.iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     unit.map_or(format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
-fn within(number: u64, least: u64, most: u64, say: impl Fn(u64) -> String) -> Result<u64, String> {
-    if (least..=most).contains(&number) {
-        Ok(number)
-    } else if most == u64::MAX {
-        Err(format!("{} is too small: at least {}", say(number), say(least)))
+/// `duration`'s own notation.
+pub fn say_time(time: Duration) -> String {
+    const UNITS: [(&str, u128); 3] = [("h", 3_600_000), ("min", 60_000), ("s", 1_000)];
+    let ms = time.as_millis();
+    let unit = UNITS.iter().find(|(_, unit)| ms > 0 && ms.is_multiple_of(*unit));
+    unit.map_or(format!("{ms}ms"), |(name, unit)| format!("{}{name}", ms / unit))
+}
+
+/// `unbounded` is the largest value there is, of which nobody needs to be told.
+fn within<T: PartialOrd + Copy>(
+    value: T,
+    bounds: &RangeInclusive<T>,
+    unbounded: T,
+    say: impl Fn(T) -> String,
+) -> Result<T, String> {
+    let (least, most) = (*bounds.start(), *bounds.end());
+    if bounds.contains(&value) {
+        Ok(value)
+    } else if most == unbounded {
+        Err(format!("{} is too small: at least {}", say(value), say(least)))
     } else {
-        Err(format!("{} is out of bounds: {} to {}", say(number), say(least), say(most)))
+        Err(format!("{} is out of bounds: {} to {}", say(value), say(least), say(most)))
     }
 }
 
@@ -91,11 +142,15 @@ mod tests {
         for wrong in ["", "s", "30", "-1s", "1.5s", "9999999999999999999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(list::<u16>("443, 563"), Ok(vec![443, 563]));
-        assert!(list::<u16>("443,x").is_err());
-        assert!(count("0", 1, 9).is_err());
+        assert_eq!(list("443, 563", port), Ok(vec![443, 563]));
+        assert!(list("443,x", port).is_err() && list(" ,", port).is_err());
+        assert!(count("0", &(1..=9)).is_err());
         for bytes in [0, 1, 65_536, 3 << 30, 1 << 40] {
             assert_eq!(size(&say_size(bytes)), Ok(bytes));
+        }
+        for ms in [0, 1, 999, 1_000, 90_000, 120_000, 7_200_000] {
+            let time = Duration::from_millis(ms);
+            assert_eq!(duration(&say_time(time)), Ok(time));
         }
     }
 }

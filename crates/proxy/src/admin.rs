@@ -3,7 +3,7 @@
 //! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::target::SCHEME;
+use crate::message::target::SCHEME;
 use crate::worker::Shared;
 use cache::{Scope, key};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, VIA};
@@ -186,7 +186,7 @@ fn is_direct(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return !headers.contains_key(VIA) };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.parse::<Authority>().ok();
-    let name = name.as_ref().map(crate::target::bare_host).unwrap_or_default();
+    let name = name.as_ref().map(crate::authority::bare_host).unwrap_or_default();
     let is_here = name == "localhost" || name.parse::<IpAddr>().is_ok();
     !headers.contains_key(VIA) && is_here && origin.as_bytes() == format!("http://{host}").as_bytes()
 }
@@ -269,6 +269,7 @@ fn without_query(path: &str) -> &str {
 fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
     let url =
         |value: &str| url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http URL"));
+    no_wildcards(name, value)?;
     match name {
         "url" => Ok(match url(value)? {
             (Some(authority), path) => What::Url(key::primary(SCHEME, &authority, &path)),
@@ -295,6 +296,21 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
         _ => Err(format!(
             "`{name}` is none of url, prefix, host, group, tag, all (is a URL not percent-encoded?)"
         )),
+    }
+}
+
+/// `*` stands for itself in a URL, and in no name of a host. Whoever ends a value with it means something else, and would be
+/// told that it is purged.
+fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
+    match name {
+        "url" | "prefix" if value.ends_with('*') => Err(format!(
+            "{name}: `{value}` ends with `*`, which is no wildcard: prefix={} purges all URLs that begin so",
+            value.trim_end_matches('*')
+        )),
+        "host" if value.contains('*') => {
+            Err(format!("host: `{value}` has a `*`, which is no wildcard: purge each host by its name"))
+        }
+        _ => Ok(()),
     }
 }
 

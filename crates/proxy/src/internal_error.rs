@@ -19,10 +19,12 @@ fn end(panic: &PanicHookInfo<'_>) {
     let what = panic.payload_as_str().unwrap_or("a panic").lines().collect::<Vec<_>>().join(" ");
     let place =
         panic.location().map_or("an unknown place".into(), |at| format!("{}:{}", at.file(), at.line()));
-    crate::say(format_args!("internal error: {what} at {place}; the process ends, the next start is warm"));
+    crate::console::say(format_args!(
+        "internal error: {what} at {place}; the process ends, the next start is warm"
+    ));
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        crate::say(format_args!("backtrace:\n{backtrace}"));
+        crate::console::say(format_args!("backtrace:\n{backtrace}"));
     }
     std::process::abort();
 }

@@ -1,71 +1,51 @@
 //! Sockets: a forward and reverse HTTP proxy whose responses come from memory, from the store, or from the origin.
 //!
-//! A request travels downward through the files: `connection` reads it and refuses what is ambiguous (`framing`),
-//! `serve` answers what the memory tier holds, `exchange` and `lookup` do the rest with the help of `origin`, `fill`
-//! and `pump`. One worker is one thread; what workers share is in `worker::Shared`.
+//! A request travels downward through the layers: `client` reads it and refuses what is ambiguous, `answer` answers it, from
+//! memory at once or else with the help of `fill`, `transfer`, `tiers` and `origin`. ARCHITECTURE.md has the table of layers.
+//! One worker is one thread; what workers share is in `worker::Shared`.
 
+mod access;
 mod admin;
-mod body;
-mod connection;
-mod dns;
-mod exchange;
+mod answer;
+mod authority;
+mod client;
+mod clock;
+mod console;
 mod fill;
-mod forwarded;
-mod framing;
-mod guard;
-mod headers;
-mod idle;
-mod interim;
 mod internal_error;
-mod invalidation;
-mod length;
-mod lookup;
-mod memory;
+mod message;
 mod origin;
-mod pump;
-mod reach;
-mod repair;
-mod reply;
-mod respond;
-mod serve;
 mod settings;
-mod span;
-mod target;
 mod tiers;
-mod trouble;
-mod tunnel;
-mod window;
-mod wire;
+mod transfer;
 mod worker;
 
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::framing::{Ambiguous, Place, Walker};
-    pub use crate::guard::{Hops, Names, connect, lower_max_forwards};
-    pub use crate::respond::Refusal;
-    pub use crate::target::{Reverse, Target, bare_host, host_and_port};
+    pub use crate::access::connect;
+    pub use crate::authority::{bare_host, host_and_port};
+    pub use crate::message::framing::{Ambiguous, Place, Walker};
+    pub use crate::message::hops::{Hops, Names, lower_max_forwards};
+    pub use crate::message::refusal::Refusal;
+    pub use crate::message::target::{Reverse, Target};
 }
 
 pub use cache::SetCookie;
+pub use console::say;
 pub use internal_error::end_on_panic;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, Settings, Timeouts};
 
+use crate::client::Crowd;
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, Semaphore, watch};
-
-/// A line on standard error. That nobody reads it any more is no reason to stop.
-pub fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "cosm: {line}");
-}
+use tokio::sync::watch;
 
 /// Bytes that may wait in the kernel to be sent to one client before more are written.
 const UNSENT: u32 = 256 << 10;
@@ -85,24 +65,25 @@ pub struct Running {
 pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
+    let crowd = Crowd::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, store)?);
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
     let mut admin = None;
     if let Some(address) = shared.settings.admin {
-        let listener = bind(address, false, true).map_err(|e| cannot_listen(address, e))?;
+        let listener = bind(address, Family::Any, false, true).map_err(|e| cannot_listen(address, e))?;
         admin = Some(listener.local_addr()?);
         let (shared, stopped) = (shared.clone(), stopped.clone());
         let thread = std::thread::Builder::new().name("admin".into());
         threads.push(thread.spawn(move || admin::run(shared, listener, stopped))?);
     }
     for n in 0..workers {
-        let (shared, stopped, listeners) =
-            (shared.clone(), stopped.clone(), listeners.pop().unwrap_or_default());
+        let (shared, crowd, stopped) = (shared.clone(), crowd.clone(), stopped.clone());
+        let listeners = listeners.pop().unwrap_or_default();
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
         let stop = stop.clone();
         threads.push(thread.spawn(move || {
-            let result = work(shared, listeners, stopped);
+            let result = work(shared, crowd, listeners, stopped);
             // One that cannot work ends all: half a proxy would hang half of its clients.
             stop.send_replace(true);
             result
@@ -147,9 +128,14 @@ impl Running {
 }
 
 /// One worker's thread.
-fn work(shared: Arc<Shared>, listeners: Vec<TcpListener>, stopped: watch::Receiver<bool>) -> io::Result<()> {
+fn work(
+    shared: Arc<Shared>,
+    crowd: Arc<Crowd>,
+    listeners: Vec<TcpListener>,
+    stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(worker::run(shared, listeners, stopped))
+    runtime.block_on(client::run(shared, crowd, listeners, stopped))
 }
 
 fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
@@ -159,21 +145,19 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
         Some(Origin { authority, .. }) => {
             let origin =
                 authority.parse().map_err(|_| wrong(format!("`{authority}` is not host or host:port")))?;
-            Some(target::Reverse { origin, host: settings.origin_host.clone() })
+            Some(message::target::Reverse { origin, host: settings.origin_host.clone() })
         }
     };
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
     let turn = timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte;
     Ok(Shared {
-        names: guard::Names::new(&settings.pseudonym),
+        names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
-            memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
+            tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
             store,
             settings.set_cookie,
         ),
         fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
-        connections: Arc::new(Semaphore::new(bounds.connections.clamp(1, Semaphore::MAX_PERMITS))),
-        crowded: Notify::new(),
         reverse,
         settings: Arc::new(settings),
     })
@@ -186,12 +170,13 @@ fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAdd
     for &address in addresses {
         let at = |error| cannot_listen(address, error);
         // Sharing the port among workers would also share it with another process: see first whether it is free.
+        let family = Family::of(address, addresses);
         if address.port() != 0 {
-            drop(bind(address, false, false).map_err(at)?);
+            drop(bind(address, family, false, false).map_err(at)?);
         }
         let mut real = address;
         for each in &mut listeners {
-            let listener = bind(real, true, true).map_err(at)?;
+            let listener = bind(real, family, true, true).map_err(at)?;
             real = listener.local_addr().map_err(at)?;
             each.push(listener);
         }
@@ -200,12 +185,47 @@ fn listen(addresses: &[SocketAddr], workers: usize) -> io::Result<(Vec<SocketAdd
     Ok((bound, listeners))
 }
 
+/// The addresses of the settings on which a proxy could not listen now, and why.
+pub fn try_addresses(settings: &Settings) -> Vec<(SocketAddr, io::Error)> {
+    let listens = settings.listen.iter().map(|&address| (address, Family::of(address, &settings.listen)));
+    let all = listens.chain(settings.admin.map(|admin| (admin, Family::Any)));
+    // All at once: one may be in another's way.
+    let (mut bound, mut failed) = (Vec::new(), Vec::new());
+    for (address, family) in all {
+        match bind(address, family, false, false) {
+            Ok(listener) => bound.push(listener),
+            Err(error) => failed.push((address, error)),
+        }
+    }
+    failed
+}
+
+/// Whose clients a listener on an IPv6 address takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// What the system does: IPv4 as well, on `[::]`.
+    Any,
+    /// Its own alone.
+    Own,
+}
+
+impl Family {
+    /// IPv4 has listeners of its own on that port, or none.
+    fn of(address: SocketAddr, all: &[SocketAddr]) -> Family {
+        let apart = all.iter().any(|other| other.is_ipv4() && other.port() == address.port());
+        if apart { Family::Own } else { Family::Any }
+    }
+}
+
 fn cannot_listen(address: SocketAddr, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
 
-fn bind(address: SocketAddr, shared: bool, listens: bool) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr, family: Family, shared: bool, listens: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() && family == Family::Own {
+        socket.set_only_v6(true)?;
+    }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;

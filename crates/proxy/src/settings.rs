@@ -1,10 +1,10 @@
-//! Every knob of the proxy, as plain data that the binary's table of settings fills in.
+//! The proxy's settings, as plain data that the binary's table of settings fills in. Nothing is read from the environment.
 //!
-//! Nothing here is read from the environment, and nothing else in this crate invents a limit of its own.
+//! Bounds that nobody has needed to change are constants where they hold.
 
 use http::HeaderValue;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -197,9 +197,16 @@ pub struct Network {
 }
 
 impl Network {
+    /// `None` for more bits than the address has, or one that is set beyond them.
     pub fn new(address: IpAddr, bits: u8) -> Option<Network> {
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        (bits <= width).then_some(Network { address, bits })
+        let network = Network { address: first_bits(address, bits)?, bits };
+        (network.address == address).then_some(network)
+    }
+
+    /// Every address.
+    pub fn all() -> Vec<Network> {
+        let networks = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        networks.map(|address| Network { address, bits: 0 }).into()
     }
 
     /// Loopback, private and link-local networks: who is served unless configured otherwise.
@@ -233,6 +240,21 @@ impl Network {
     }
 }
 
+/// An address with its first bits alone; `None` when it has not so many.
+fn first_bits(address: IpAddr, bits: u8) -> Option<IpAddr> {
+    let cleared = u32::from(if address.is_ipv4() { 32u8 } else { 128 }.checked_sub(bits)?);
+    Some(match address {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(cleared).unwrap_or(0);
+            Ipv4Addr::from_bits(ip.to_bits() & mask).into()
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(cleared).unwrap_or(0);
+            Ipv6Addr::from_bits(ip.to_bits() & mask).into()
+        }
+    })
+}
+
 fn same_bits(a: u128, b: u128, width: u8, bits: u8) -> bool {
     (a ^ b).checked_shr(u32::from(width - bits)).unwrap_or(0) == 0
 }
@@ -250,7 +272,10 @@ impl FromStr for Network {
         };
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let bits = bits.unwrap_or(if address.is_ipv4() { 32 } else { 128 });
-        Network::new(address, bits).ok_or_else(wrong)
+        let first = first_bits(address, bits).ok_or_else(wrong)?;
+        Network::new(address, bits).ok_or_else(|| {
+            format!("`{text}` is an address in a network: write {first}/{bits} for the network, or {address} alone")
+        })
     }
 }
 
@@ -275,7 +300,7 @@ impl FromStr for Origin {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong());
         }
-        if crate::target::host_and_port(authority.as_str()).is_none() {
+        if crate::authority::host_and_port(authority.as_str()).is_none() {
             return Err(format!("`{text}`: write a host alone, or host:port with a port up to 65535"));
         }
         Ok(Origin { scheme: scheme.into(), authority: authority.as_str().to_ascii_lowercase() })
@@ -288,7 +313,7 @@ impl FromStr for OriginHost {
     /// `client`, `origin`, or a host with or without a port.
     fn from_str(text: &str) -> Result<OriginHost, String> {
         let name = || {
-            crate::target::host_and_port(text)?;
+            crate::authority::host_and_port(text)?;
             HeaderValue::try_from(text.to_ascii_lowercase()).ok()
         };
         match text {
@@ -336,6 +361,14 @@ mod tests {
         for (network, address, inside) in table {
             let network: Network = network.parse().unwrap();
             assert_eq!(network.contains(address.parse().unwrap()), inside, "{network} {address}");
+        }
+        assert!(Network::all().iter().all(|network| network.to_string().parse() == Ok(*network)));
+        for (wrong, right) in
+            [("10.0.0.5/8", "10.0.0.0/8"), ("192.0.2.1/0", "0.0.0.0/0"), ("fd12::1/7", "fc00::/7")]
+        {
+            let error = wrong.parse::<Network>().unwrap_err();
+            assert!(error.contains(&format!("write {right} ")), "{error}");
+            assert!(right.parse::<Network>().is_ok(), "{right}");
         }
         for wrong in ["10.0.0.0/33", "x", "10.0.0.0/", "::/129"] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");

@@ -1,27 +1,17 @@
-//! One worker: a thread with its own runtime, listener, origin pool and half of the store's reading.
-//!
-//! Only what `Shared` holds is seen by more than one thread.
+//! What one worker has to answer with: its connections to origins and its half of the store's reading, beside what all
+//! workers share. A worker is a thread with its own runtime; only what `Shared` holds is seen by more than one.
 
-use crate::connection::{self, Link};
+use crate::console::say;
 use crate::fill::Fills;
-use crate::guard::{Client, Names};
+use crate::message::hops::Names;
+use crate::message::target::Reverse;
 use crate::origin::Origins;
-use crate::settings::{Settings, Timeouts};
-use crate::target::Reverse;
+use crate::settings::Settings;
 use crate::tiers::Tiers;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::io;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use store::{Reader, Store};
-use tokio::net::TcpListener;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::spawn_local;
-
-/// What may never end gets this long when the proxy stops: a head that has begun to come, a tunnel in which nothing moves.
-pub const GRACE: Duration = Duration::from_secs(1);
 
 /// What all workers share.
 pub struct Shared {
@@ -30,9 +20,6 @@ pub struct Shared {
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
     pub reverse: Option<Reverse>,
-    pub connections: Arc<Semaphore>,
-    /// A worker has a new client and no idle connection that could make way.
-    pub crowded: Notify,
 }
 
 /// What one worker's requests share.
@@ -43,188 +30,29 @@ pub struct Worker {
     pub reader: Option<Reader>,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
-    links: RefCell<HashMap<u64, Rc<Link>>>,
-    next: Cell<u64>,
     /// Fills whose body is read by this worker.
     pub pumps: Cell<usize>,
     /// Bodies that this worker is repairing.
     pub repairs: Cell<usize>,
 }
 
-/// A connection among the worker's; leaves when dropped.
-struct Listed {
-    worker: Rc<Worker>,
-    id: u64,
-}
-
-/// Serves until told to stop, then until the last request ended or the drain time is over.
-pub async fn run(
-    shared: Arc<Shared>,
-    listeners: Vec<std::net::TcpListener>,
-    mut stop: watch::Receiver<bool>,
-) -> io::Result<()> {
-    let settings = shared.settings.clone();
-    let reader = shared.tiers.store.as_ref().and_then(reader);
-    let worker = Rc::new(Worker {
-        origins: Origins::new(settings.clone()),
-        reader,
-        stopping: Cell::new(false),
-        links: RefCell::default(),
-        next: Cell::new(0),
-        pumps: Cell::new(0),
-        repairs: Cell::new(0),
-        settings,
-        shared,
-    });
-    let mut accepting = Vec::new();
-    for listener in listeners {
-        accepting.push(spawn_local(accept(worker.clone(), TcpListener::from_std(listener)?)));
+impl Worker {
+    pub fn new(shared: Arc<Shared>) -> Rc<Worker> {
+        let settings = shared.settings.clone();
+        Rc::new(Worker {
+            origins: Origins::new(settings.clone()),
+            reader: shared.tiers.store.as_ref().and_then(reader),
+            stopping: Cell::new(false),
+            pumps: Cell::new(0),
+            repairs: Cell::new(0),
+            settings,
+            shared,
+        })
     }
-    let sweeping = spawn_local(sweep(worker.clone()));
-    let helping = spawn_local(help(worker.clone()));
-    // An error means that the sender is gone: nobody could ever stop us, so stop.
-    let _ = stop.wait_for(|stop| *stop).await;
-    for task in accepting {
-        task.abort();
-        let _ = task.await;
-    }
-    worker.stop();
-    let _ = tokio::time::timeout(worker.settings.timeouts.drain, worker.drained()).await;
-    sweeping.abort();
-    helping.abort();
-    Ok(())
 }
 
 /// A worker that cannot read the store serves without it.
 fn reader(store: &Store) -> Option<Reader> {
-    store
-        .reader()
-        .inspect_err(|error| crate::say(format_args!("cannot read the cache, serving without it: {error}")))
-        .ok()
-}
-
-impl Worker {
-    /// Connections without a request end at once; tunnels see to themselves.
-    fn stop(&self) {
-        self.stopping.set(true);
-        for link in self.links.borrow().values() {
-            link.wake();
-        }
-    }
-
-    /// Waits until the last request ended. A head that is on its way may come to its end.
-    async fn drained(&self) {
-        if tokio::time::timeout(GRACE, self.idle()).await.is_err() {
-            self.end_without_request();
-            self.idle().await;
-        }
-    }
-
-    fn end_without_request(&self) {
-        let links = self.links.borrow();
-        links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
-    }
-
-    async fn idle(&self) {
-        const LOOK: Duration = Duration::from_millis(10);
-        while !self.links.borrow().is_empty() || self.pumps.get() > 0 {
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// Waits until there may be one connection more, which has come; meanwhile those that nobody uses make way, so that a new client does not wait
-    /// for one that may never ask again.
-    async fn permit(&self) -> OwnedSemaphorePermit {
-        /// How long to wait for a connection to end before looking again.
-        const LOOK: Duration = Duration::from_millis(20);
-        loop {
-            let connections = self.shared.connections.clone();
-            if let Ok(permit) = connections.clone().try_acquire_owned() {
-                return permit;
-            }
-            if !self.make_room() {
-                self.shared.crowded.notify_waiters();
-            }
-            if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, connections.acquire_owned()).await {
-                return permit;
-            }
-        }
-    }
-
-    /// Ends connections that are idle, those first that are so for longest; `false` when there are none.
-    fn make_room(&self) -> bool {
-        /// Enough that looking at all of them is little for each.
-        const BATCH: usize = 64;
-        let links = self.links.borrow();
-        let mut idle: Vec<_> = links.values().filter_map(|link| Some((link.idle()?, link))).collect();
-        // What no sweep has seen idle is so since a moment.
-        idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
-        idle.iter().take(BATCH).for_each(|(_, link)| link.make_way());
-        !idle.is_empty()
-    }
-
-    fn list(self: &Rc<Worker>, link: Rc<Link>) -> Listed {
-        let id = self.next.get();
-        self.next.set(id + 1);
-        self.links.borrow_mut().insert(id, link);
-        Listed { worker: self.clone(), id }
-    }
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        self.worker.links.borrow_mut().remove(&self.id);
-    }
-}
-
-async fn accept(worker: Rc<Worker>, listener: TcpListener) {
-    /// When accepting fails (no descriptors left), how long to let connections end.
-    const PAUSE: Duration = Duration::from_millis(50);
-    loop {
-        let (stream, client) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(_) => {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
-        // Only for a client that is there: a permit that waits for one is missing where another has come.
-        let permit = worker.permit().await;
-        let client = Client::of(client.ip(), &worker.settings);
-        let link = Rc::new(Link::new(client, &worker.settings.bounds));
-        let listed = worker.list(link.clone());
-        let worker = worker.clone();
-        spawn_local(async move {
-            connection::run(worker, link, stream).await;
-            drop((listed, permit));
-        });
-    }
-}
-
-/// Finds the connections that wait for too long, and the origin connections that nobody needs.
-async fn sweep(worker: Rc<Worker>) {
-    let period = sweep_period(&worker.settings.timeouts);
-    loop {
-        tokio::time::sleep(period).await;
-        let now = Instant::now();
-        for link in worker.links.borrow().values() {
-            link.sweep(now, &worker.settings.timeouts);
-        }
-        worker.origins.sweep(now);
-    }
-}
-
-/// Makes room for what other workers have no room for.
-async fn help(worker: Rc<Worker>) {
-    loop {
-        worker.shared.crowded.notified().await;
-        worker.make_room();
-    }
-}
-
-/// A quarter of the shortest of the timeouts that the sweep watches.
-fn sweep_period(timeouts: &Timeouts) -> Duration {
-    let watched = [timeouts.client_header, timeouts.client_idle, timeouts.client_stall, timeouts.origin_idle];
-    let shortest = watched.into_iter().min().unwrap_or_default();
-    (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(5))
+    let without = |error: &_| say(format_args!("cannot read the cache, serving without it: {error}"));
+    store.reader().inspect_err(without).ok()
 }

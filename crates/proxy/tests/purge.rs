@@ -165,6 +165,9 @@ async fn the_operators_door_is_for_operators() {
         "group=",
         "all=no",
         "url=http://h/&b=2",
+        "prefix=http://h/pa*",
+        "url=http://h/*",
+        "host=*.h",
     ] {
         let answer = proxy.purge(wrong).await;
         assert_eq!((answer.status(), answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
@@ -182,6 +185,8 @@ async fn a_reverse_proxy_purges_by_path() {
     });
     let mut client = proxy.client().await;
     let request = "GET /x HTTP/1.1\r\nHost: www.example.org\r\n\r\n";
+    let glob = proxy.purge("prefix=/pa*").await;
+    assert!(glob.status() == 400 && glob.text().contains("prefix=/pa purges all"), "{}", glob.text());
     for what in ["url=/x", "url=http://www.example.org/x", "prefix=/", "host=www.example.org", "all"] {
         client.get(request).await;
         assert_eq!(cache_status(&client.get(request).await), "cosm; hit");

@@ -1,10 +1,11 @@
-//! `cosm lab fill`: the production store filled with objects made up, and what that took. `cosm serve` on the same file answers
+//! `cosm lab fill`: the production store filled with synthetic objects, and what that took. `cosm serve` on the same file answers
 //! them.
 
 use super::{json, number, seed, text};
-use crate::settings::{Config, TABLE};
+use crate::machine::Machine;
+use crate::settings::{Config, Part, Setting, TABLE, given_by_flags};
 use crate::values::{say_size, size_within};
-use crate::{Failure, argument, look, machine};
+use crate::{Failure, look, machine};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::fill::{HOST, Wanted, fill};
 use rustix::process::{Signal, getpid, kill_process};
@@ -36,20 +37,21 @@ pub fn command() -> Command {
              are what VmRSS grew by, buffers included; those of further objects what it grew by after the first half.",
         )
         .args([objects, mean, seed(), crash, json()])
-        .args(TABLE.iter().filter(|setting| setting.is_of_the_store()).map(argument))
+        .args(of_the_store().map(Setting::argument))
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
-    let given = |name: &str| text(args, name).map(|value| (format!("--{name}"), value.to_owned()));
-    let options = Config::build(given).map_err(Failure::Usage)?.store;
-    let options = options.ok_or_else(|| Failure::Usage("--cache off: there is nothing to fill".into()))?;
-    let mean = text(args, "mean-size").map(|text| size_within(text, 1, LARGEST_MEAN)).transpose();
+    let config = Config::build(&given_by_flags(args, of_the_store()), &Machine::here());
+    let config = config.map_err(|wrong| Failure::Usage(wrong.join("; ")))?;
+    let options =
+        config.store().ok_or_else(|| Failure::Usage("--cache off: there is nothing to fill".into()))?;
+    let mean = text(args, "mean-size").map(|text| size_within(text, &(1..=LARGEST_MEAN))).transpose();
     let wanted = Wanted {
         objects: number(args, "objects")?.unwrap_or(0),
         mean_size: mean.map_err(|why| Failure::Usage(format!("--mean-size: {why}")))?.unwrap_or(0) as f64,
         seed: number(args, "seed")?.unwrap_or(1),
     };
-    let store = Store::open(&options).map_err(|error| Failure::Failed(error.to_string()))?;
+    let store = Store::open(options).map_err(|error| Failure::Failed(error.to_string()))?;
     proxy::say(store.opened());
     let filled = filled(&store, &wanted);
     match filled {
@@ -66,6 +68,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     }
     store.close();
     Ok(())
+}
+
+fn of_the_store() -> impl Iterator<Item = &'static Setting> {
+    TABLE.iter().filter(|setting| setting.part == Part::Store)
 }
 
 /// Puts all, and waits until it is in the file.

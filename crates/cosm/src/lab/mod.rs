@@ -96,7 +96,7 @@ fn trace() -> Arg {
 
 fn like() -> Arg {
     let known: Vec<&str> = synthetic::ALL.iter().map(|like| like.name).collect();
-    let help = format!("A workload made up: {}", known.join(", "));
+    let help = format!("A synthetic workload: {}", known.join(", "));
     Arg::new("like").long("like").value_name("NAME").help(help)
 }
 
@@ -109,7 +109,7 @@ fn seed() -> Arg {
         .long("seed")
         .value_name("N")
         .default_value("1")
-        .help("All that is left to chance follows from it")
+        .help("Random seed: the same seed gives the same run")
 }
 
 fn formats() -> String {
@@ -143,12 +143,12 @@ fn names(args: &ArgMatches, name: &str) -> Vec<String> {
 }
 
 fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
-    let parse = |text| count(text, 0, u64::MAX).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
+    let parse = |text| count(text, &(0..=u64::MAX)).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
     text(args, name).map(parse).transpose()
 }
 
 fn bytes(args: &ArgMatches, name: &str) -> Result<u64, Failure> {
-    size_within(text(args, name).unwrap_or_default(), 0, LARGEST_SIZE)
+    size_within(text(args, name).unwrap_or_default(), &(0..=LARGEST_SIZE))
         .map_err(|why| Failure::Usage(format!("--{name}: {why}")))
 }
 

@@ -12,7 +12,7 @@ use trace::{Access, Requests, format};
 
 pub fn generate_command() -> Command {
     Command::new("generate")
-        .about("Write a workload made up, and its statistics beside the published ones")
+        .about("Write a synthetic workload, and its statistics beside the published ones")
         .args([like().required(true), requests(), seed(), out(), to_format()])
 }
 

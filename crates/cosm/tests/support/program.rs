@@ -17,7 +17,9 @@ pub struct Server {
     pub address: SocketAddr,
     /// The line that said so.
     pub readiness: String,
-    /// From exec to that line.
+    /// What it said before: of the cache.
+    pub opened: String,
+    /// From exec to the line that it is ready.
     pub took: Duration,
 }
 
@@ -44,12 +46,14 @@ impl Server {
             lines,
             address: ([0; 4], 0).into(),
             readiness: String::new(),
+            opened: String::new(),
             took: Duration::ZERO,
         };
         let mut said = Vec::new();
         while let Ok(line) = server.lines.recv_timeout(SOON) {
             if let Some(address) = listening(&line) {
                 (server.address, server.readiness, server.took) = (address, line, began.elapsed());
+                server.opened = said.concat();
                 return server;
             }
             said.push(line);
@@ -72,7 +76,11 @@ impl Server {
         self.child.wait().unwrap()
     }
 
-    /// SIGTERM: drains, and must end by itself.
+    /// The next line on standard error.
+    pub fn next_line(&self) -> String {
+        self.lines.recv_timeout(SOON).expect("a line on standard error")
+    }
+
     /// Bytes of memory that are its own.
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -80,6 +88,7 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
+    /// SIGTERM: drains, and must end by itself.
     pub fn stop(self) -> ExitStatus {
         self.end().0
     }

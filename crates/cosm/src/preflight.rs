@@ -1,0 +1,117 @@
+//! What can be known of a start before it: `cosm serve --check`. Writes nothing, also beside a running server.
+
+use crate::machine::Machine;
+use crate::settings::Config;
+use crate::values::say_size;
+use rustix::fs::{Access, access, statvfs};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use store::disk::file::layout;
+use store::format::DATA_START;
+use store::{DEFAULT_SIZE, Options};
+
+/// What a check found, a line each.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// A start would fail.
+    pub wrong: Vec<String>,
+    /// Good to know.
+    pub notes: Vec<String>,
+}
+
+/// Looks at what is outside of the settings: addresses, files, room.
+pub fn check(config: &Config) -> Found {
+    let mut found = Found::default();
+    for (address, error) in proxy::try_addresses(&config.proxy) {
+        match error.kind() {
+            ErrorKind::AddrInUse => {
+                found.notes.push(format!("{address} is in use: by this proxy, if it runs already"));
+            }
+            _ => found.wrong.push(format!("cannot listen on {address}: {error}")),
+        }
+    }
+    if let Some(options) = config.store() {
+        let path = options.path.display();
+        match if options.path.exists() { old_cache(options) } else { new_cache(options) } {
+            Ok(note) => found.notes.push(format!("cache {path}: {note}")),
+            Err(why) => found.wrong.push(why),
+        }
+    }
+    found
+}
+
+/// What is possible, but hardly meant.
+pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let (wanted, possible) = (config.proxy.bounds.connections as u64, machine.connections_by_descriptors());
+    if wanted > possible {
+        doubts.push(format!(
+            "connections-max {wanted}, but the limit of open files is enough for {possible}: raise it (ulimit -n), \
+             or requests beyond that fail"
+        ));
+    }
+    let memory = config.proxy.bounds.memory_bytes;
+    if memory > machine.memory {
+        doubts.push(format!(
+            "memory {}, but this machine or container has {} MiB: the process may be killed when the cache fills",
+            say_size(memory),
+            machine.memory >> 20
+        ));
+    }
+    doubts
+}
+
+fn old_cache(options: &Options) -> Result<String, String> {
+    let path = &options.path;
+    if is_blank(path) {
+        return Ok("it is blank: a start will make a cache there".into());
+    }
+    let seen = store::inspect(path).map_err(|error| error.to_string())?;
+    access(path, Access::WRITE_OK)
+        .map_err(|error| format!("cache {}: it cannot be written: {error}", path.display()))?;
+    if let Some(size) = options.size
+        && layout(size, seen.packet, seen.identity)?.size() != seen.size
+    {
+        return Err(format!(
+            "cache {}: it has {}, not {} as --cache-size says; drop the option to keep it, remove the file to make it \
+             anew",
+            path.display(),
+            say_size(seen.size),
+            say_size(size)
+        ));
+    }
+    Ok(format!("{} with {} objects", say_size(seen.size), seen.objects))
+}
+
+/// Zeros where a cache's superblocks would be, as on a device that was never used.
+fn is_blank(path: &Path) -> bool {
+    let mut first = [1; DATA_START as usize];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == [0; DATA_START as usize]
+}
+
+fn new_cache(options: &Options) -> Result<String, String> {
+    let path = &options.path;
+    let size = options.size.unwrap_or(DEFAULT_SIZE);
+    let wrong = |why: String| format!("cache {}: {why}", path.display());
+    layout(size, options.packet, 0).map_err(&wrong)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let in_folder =
+        |error: rustix::io::Errno| wrong(format!("it cannot be made in {}: {error}", folder.display()));
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(in_folder)?;
+    let room = statvfs(folder).map_err(in_folder)?;
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    if free < size {
+        return Err(wrong(format!(
+            "it needs {}, but {} has {} MiB free; choose a smaller --cache-size",
+            say_size(size),
+            folder.display(),
+            free >> 20
+        )));
+    }
+    Ok(format!("a start will make it, with {}", say_size(size)))
+}

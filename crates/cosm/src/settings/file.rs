@@ -1,0 +1,202 @@
+//! Files of settings: TOML, or lines `name value`. The first line that says something tells which of the two a file is:
+//! one with `=` after its first word, or with a bracket, is TOML.
+//!
+//! In TOML a value is a string, a whole number, or a list of them where several may be given. In lines a value ends with
+//! its line; `#` begins a comment at the start of a line, or after a blank.
+
+use super::{Given, Setting, Source};
+use toml::de::{DeTable, DeValue};
+
+/// The settings of a file, by rising lines; or what is wrong with it, a line each, which names the file.
+pub fn read(text: &str, name: &str) -> Result<Vec<Given>, Vec<String>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut file = File { name, given: Vec::new(), wrong: Vec::new() };
+    if is_toml(text) {
+        file.read_toml(text)
+    } else {
+        file.read_lines(text)
+    }
+    file.given.sort_by_key(|(line, _)| *line);
+    match file.wrong.is_empty() {
+        true => Ok(file.given.into_iter().map(|(_, given)| given).collect()),
+        false => Err(file.wrong),
+    }
+}
+
+fn is_toml(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let name = first.split(|c: char| c.is_whitespace() || c == '=').next().unwrap_or_default();
+    first.starts_with(['[', '"', '\'']) || first[name.len()..].trim_start().starts_with('=')
+}
+
+struct File<'a> {
+    name: &'a str,
+    given: Vec<(usize, Given)>,
+    wrong: Vec<String>,
+}
+
+impl File<'_> {
+    fn read_lines(&mut self, text: &str) {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = without_comment(line).trim();
+            if line.is_empty() {
+                continue;
+            }
+            let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let value = value.trim();
+            self.take(number, name, |_| match value.starts_with(['=', '"', '\'']) {
+                false => Ok(value.to_owned()),
+                true => Err("this is a file of lines `name value`, since its first setting is; drop `=` and quotes, or \
+                     write all of it as TOML, name = \"value\""
+                    .to_owned()),
+            });
+        }
+    }
+
+    fn read_toml(&mut self, text: &str) {
+        let line = |offset: usize| {
+            1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count()
+        };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let starts = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+        if let Some(first) = errors.iter().min_by_key(|error| starts(error)) {
+            let what = first.message().lines().collect::<Vec<_>>().join(", ");
+            return self.wrong.push(format!(
+                "{}:{}: {what}; this is a file of TOML, since its first setting is: name = \"value\"",
+                self.name,
+                line(starts(first))
+            ));
+        }
+        for (name, value) in table.get_ref() {
+            self.take(line(name.span().start), name.get_ref(), |setting| match value.get_ref() {
+                DeValue::Array(_) if !setting.kind.is_list() => {
+                    Err("it takes one value, not a list".to_owned())
+                }
+                value => text_of(value),
+            });
+        }
+    }
+
+    fn take(&mut self, line: usize, name: &str, value: impl FnOnce(&Setting) -> Result<String, String>) {
+        let read = Setting::named(name).and_then(|setting| {
+            let twice = self.given.iter().any(|(_, given)| given.name == setting.name);
+            let value = if twice { Err("it is set twice in this file".to_owned()) } else { value(setting) };
+            Ok((setting.name, value.map_err(|why| format!("{name}: {why}"))?))
+        });
+        match read {
+            Ok((name, value)) => {
+                let source = Source::File(self.name.to_owned(), line);
+                self.given.push((line, Given { name, value, source }));
+            }
+            Err(why) => self.wrong.push(format!("{}:{line}: {why}", self.name)),
+        }
+    }
+}
+
+/// A line up to `#` at its start, or after a blank.
+fn without_comment(line: &str) -> &str {
+    let begins = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
+    let comment = line.match_indices('#').map(|(at, _)| at).find(|at| begins(*at));
+    &line[..comment.unwrap_or(line.len())]
+}
+
+/// A value as the command line has it.
+fn text_of(value: &DeValue) -> Result<String, String> {
+    match value {
+        DeValue::Array(values) => {
+            let items: Result<Vec<String>, String> = values
+                .iter()
+                .map(|value| match value.get_ref() {
+                    DeValue::Array(_) => Err("a list in a list is no value".to_owned()),
+                    value => text_of(value),
+                })
+                .collect();
+            Ok(items?.join(","))
+        }
+        DeValue::String(text) => Ok(text.clone().into_owned()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Ok(number.to_string()),
+            Err(_) => Err(format!("{number} is too large")),
+        },
+        DeValue::Table(_) => Err("no setting is a table; write name = \"value\"".to_owned()),
+        other => Err(format!(
+            "a {} is no value; write a string in quotes, a whole number, or a list of them",
+            other.type_str()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Vec<(&'static str, String, usize)> {
+        let line = |source| match source {
+            Source::File(name, line) if name == "f" => line,
+            other => panic!("{other:?}"),
+        };
+        let given = read(text, "f").unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+        given.into_iter().map(|given| (given.name, given.value, line(given.source))).collect()
+    }
+
+    #[test]
+    fn lines() {
+        let text = "# cosm\nlisten 0.0.0.0:3128 # everywhere\n\n  cache-size   2 GiB\t#now\r\ncache /srv/a#b\nreach\n";
+        let expected = [
+            ("listen", "0.0.0.0:3128".to_owned(), 2),
+            ("cache-size", "2 GiB".to_owned(), 4),
+            ("cache", "/srv/a#b".to_owned(), 5),
+            ("reach", String::new(), 6),
+        ];
+        assert_eq!(values(text), expected);
+        assert_eq!(values("# nothing\n\n"), []);
+    }
+
+    #[test]
+    fn toml_values() {
+        let text = "\u{feff}# cosm\nlisten = [\"127.0.0.1:1\", '[::1]:1'] # both\ncache = \"/srv/a #b\"\nworkers = 0x1_0\n\
+                    connect-ports = [443, 8443]\n\"cache-size\" = \"2 GiB\"\nallow = [\n  \"10.0.0.0/8\", # ours\n]\ncmax=3\n";
+        let expected = [
+            ("listen", "127.0.0.1:1,[::1]:1".to_owned(), 2),
+            ("cache", "/srv/a #b".to_owned(), 3),
+            ("workers", "16".to_owned(), 4),
+            ("connect-ports", "443,8443".to_owned(), 5),
+            ("cache-size", "2 GiB".to_owned(), 6),
+            ("allow", "10.0.0.0/8".to_owned(), 7),
+            ("cmax", "3".to_owned(), 10),
+        ];
+        assert_eq!(values(text), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_file_line_and_what_to_do() {
+        let table = [
+            ("cmax 1\nlisen 1", &["f:2: no setting is called `lisen`; did you mean `listen`?"][..]),
+            ("cmax 1\ncmax 2", &["f:2: cmax: it is set twice in this file"]),
+            ("cmax 1\nworkers = 2", &["f:2: workers: this is a file of lines"]),
+            ("cmax 1\ncache \"/srv\"", &["f:2: cache: this is a file of lines"]),
+            ("a 1\nb 2", &["f:1: no setting is called `a`", "f:2: no setting is called `b`"]),
+            ("cmax = 1\nlisen = 1", &["f:2: no setting is called `lisen`; did you mean `listen`?"]),
+            ("cmax = 1\ncmax = 2", &["f:2: duplicate key"]),
+            ("cmax = 1\nworkers 2", &["f:2: "]),
+            ("cmax = 1\n\nworkers = true", &["f:3: workers: a boolean is no value"]),
+            ("cache = [\"a\", \"b\"]", &["f:1: cache: it takes one value, not a list"]),
+            ("cmax = 1.5", &["f:1: cmax: a float is no value"]),
+            ("cmax = 99999999999999999999", &["f:1: cmax: 99999999999999999999 is too large"]),
+            ("listen = [[\"a\"]]", &["f:1: listen: a list in a list"]),
+            ("[cache]\nsize = 1", &["f:1: cache: no setting is a table"]),
+            ("[[site]]\nname = 1", &["f:1: no setting is called `site`"]),
+            ("cache.size = 1", &["f:1: cache: no setting is a table"]),
+            ("cache = \"a\nb\"", &["f:1: "]),
+            ("\"a\\nb\" = 1", &["f:1: no setting is called `a\\nb`"]),
+        ];
+        for (text, says) in table {
+            let wrong = read(text, "f").unwrap_err();
+            assert_eq!(wrong.len(), says.len(), "{text}: {wrong:?}");
+            for (wrong, says) in wrong.iter().zip(says) {
+                assert!(wrong.starts_with(says) && wrong.lines().count() == 1, "{text}: {wrong}");
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The table itself.
+
+use super::{Effect, Kind, Part, Setting, Word};
+use crate::machine::Machine;
+use Effect::{Reload, Start};
+use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Ports, PowerOfTwo, Size, Time};
+use Part::{Proxy, Store};
+use Word::{Auto, Is};
+use proxy::{Forwarded, Network, OriginHost, SetCookie};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use store::IoChoice;
+
+pub const DEFAULT_CACHE: &str = "cache.cosm";
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const ANY: RangeInclusive<u64> = 0..=u64::MAX;
+
+/// Nobody means longer; and no sum of times overflows.
+const YEAR: Duration = Duration::from_secs(8760 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
+const LEAST: Duration = Duration::from_millis(1);
+const TIMEOUT: RangeInclusive<Duration> = LEAST..=YEAR;
+const INTERVAL: RangeInclusive<Duration> = LEAST..=HOUR;
+
+const SERVICE: &str = "Service";
+const ORIGIN: &str = "Reverse proxy";
+const CACHE: &str = "Cache";
+const ACCESS: &str = "Access control";
+const LIMITS: &str = "Limits";
+const TIMEOUTS: &str = "Timeouts";
+const TUNING: &str = "Tuning of the cache on disk";
+
+/// A row: its topic and name, what it takes, the default, whose it is and when a new value takes effect, and help.
+macro_rules! row {
+    ($topic:expr, $name:expr, $kind:expr, [$($word:expr),*], $default:expr, $part:expr, $effect:expr, $help:expr) => {
+        Setting {
+            topic: $topic,
+            name: $name,
+            kind: $kind,
+            words: &[$($word),*],
+            default: $default,
+            part: $part,
+            effect: $effect,
+            help: $help,
+        }
+    };
+}
+
+#[rustfmt::skip]
+pub static TABLE: &[Setting] = &[
+    row!(SERVICE, "listen", Addresses(|c, v| c.proxy.listen = v), [], "127.0.0.1:3128", Proxy, Start,
+        "Addresses and ports to accept clients on; port 0 takes a free one. [::]:PORT also accepts IPv4, unless an IPv4 \
+         address with the same port is listed"),
+    row!(SERVICE, "admin", Address(|c, v| c.proxy.admin = Some(v)),
+        [Is("off", |c| c.proxy.admin = None)], "off", Proxy, Start,
+        "Address and port of the admin interface, such as 127.0.0.1:3129; whoever can connect to it may purge"),
+    row!(SERVICE, "workers", Count(1..=1024, |c, v| c.proxy.workers = v as usize),
+        [Auto(|machine| machine.cores)], "auto", Proxy, Start,
+        "Number of worker threads; auto: one per CPU core"),
+    row!(SERVICE, "pseudonym", Other("NAME", |c, v| {
+            let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            if !v.bytes().all(is_token) {
+                return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
+            }
+            c.proxy.pseudonym = v.into();
+            Ok(())
+        }), [], "cosm", Proxy, Start,
+        "Name of this proxy in the Via header"),
+
+    row!(ORIGIN, "origin", Other("URL", |c, v| {
+            c.proxy.origin = Some(v.parse()?);
+            Ok(())
+        }), [Is("none", |c| c.proxy.origin = None)], "none", Proxy, Start,
+        "Be a reverse proxy for this origin server, such as http://127.0.0.1:8080; none: be a forward proxy"),
+    row!(ORIGIN, "origin-host", Other("HOST", |c, v| {
+            c.proxy.origin_host = v.parse()?;
+            Ok(())
+        }), [
+            Is("client", |c| c.proxy.origin_host = OriginHost::Client),
+            Is("origin", |c| c.proxy.origin_host = OriginHost::Origin)
+        ], "client", Proxy, Start,
+        "Host header sent to the origin, which is part of the cache key: client (as the client sent it), origin (as in \
+         --origin), or a name such as www.example.com"),
+    row!(ORIGIN, "forwarded", Choice, [
+            Is("auto", |c| c.proxy.forwarded = Forwarded::Auto),
+            Is("on", |c| c.proxy.forwarded = Forwarded::On),
+            Is("off", |c| c.proxy.forwarded = Forwarded::Off)
+        ], "auto", Proxy, Reload,
+        "Tell origins the client's address in Forwarded and X-Forwarded-For; auto: a reverse proxy does, a forward \
+         proxy does not"),
+    row!(ORIGIN, "trust", Networks(|c, v| c.proxy.trust = v),
+        [Is("none", |c| c.proxy.trust.clear())], "none", Proxy, Reload,
+        "Networks of proxies in front of this one, such as 10.0.0.5, whose Forwarded and X-Forwarded-* headers are \
+         passed on; from all other clients these headers are removed"),
+
+    row!(CACHE, "cache", Path(|c, v| (c.store.path, c.on_disk) = (v, true)),
+        [Is("off", |c| c.on_disk = false)], DEFAULT_CACHE, Store, Start,
+        "Cache file (created if it does not exist, with all its space reserved) or block device; off: cache in memory \
+         only"),
+    row!(CACHE, "cache-size", Size(2 * MIB..=u64::MAX, |c, v| c.store.size = Some(v)),
+        [Is("auto", |c| c.store.size = None)], "auto", Store, Start,
+        "Maximum size of the cache on disk; auto: the size that an existing cache has, 1GiB for a new one"),
+    row!(CACHE, "memory", Size(ANY, |c, v| c.proxy.bounds.memory_bytes = v),
+        [Auto(|machine| machine.memory / 4)], "auto", Proxy, Start,
+        "Maximum size of the cache in memory, in front of the disk; auto: a quarter of the memory of this machine or \
+         container"),
+    row!(CACHE, "object-size-max", Size(ANY, |c, v| {
+            c.proxy.bounds.object_bytes = v;
+            c.store.object_max = Some(v);
+        }), [Is("auto", |c| {
+            c.proxy.bounds.object_bytes = u64::MAX;
+            c.store.object_max = None;
+        })], "auto", Store, Start,
+        "Maximum size of a response body that is cached; auto: a sixteenth of the cache on disk"),
+    row!(CACHE, "memory-object-max", Size(ANY, |c, v| c.proxy.bounds.memory_object_bytes = v), [], "1MiB", Proxy, Start,
+        "Maximum size of a response body that is cached in memory"),
+    row!(CACHE, "set-cookie", Choice, [
+            Is("never", |c| c.proxy.set_cookie = SetCookie::Never),
+            Is("fresh", |c| c.proxy.set_cookie = SetCookie::Fresh)
+        ], "never", Proxy, Start,
+        "Whether responses with Set-Cookie are cached and shared: never, or fresh (if the origin says how long they are \
+         fresh, as RFC 9111 allows; unsafe where session cookies are set on pages with max-age)"),
+    row!(CACHE, "query-max", Size(0..=32 * KIB, |c, v| c.proxy.bounds.query_bytes = v as usize),
+        [], "16KiB", Proxy, Reload,
+        "Maximum size of the content of a QUERY request whose response is cached: it is part of the cache key"),
+    row!(CACHE, "finish-max", Size(ANY, |c, v| c.proxy.bounds.finish_bytes = v), [], "1MiB", Proxy, Reload,
+        "When the last client of a download leaves, fetch the rest for the cache if it is at most this much"),
+
+    row!(ACCESS, "allow", Networks(|c, v| c.proxy.clients = v), [
+            Is("private", |c| c.proxy.clients = Network::private()),
+            Is("all", |c| c.proxy.clients = Network::all())
+        ], "private", Proxy, Reload,
+        "Networks of the clients that are served, such as 10.0.0.0/8; private: loopback, private and link-local \
+         networks; all: everybody"),
+    row!(ACCESS, "connect-ports", Ports(|c, v| c.proxy.connect_ports = v),
+        [Is("none", |c| c.proxy.connect_ports.clear())], "443", Proxy, Reload,
+        "Ports that clients may reach with CONNECT"),
+    row!(ACCESS, "reach", Networks(|c, v| c.proxy.reach = v),
+        [Is("none", |c| c.proxy.reach.clear())], "none", Proxy, Reload,
+        "Networks that all clients may reach through this proxy, such as 10.1.0.0/16. Others that are not public are \
+         restricted: this host's addresses to clients on it, private networks to clients in private networks; nobody \
+         reaches link-local and cloud metadata addresses"),
+
+    row!(LIMITS, "connections-max", Count(1..=10_000_000, |c, v| c.proxy.bounds.connections = v as usize),
+        [Auto(Machine::connections)], "auto", Proxy, Start,
+        "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: what the limit \
+         of open files (9 for 4 connections) and a quarter of the memory (40KiB each) allow"),
+    row!(LIMITS, "origin-idle-max", Count(0..=100_000, |c, v| c.proxy.bounds.idle_per_origin = v as usize),
+        [], "4096", Proxy, Reload,
+        "Maximum number of idle connections that a worker keeps to one origin; to all origins together, a quarter of \
+         connections-max"),
+    row!(LIMITS, "head-max", Size(8 * KIB..=16 * MIB, |c, v| c.proxy.bounds.head_bytes = v as usize),
+        [], "64KiB", Proxy, Reload,
+        "Maximum size of the header section of a request (else 431) or response (else 502)"),
+    row!(LIMITS, "head-fields-max", Count(16..=10_000, |c, v| c.proxy.bounds.head_fields = v as usize),
+        [], "100", Proxy, Reload,
+        "Maximum number of header fields of a request (else 431)"),
+    row!(LIMITS, "window", Size(64 * KIB..=GIB, |c, v| c.proxy.bounds.window_bytes = v as usize), [], "1MiB", Proxy, Start,
+        "Buffer in memory for each response body on its way from the origin to clients"),
+
+    row!(TIMEOUTS, "client-header-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_header = v),
+        [], "30s", Proxy, Reload,
+        "Receiving a request's header section, from its first byte to its last"),
+    row!(TIMEOUTS, "client-idle-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_idle = v),
+        [], "60s", Proxy, Reload,
+        "Keep-alive of client connections without a request"),
+    row!(TIMEOUTS, "client-stall-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_stall = v),
+        [], "60s", Proxy, Reload,
+        "A client that neither receives the response nor sends its request"),
+    row!(TIMEOUTS, "dns-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.dns = v), [], "10s", Proxy, Reload,
+        "Looking up a host name"),
+    row!(TIMEOUTS, "connect-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_connect = v),
+        [], "10s", Proxy, Reload,
+        "Connecting to one address of an origin"),
+    row!(TIMEOUTS, "origin-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_first_byte = v),
+        [], "60s", Proxy, Reload,
+        "Waiting for an origin's response header, from the end of the request"),
+    row!(TIMEOUTS, "origin-stall-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_stall = v),
+        [], "60s", Proxy, Reload,
+        "An origin that neither sends the response nor receives the request"),
+    row!(TIMEOUTS, "origin-idle-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_idle = v),
+        [], "30s", Proxy, Reload,
+        "Keep-alive of unused connections to origins"),
+    row!(TIMEOUTS, "expect-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.expect = v), [], "1s", Proxy, Reload,
+        "Waiting for an origin's 100 Continue; then the request body is sent without it"),
+    row!(TIMEOUTS, "tunnel-idle-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.tunnel_idle = v),
+        [], "10min", Proxy, Reload,
+        "A tunnel (CONNECT or Upgrade) in which nothing moves"),
+    row!(TIMEOUTS, "drain-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.drain = v), [], "30s", Proxy, Reload,
+        "Finishing running requests after SIGTERM; idle tunnels get at most one second of it"),
+
+    row!(TUNING, "packet", PowerOfTwo(64 * KIB..=16 * MIB, |c, v| c.store.packet = v as u32), [], "1MiB", Store, Start,
+        "Size of a write, a power of two; an existing cache keeps its own"),
+    row!(TUNING, "flush-interval", Time(INTERVAL, |c, v| c.store.flush_interval = v), [], "1s", Store, Start,
+        "How long new objects may wait in memory for a full packet; a crash loses what waits"),
+    row!(TUNING, "disk-patience", Time(INTERVAL, |c, v| c.store.patience = v), [], "200ms", Store, Start,
+        "When a disk read takes longer than this, fetch from the origins until the disk answers again"),
+    row!(TUNING, "io", Choice, [
+            Is("auto", |c| c.store.io = IoChoice::Auto),
+            Is("uring", |c| c.store.io = IoChoice::Uring),
+            Is("threads", |c| c.store.io = IoChoice::Threads)
+        ], "auto", Store, Start,
+        "How the disk is read; auto: with io_uring if the kernel allows it, else with threads"),
+    row!(TUNING, "cmax", Count(1..=255, |c, v| c.store.cmax = v as u8), [], "3", Store, Start,
+        "When the disk is full, objects requested at least this often stay (Cmax of frequency-based cyclic replacement)"),
+    row!(TUNING, "amax", Count(1..=255, |c, v| c.store.amax = v as u8), [], "100", Store, Start,
+        "When the average number of requests per object exceeds this, all counts are halved (Amax)"),
+];

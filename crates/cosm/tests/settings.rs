@@ -1,0 +1,272 @@
+//! Settings as an operator meets them: files, what is printed of them, checks before a start, and signals.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::client::Client;
+use support::origin::{Origin, Reply};
+use support::program::{Server, run};
+use tempfile::TempDir;
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name).to_str().unwrap().to_owned()
+    }
+}
+
+fn serve(words: &[&str]) -> Output {
+    run([&["serve"], words].concat())
+}
+
+fn out(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn without_columns(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_file_is_toml_or_lines_and_says_the_same() {
+    let folder = Folder::new();
+    let toml = folder.write(
+        "cosm.conf",
+        "# ours\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\ncache = \"/srv/my #1\" # the first\ncmax = 7\n",
+    );
+    let lines = folder
+        .write("cosm.lines", "# ours\nlisten 127.0.0.1:0,[::1]:0\ncache /srv/my#1  # the first\ncmax 7\n");
+    let printed = out(&serve(&["--config", &toml, "--print-config", "--amax", "50"]));
+    for line in [
+        format!("listen = \"127.0.0.1:0,[::1]:0\" # {toml}:2"),
+        format!("cache = \"/srv/my #1\" # {toml}:3"),
+        format!("cmax = 7 # {toml}:4"),
+        "amax = 50 # command line".into(),
+        "packet = \"1MiB\" # default".into(),
+    ] {
+        assert!(printed.lines().any(|printed| without_columns(printed) == line), "no `{line}` in\n{printed}");
+    }
+    // Read again it is the same, and all of it comes from that file.
+    let again = folder.write("printed.toml", &printed);
+    let values = |text: &str| -> BTreeSet<String> {
+        text.lines().map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
+    };
+    let reprinted = out(&serve(&["--config", &again, "--print-config"]));
+    assert_eq!(values(&reprinted), values(&printed));
+    assert!(!reprinted.contains("# default"));
+    let of_lines = out(&serve(&["--config", &lines, "--print-config", "--amax", "50"]));
+    let expected = printed.replace("/srv/my #1\" ", "/srv/my#1\"  ");
+    assert_eq!(values(&of_lines), values(&expected));
+    // The command line goes before a file.
+    let over = out(&serve(&["--config", &lines, "--print-config", "--cmax", "9"]));
+    assert!(over.contains("cmax = 9 ") && !over.contains("cmax = 7"), "{over}");
+}
+
+#[test]
+fn a_server_runs_by_a_file() {
+    let folder = Folder::new();
+    let file =
+        folder.write("cosm.toml", "pseudonym = \"edge-7\"\ncache-size = \"4MiB\"\npacket = \"64KiB\"\n");
+    let origin = Origin::start(|_| Reply::fresh("x"));
+    let server = Server::start(&folder.path("cache"), &format!("--config {file}"));
+    let answer = Client::new(server.address).get(&origin.url("/"), &[]).unwrap();
+    assert_eq!(answer.header("via").as_deref(), Some("1.1 edge-7"));
+    assert!(server.stop().success());
+    assert_eq!(fs::metadata(folder.path("cache")).unwrap().len(), 4 << 20);
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_one_line_with_its_place() {
+    let folder = Folder::new();
+    for (text, says) in [
+        ("cmax = 1\nlisen = 1\n", ":2: no setting is called `lisen`; did you mean `listen`?"),
+        ("cmax 1\n\ndisk-patience 0ms\n", ":3: disk-patience: 0ms is out of bounds: 1ms to 1h"),
+        (
+            "cmax = 0\namax = 0\n",
+            ":1: cmax: 0 is out of bounds: 1 to 255; cosm serve --check tells 1 error more",
+        ),
+        ("cmax = 1\ncache = /srv\n", ":2: "),
+    ] {
+        let file = folder.write("cosm.toml", text);
+        let output = serve(&["--config", &file]);
+        let said = said(&output);
+        assert!(output.status.code() == Some(2) && said.lines().count() == 1, "{said}");
+        assert!(said.starts_with(&format!("cosm: {file}{says}")), "{text}: {said}");
+        assert!(said.trim_end().ends_with("; see cosm serve --help"), "{said}");
+    }
+}
+
+#[test]
+fn wrong_options_point_to_the_help_that_has_them() {
+    for (words, says, help) in [
+        ("serve --lisen 1", "did you mean --listen?", "cosm serve --help"),
+        ("serve --listen 8080", "write 127.0.0.1:8080 for clients on this host alone", "cosm serve --help"),
+        ("serve --listen localhost:8080", "write an address, like 127.0.0.1:8080", "cosm serve --help"),
+        ("serve --connect-ports 0", "`0` is not a port: 1 to 65535", "cosm serve --help"),
+        ("serve --trust 10.0.0.5/8", "write 10.0.0.0/8 for the network", "cosm serve --help"),
+        ("inspect", "<PATH>", "cosm inspect --help"),
+        ("serv", "did you mean serve?", "cosm --help"),
+    ] {
+        let output = run(words.split(' '));
+        let said = said(&output);
+        assert!(output.status.code() == Some(2) && said.lines().count() == 1, "{words}: {said}");
+        assert!(said.contains(says) && said.trim_end().ends_with(&format!("see {help}")), "{words}: {said}");
+    }
+}
+
+#[test]
+fn help_has_every_setting_with_its_default_and_bounds() {
+    let help = out(&serve(&["--help"])).split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "--packet <SIZE> Size of a write, a power of two; an existing cache keeps its own [default: 1MiB; 64KiB to 16MiB]",
+        "--cache-size <SIZE|auto> Maximum size of the cache on disk",
+        "--io <auto|uring|threads>",
+        "--check",
+        "--print-config",
+    ] {
+        assert!(help.contains(words), "{words}: {help}");
+    }
+    for setting in cosm::settings::TABLE {
+        assert!(help.contains(&format!(" --{} <", setting.name)), "{}", setting.name);
+    }
+}
+
+/// Messages tell operators what to do: the options that they name are there.
+#[test]
+fn options_that_messages_name_are_there() {
+    let known = |name: &str| {
+        const OTHERS: [&str; 4] = ["config", "check", "print-config", "help"];
+        OTHERS.contains(&name) || cosm::settings::TABLE.iter().any(|setting| setting.name == name)
+    };
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut folders = vec![crates.join("proxy/src"), crates.join("store/src")];
+    let mut found = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            for (at, _) in text.match_indices("--") {
+                let end = |c: char| !(c.is_ascii_lowercase() || c == '-');
+                let name = text[at + 2..].split(end).next().unwrap_or_default();
+                if name.starts_with(|c: char| c.is_ascii_lowercase()) {
+                    assert!(known(name), "{}: there is no option --{name}", path.display());
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 5, "the messages were not read");
+}
+
+// Before a start
+
+#[test]
+fn a_check_finds_what_a_start_would_and_writes_nothing() {
+    let folder = Folder::new();
+    let (cache, foreign) = (folder.path("cache"), folder.write("foreign", &"not ours\n".repeat(10_000)));
+    let cache = cache.to_str().unwrap();
+    let check = |words: &str| {
+        serve(&["--check", "--listen", "127.0.0.1:0"].into_iter().chain(words.split(' ')).collect::<Vec<_>>())
+    };
+    let right = check(&format!("--cache {cache} --cache-size 4MiB --packet 64KiB"));
+    assert_eq!(out(&right), "ok\n");
+    assert!(said(&right).contains("a start will make it, with 4MiB"), "{}", said(&right));
+    assert_eq!(out(&check("--cache off")), "ok\n");
+    fs::File::create(folder.path("blank")).unwrap().set_len(4 << 20).unwrap();
+    let blank = check(&format!("--cache {} --packet 64KiB", folder.path("blank").display()));
+    assert!(out(&blank) == "ok\n" && said(&blank).contains("it is blank"), "{}", said(&blank));
+    fs::remove_file(folder.path("blank")).unwrap();
+    let missing = folder.path("no/such/cache");
+    for (words, code, says) in [
+        ("--cache off --cmax 0 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),
+        (&format!("--cache {}", missing.display()), 1, &["cannot be made", "the check found 1 error"]),
+        (&format!("--cache {foreign}"), 1, &["not a Cosm cache", "1 error"]),
+        (&format!("--cache {cache} --cache-size 4MiB"), 1, &["too small for its packets", "1 error"]),
+        (
+            &format!("--cache {cache} --cache-size 8000TiB"),
+            1,
+            &["free; choose a smaller --cache-size", "1 error"],
+        ),
+        ("--cache off --admin 192.0.2.1:0", 1, &["cannot listen on 192.0.2.1:0", "1 error"]),
+    ] {
+        let output = check(words);
+        let said = said(&output);
+        assert!(output.status.code() == Some(code) && output.stdout.is_empty(), "{words}: {said}");
+        assert_eq!(said.lines().count(), says.len(), "{words}: {said}");
+        assert!(
+            said.lines().zip(says).all(|(line, says)| line.starts_with("cosm: ") && line.contains(says)),
+            "{said}"
+        );
+    }
+    let left: Vec<_> =
+        fs::read_dir(folder.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["foreign"]);
+}
+
+#[test]
+fn a_check_works_beside_the_server() {
+    let folder = Folder::new();
+    let cache = folder.path("cache");
+    let server = Server::start(&cache, "--cache-size 4MiB --packet 64KiB");
+    let at = server.address.to_string();
+    let words = ["--check", "--listen", &at, "--cache", cache.to_str().unwrap()];
+    let output = serve(&words);
+    assert_eq!(out(&output), "ok\n");
+    assert!(said(&output).contains(&format!("{at} is in use")), "{}", said(&output));
+    let other = serve(&[&words[..], &["--cache-size", "8MiB"]].concat());
+    assert!(other.status.code() == Some(1) && said(&other).contains("4MiB, not 8MiB"), "{}", said(&other));
+    assert!(server.stop().success());
+}
+
+// Signals
+
+#[test]
+fn signals_without_a_meaning_are_said_and_survived() {
+    let folder = Folder::new();
+    let origin = Origin::start(|_| Reply::fresh("x"));
+    let server = Server::start(&folder.path("cache"), "--cache-size 4MiB --packet 64KiB");
+    let id = Pid::from_raw(server.id() as i32).unwrap();
+    let signals = [(Signal::HUP, "SIGHUP"), (Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")];
+    for (signal, _) in signals {
+        kill_process(id, signal).unwrap();
+    }
+    assert_eq!(Client::new(server.address).get(&origin.url("/"), &[]).unwrap().body, b"x");
+    let said: Vec<String> = signals.iter().map(|_| server.next_line()).collect();
+    for (_, name) in signals {
+        let lines =
+            said.iter().filter(|line| line.starts_with(&format!("cosm: {name} is ignored: "))).count();
+        assert_eq!(lines, 1, "{said:#?}");
+    }
+    assert!(server.stop().success());
+}
+
+#[test]
+fn small_packets_are_said_in_their_unit() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.path("cache"), "--cache-size 8MiB --packet 256KiB");
+    assert!(server.opened.contains("(8 MiB, 256 KiB packets)"), "{}", server.opened);
+    assert!(server.stop().success());
+}

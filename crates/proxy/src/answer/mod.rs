@@ -1,0 +1,128 @@
+//! A request's answer, however it came here: made at once if the memory tier has it, or else by `exchange`, which passes it to the
+//! origin, and `lookup`, which finds, validates, or fetches and stores a response.
+//!
+//! The first steps wait for nothing and allocate nothing for what waits.
+
+pub mod body;
+mod exchange;
+mod lookup;
+mod reply;
+mod respond;
+pub mod stream;
+
+use crate::access;
+use crate::access::forwarded::is_believed;
+use crate::answer::body::ReplyBody;
+use crate::answer::exchange::Exchange;
+use crate::answer::stream::Stream;
+use crate::clock;
+use crate::message::refusal::Refusal;
+use crate::message::target::Target;
+use crate::origin::content::Content;
+use crate::tiers::memory::{Entry, Held};
+use crate::worker::Worker;
+use cache::{Asked, Outcome, Plan, Time, Verdict};
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use store::Key;
+
+/// A request that has to wait for something.
+pub enum Later {
+    Connect(Box<Request<Incoming>>),
+    Exchange(Box<Exchange>),
+}
+
+/// Answers a request at once, if that can be.
+pub fn answer(
+    worker: &Rc<Worker>,
+    stream: &Rc<Stream>,
+    request: Request<Incoming>,
+) -> Result<Response<ReplyBody>, Later> {
+    if !stream.client.served {
+        return Ok(access::stranger().response());
+    }
+    if *request.method() == Method::CONNECT {
+        return Err(Later::Connect(Box::new(request)));
+    }
+    let reverse = worker.shared.reverse.as_ref();
+    if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
+        return Ok(exchange::options());
+    }
+    let (parts, content) = request.into_parts();
+    // What the cache holds is no way to what this client may not reach.
+    let reachable = |target: Target| {
+        worker.origins.reach.check(&target.hop, stream.client.zone)?;
+        Ok(target)
+    };
+    let target = match Target::of(&parts, reverse).and_then(reachable) {
+        Ok(target) => target,
+        Err(refusal) => return Ok(Refusal::response(refusal)),
+    };
+    let asked = Asked::of(&parts.method, &parts.headers);
+    if asked.plan() == Plan::Lookup
+        && !asked.is_query()
+        && let Some(held) = in_memory(worker, &target.primary_key(), &parts.headers)
+        && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
+    {
+        return Ok(response);
+    }
+    let (worker, stream, content) = (worker.clone(), stream.clone(), Content::of(content));
+    let late = Cell::new(false);
+    Err(Later::Exchange(Box::new(Exchange { worker, stream, parts, content, target, asked, late })))
+}
+
+impl Later {
+    pub async fn answer(self, worker: &Rc<Worker>, stream: &Rc<Stream>) -> Response<ReplyBody> {
+        match self {
+            Later::Connect(request) => Box::pin(exchange::connect(worker, stream, &request)).await,
+            Later::Exchange(exchange) => exchange.run().await,
+        }
+    }
+}
+
+fn hit(
+    worker: &Rc<Worker>,
+    asked: &Asked,
+    parts: &http::request::Parts,
+    held: &Arc<Held>,
+    now: Time,
+) -> Option<Response<ReplyBody>> {
+    let Entry::Response(resident) = &held.entry else { return None };
+    if !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len()) {
+        return None;
+    }
+    let outcome = match cache::judge(asked, &resident.head, now) {
+        Verdict::Fresh => Outcome::Hit,
+        Verdict::ServeStale => Outcome::HitStale,
+        Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
+    };
+    count_use(worker, held);
+    Some(reply::stored(worker, asked, &parts.headers, resident, outcome.into(), now, None))
+}
+
+/// What the memory tier holds for a request, its variant selected.
+pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<Held>> {
+    let held = worker.shared.tiers.memory.get(primary)?;
+    let found = match &held.entry {
+        Entry::Response(_) => held,
+        // What the origin is told of the client is not in the request yet.
+        Entry::Varies(variants) if variants.vary.names().iter().any(|n| is_believed(n.as_str())) => {
+            return None;
+        }
+        Entry::Varies(variants) => worker.shared.tiers.memory.get(&variants.of(primary, request))?,
+        Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => return None,
+    };
+    (!worker.shared.tiers.covers(&found)).then_some(found)
+}
+
+/// Counts a use of a stored response, and tells the disk's replacement of it now and then.
+pub fn count_use(worker: &Worker, held: &Held) {
+    if let Some(uses) = held.used()
+        && let Some(store) = &worker.shared.tiers.store
+    {
+        store.touch(&held.key, uses);
+    }
+}

@@ -1,0 +1,90 @@
+//! Bytes both ways between a client and an origin, after `CONNECT` or an upgrade.
+//!
+//! Each direction ends by itself (half-close); when nothing moves in either for the idle time, both end. Once the proxy stops,
+//! that is a second: a tunnel does not end by itself as a response does, and most are open for what may still come.
+
+use super::GRACE;
+use crate::answer::stream::Upstream;
+use crate::worker::Worker;
+use bytes::Bytes;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::{Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::{Instant, sleep};
+
+/// Bytes of one direction's buffer.
+const BUFFER: usize = 16 << 10;
+
+/// Copies until both directions ended. `early` is what the client sent behind its request.
+pub async fn run(worker: &Worker, mut client: TcpStream, early: Bytes, upstream: Upstream) {
+    let timeouts = &worker.settings.timeouts;
+    let (mut origin, first) = match upstream {
+        Upstream::Connected(stream) => (stream, Bytes::new()),
+        Upstream::Upgraded(line) => {
+            match tokio::time::timeout(timeouts.origin_stall, line.into_stream()).await {
+                Ok(Some(parts)) => parts,
+                _ => return,
+            }
+        }
+    };
+    let moved = Cell::new(0u64);
+    let (client_read, client_write) = client.split();
+    let (origin_read, origin_write) = origin.split();
+    let up = copy(early, client_read, origin_write, &moved);
+    let down = copy(first, origin_read, client_write, &moved);
+    tokio::select! {
+        _ = async { tokio::join!(up, down) } => {}
+        () = until_idle(worker, &moved, timeouts.tunnel_idle) => {}
+    }
+}
+
+async fn copy(
+    first: Bytes,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    moved: &Cell<u64>,
+) -> io::Result<()> {
+    to.write_all(&first).await?;
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let n = from.read(&mut buffer).await?;
+        moved.set(moved.get() + 1);
+        if n == 0 {
+            return to.shutdown().await;
+        }
+        let mut rest = &buffer[..n];
+        while !rest.is_empty() {
+            let written = to.write(rest).await?;
+            moved.set(moved.get() + 1);
+            rest = &rest[written..];
+        }
+    }
+}
+
+/// Whoever stops the worker wakes this task.
+async fn until_idle(worker: &Worker, moved: &Cell<u64>, idle: Duration) {
+    let mut timer = pin!(sleep(idle));
+    let (mut before, mut stopping) = (moved.get(), false);
+    poll_fn(|cx| {
+        loop {
+            if worker.stopping.get() && !stopping {
+                stopping = true;
+            } else {
+                ready!(timer.as_mut().poll(cx));
+                if moved.get() == before {
+                    return Poll::Ready(());
+                }
+            }
+            before = moved.get();
+            let limit = if stopping { idle.min(GRACE) } else { idle };
+            timer.as_mut().reset(Instant::now() + limit);
+        }
+    })
+    .await;
+}

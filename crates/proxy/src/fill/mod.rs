@@ -1,0 +1,228 @@
+//! One origin fetch for simultaneous misses: who leads, who follows, and the window of bytes they share.
+//!
+//! A shared fill has one leader at a time. What becomes of its fetch decides for those who wait:
+//!
+//! | the leader's fetch | those who wait | who asks then |
+//! |---|---|---|
+//! | brings a storable response | read along (`open`) | none |
+//! | brings all of one at once, or validates what is stored | are answered from it (`answered`) | none |
+//! | comes to nothing, whoever asks: no connection, no answer in time | get the failure (`failed`) | none |
+//! | says that the resource is not for sharing: no-store, private, … | fetch alone; the key is remembered (`alone`) | all |
+//! | says nothing of the resource: 5xx, 429, a connection that broke after the request (`unusable`) | who waits for longest takes over, the others wait on | 1, 2, 4, … |
+//! | its client left | the same; beyond one fetch's time (`turn`) since the fill began, in growing numbers too | 1 |
+//! | was for what has been invalidated meanwhile, or was answered from elsewhere (`again`) | look again | 1 |
+//!
+//! Of several that are called at once the first takes over the fill and the others fetch alone. Nobody waits for longer
+//! than it takes to ask in doubled numbers: of N who wait, the last has its answer after `turn` times log2 N + 2.
+//! Whom an answer does not suit (its variant, or what it asks for, is another) looks again, and each time more of
+//! those may fetch beside the leader: 1, 4, 16, …
+//!
+//! What is storable is read once, by a pump (`pump`), into a bounded window from which every reader takes it at its own
+//! pace, on whatever worker it runs.
+//! What always holds: bytes leave the window only when every reader took them or the store can give them, except those of
+//! readers that held up the others for too long, which are cut off; the window grows beyond its bound only by what is
+//! gathered for the store anyway, at most one span; a reader costs a place in two ordered maps; everybody who joined
+//! learns an outcome, and every reader whether the body ended or broke off.
+
+mod alone;
+mod lead;
+pub mod repair;
+mod seat;
+mod state;
+#[cfg(test)]
+mod tests;
+pub mod window;
+
+pub use self::lead::Lead;
+pub use self::seat::{News, Piece, Seat};
+pub use self::state::{End, Room};
+
+use self::alone::Alone;
+use self::repair::Repair;
+use self::state::{Outcome, Slot, State};
+use crate::message::refusal::Refusal;
+use crate::tiers::Tiers;
+use crate::tiers::invalidation::Moment;
+use crate::tiers::memory::Held;
+use cache::Verdict;
+use http::StatusCode;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+use store::Key;
+
+/// How often a request looks again after another's fetch did not suit it: then it fetches alone. By then nearly all
+/// who are in the same case do, since their number grows.
+pub const LOOKS: u32 = 8;
+
+/// The fills in progress, of all workers.
+pub struct Fills {
+    table: Mutex<HashMap<u128, Arc<Fill>>>,
+    alone: Mutex<Alone>,
+    window: usize,
+    turn: Duration,
+}
+
+/// One fetch that several requests may share.
+pub struct Fill {
+    key: Key,
+    /// What was removed later, it may be.
+    began: Moment,
+    /// Where it is found; a lone fetch is nowhere.
+    home: Option<Arc<Fills>>,
+    head: OnceLock<Arc<Opened>>,
+    state: Mutex<State>,
+    window: usize,
+    since: Instant,
+}
+
+/// What the leader learned from the response's head.
+pub struct Opened {
+    /// The key under which the object will lie: the request's own, or its variant's.
+    pub key: Key,
+    /// The head and the fields of an answer; its body is empty.
+    pub held: Held,
+    /// The body's length, when the origin told.
+    pub length: Option<u64>,
+    /// What the response is to the leader itself.
+    pub verdict: Verdict,
+    /// How the origin is asked for what a reader misses.
+    pub repair: Option<Arc<Repair>>,
+}
+
+/// A response that is all here.
+#[derive(Clone)]
+pub struct Answer {
+    pub held: Arc<Held>,
+    /// The origin said that it holds; otherwise it sent it.
+    pub validated: bool,
+    /// What the response is to the leader itself.
+    pub verdict: Verdict,
+}
+
+/// How a request takes part.
+pub enum Joined {
+    Leader(Lead),
+    Follower(Seat),
+    /// Not worth waiting: fetch alone.
+    Alone,
+}
+
+/// Why an origin gave no answer of use.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What the client is told, if nothing stands in.
+    pub refusal: Refusal,
+    /// The error that the origin did answer.
+    pub answered: Option<StatusCode>,
+}
+
+impl Fills {
+    /// `turn` is how long one fetch may take to its response's head.
+    pub fn new(window: usize, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
+        let alone = Mutex::new(Alone::new(lifetime, remembered));
+        Arc::new(Fills { table: Mutex::default(), alone, window, turn })
+    }
+
+    /// Joins the fetch of a key, or starts it. What was removed since a fetch began is fetched anew. `vain` counts the fetches that did not suit the request, of which
+    /// `refused` was the last, if that still goes on.
+    pub fn join(
+        self: &Arc<Fills>,
+        key: &Key,
+        tiers: &Tiers,
+        vain: u32,
+        refused: Option<&Arc<Opened>>,
+    ) -> Joined {
+        let mut table = lock(&self.table);
+        if let Some(fill) = table.get(&key.hash()).filter(|fill| !fill.is_outdated(tiers)) {
+            if !fill.is_for(key) {
+                return Joined::Alone;
+            }
+            let open = fill.head.get();
+            let same = open.zip(refused).is_some_and(|(open, refused)| Arc::ptr_eq(open, refused));
+            if !same && let Some(joined) = fill.join(vain) {
+                return joined;
+            }
+        }
+        if lock(&self.alone).knows(key.hash()) {
+            return Joined::Alone;
+        }
+        // It takes the place of one that is of no use to whoever comes now.
+        let fill = Fill::new(key.clone(), tiers.now(), self.window, Some(self.clone()));
+        table.insert(key.hash(), fill.clone());
+        Joined::Leader(Lead { fill })
+    }
+
+    /// A fetch that nobody follows.
+    pub fn lone(&self, key: &Key, began: Moment) -> Lead {
+        Lead { fill: Fill::new(key.clone(), began, self.window, None) }
+    }
+
+    /// The object will lie under another key than was asked for: it is found under both.
+    fn list_also(&self, key: &Key, fill: &Arc<Fill>) {
+        lock(&self.table).entry(key.hash()).or_insert_with(|| fill.clone());
+    }
+}
+
+impl Fill {
+    fn new(key: Key, began: Moment, window: usize, home: Option<Arc<Fills>>) -> Arc<Fill> {
+        let since = Instant::now();
+        Arc::new(Fill { key, began, home, head: OnceLock::new(), state: Mutex::default(), window, since })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Whether what it brings was removed since it began.
+    fn is_outdated(&self, tiers: &Tiers) -> bool {
+        tiers.is_removed_since(&self.key, self.began)
+            || self.head.get().is_some_and(|opened| tiers.covers(&opened.held))
+    }
+
+    fn is_for(&self, key: &Key) -> bool {
+        self.key == *key || self.head.get().is_some_and(|opened| opened.key == *key)
+    }
+
+    /// `None` when it is too late to follow.
+    fn join(self: &Arc<Fill>, vain: u32) -> Option<Joined> {
+        let mut state = self.lock();
+        if !state.reaches_back() || state.ended == Some(End::Broken) {
+            return None;
+        }
+        let most = 4_u32.saturating_pow(vain.saturating_sub(1));
+        if matches!(state.outcome, Outcome::Waiting) && state.beside + 1 < most {
+            state.beside += 1;
+            return Some(Joined::Alone);
+        }
+        Some(Joined::Follower(self.seat(&mut state)))
+    }
+
+    fn seat(self: &Arc<Fill>, state: &mut State) -> Seat {
+        let early = matches!(state.outcome, Outcome::Waiting);
+        let id = state.next;
+        state.next += 1;
+        state.readers.insert(id, Slot::default());
+        *state.places.entry(0).or_insert(0) += 1;
+        Seat { fill: self.clone(), id, early }
+    }
+
+    fn leave(self: &Arc<Fill>) {
+        if let Some(fills) = &self.home {
+            self.leave_table(&mut lock(&fills.table));
+        }
+    }
+
+    fn leave_table(self: &Arc<Fill>, table: &mut HashMap<u128, Arc<Fill>>) {
+        for key in [Some(&self.key), self.head.get().map(|opened| &opened.key)].into_iter().flatten() {
+            if table.get(&key.hash()).is_some_and(|found| Arc::ptr_eq(found, self)) {
+                table.remove(&key.hash());
+            }
+        }
+    }
+}
+
+/// Nothing that holds these locks can panic halfway through a change; a poisoned one is as good as another.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

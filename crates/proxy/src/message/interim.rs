@@ -1,0 +1,34 @@
+//! An interim response (RFC 9110 section 15.2).
+
+use http::header::{CONTENT_LENGTH, TRAILER};
+use http::{HeaderMap, StatusCode};
+
+pub struct Interim {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+}
+
+impl Interim {
+    /// Bytes of its fields.
+    pub fn size(&self) -> usize {
+        self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+    }
+
+    /// As HTTP/1 writes it for the next hop. It has no body, whatever it says of one.
+    pub fn http1(mut self) -> Vec<u8> {
+        cache::remove_hop_by_hop(&mut self.headers);
+        for name in [TRAILER, CONTENT_LENGTH] {
+            self.headers.remove(name);
+        }
+        let reason = self.status.canonical_reason().unwrap_or("");
+        let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status.as_str()).into_bytes();
+        for (name, value) in &self.headers {
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            bytes.extend_from_slice(b": ");
+            bytes.extend_from_slice(value.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+}

@@ -1,0 +1,272 @@
+//! Where a request is meant to go (RFC 9112 sections 3.2 and 3.2.2).
+
+use crate::authority::host_and_port;
+use crate::message::refusal::Refusal;
+use crate::settings::OriginHost;
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use store::Key;
+
+/// The resource of a request, and where to ask for it. Only `http` so far: `https` goes through `CONNECT`.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Where to connect.
+    pub hop: Authority,
+    /// The host that is named there, where that is not the hop itself.
+    named: Option<HeaderValue>,
+    pub path: PathAndQuery,
+}
+
+/// Where a reverse proxy sends every request.
+pub struct Reverse {
+    pub origin: Authority,
+    pub host: OriginHost,
+}
+
+/// The scheme of every target.
+pub const SCHEME: &str = "http";
+
+impl Target {
+    /// Reads the target of a request that is not `CONNECT`. With `reverse`, every request goes to that origin.
+    pub fn of(request: &Parts, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
+        let host = host_field(&request.headers, request.version)?;
+        let uri = &request.uri;
+        if uri.path() == "*" && request.method != Method::OPTIONS {
+            return Err(Refusal::bad_request("only OPTIONS can be asked of `*`"));
+        }
+        let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        match (reverse, uri.authority()) {
+            (Some(reverse), authority) => {
+                let named = match &reverse.host {
+                    OriginHost::Client => clients_host(uri, authority, host)?,
+                    OriginHost::Origin => None,
+                    OriginHost::Name(name) => Some(name.clone()),
+                };
+                Ok(Target { hop: reverse.origin.clone(), named, path })
+            }
+            (None, Some(authority)) => Ok(Target { hop: of_absolute(uri, authority)?, named: None, path }),
+            (None, None) => Err(Refusal::bad_request(
+                "this is a forward proxy: send it absolute URLs (set it as HTTP proxy), \
+                 or start it with --origin to make it a reverse proxy",
+            )),
+        }
+    }
+
+    /// The host that keys have and the origin is told.
+    pub fn host(&self) -> &str {
+        self.named.as_ref().and_then(|named| named.to_str().ok()).unwrap_or(self.hop.as_str())
+    }
+
+    /// The host as keys have it: what the origin is told too.
+    pub fn host_field(&self) -> Option<HeaderValue> {
+        HeaderValue::try_from(cache::key::authority(SCHEME, self.host())).ok()
+    }
+
+    /// The key of its GET.
+    pub fn primary_key(&self) -> Key {
+        Key::new(cache::key::primary(SCHEME, self.host(), self.path.as_str()))
+    }
+
+    /// Of the hop.
+    pub fn port(&self) -> u16 {
+        self.hop.port_u16().unwrap_or(80)
+    }
+}
+
+/// Where `CONNECT` shall lead: a host and a port, and nothing else (RFC 9112 section 3.2.3).
+pub fn of_connect(uri: &Uri) -> Result<(&Authority, u16), Refusal> {
+    let authority = uri.authority().filter(|_| uri.scheme().is_none());
+    let found = authority.and_then(|authority| Some((authority, host_and_port(authority.as_str())?.1?)));
+    found.ok_or_else(|| Refusal::bad_request("CONNECT needs host:port"))
+}
+
+fn of_absolute(uri: &Uri, authority: &Authority) -> Result<Authority, Refusal> {
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => {
+            return Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "https origins are reached with CONNECT only: this proxy does not speak TLS to origins yet",
+            ));
+        }
+        _ => return Err(Refusal::bad_request("only http URLs can be fetched")),
+    }
+    plain(authority)?;
+    Ok(authority.clone())
+}
+
+/// Whom the client of a reverse proxy asks, if it says so (RFC 9112 section 3.2.2: the URL counts before the field).
+fn clients_host(
+    uri: &Uri,
+    authority: Option<&Authority>,
+    field: Option<&HeaderValue>,
+) -> Result<Option<HeaderValue>, Refusal> {
+    if let Some(authority) = authority {
+        if uri.scheme().is_none() {
+            return Err(Refusal::bad_request("only CONNECT takes a host and no path"));
+        }
+        plain(authority)?;
+        return Ok(HeaderValue::from_str(authority.as_str()).ok());
+    }
+    let Some(field) = field.filter(|field| !field.is_empty()) else { return Ok(None) };
+    match field.to_str().ok().and_then(host_and_port) {
+        Some(_) => Ok(Some(field.clone())),
+        None => Err(Refusal::closing("the Host field is not a host")),
+    }
+}
+
+fn plain(authority: &Authority) -> Result<(), Refusal> {
+    match host_and_port(authority.as_str()) {
+        Some(_) => Ok(()),
+        None => {
+            Err(Refusal::bad_request("the URL names no host, or more than a host and a port up to 65535"))
+        }
+    }
+}
+
+/// Exactly one Host field with a plausible value; HTTP/1.0 may have none.
+fn host_field(headers: &HeaderMap, version: Version) -> Result<Option<&HeaderValue>, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => Err(Refusal::closing("more than one Host field")),
+        (Some(host), None) if !is_host(host.as_bytes()) => {
+            Err(Refusal::closing("the Host field is not a host"))
+        }
+        (None, _) if version >= Version::HTTP_11 => Err(Refusal::closing("the Host field is missing")),
+        (host, _) => Ok(host),
+    }
+}
+
+/// An empty Host is what RFC 9110 section 7.2 asks for when the target has no authority.
+fn is_host(value: &[u8]) -> bool {
+    let is_other = |byte| {
+        matches!(
+            byte,
+            b'/' | b'?' | b'#' | b'@' | b',' | b'\\' | b'"' | b'<' | b'>' | b'{' | b'}' | b'|' | b'^' | b'`'
+        )
+    };
+    value.iter().all(|byte| byte.is_ascii_graphic() && !is_other(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    /// Host and path, and where to connect if that is elsewhere.
+    fn target(uri: &str, hosts: &[&str], version: Version, reverse: Option<&Reverse>) -> Result<String, u16> {
+        let mut request = Request::builder().uri(uri).version(version);
+        for host in hosts {
+            request = request.header(HOST, *host);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        Target::of(&parts, reverse)
+            .map(|target| {
+                let hop =
+                    if target.host() == target.hop { String::new() } else { format!(" at {}", target.hop) };
+                format!("{}{}{hop}", target.host(), target.path)
+            })
+            .map_err(|refusal| refusal.status.as_u16())
+    }
+
+    fn reverse(host: &str) -> Reverse {
+        Reverse { origin: Authority::from_static("o:8"), host: host.parse().unwrap() }
+    }
+
+    type Row = (&'static str, &'static [&'static str], Version, Result<&'static str, u16>);
+
+    #[test]
+    fn rfc9112_3_2() {
+        use Version as V;
+        let table: &[Row] = &[
+            ("http://a:81/p?q", &["a:81"], V::HTTP_11, Ok("a:81/p?q")),
+            ("http://a/p", &["other"], V::HTTP_11, Ok("a/p")),
+            ("http://a", &["a"], V::HTTP_11, Ok("a/")),
+            ("http://a/", &[], V::HTTP_10, Ok("a/")),
+            ("http://a/", &[], V::HTTP_11, Err(400)),
+            ("http://a/", &["a", "a"], V::HTTP_11, Err(400)),
+            ("http://a/", &["a b"], V::HTTP_11, Err(400)),
+            ("http://a/", &["a, b"], V::HTTP_11, Err(400)),
+            ("http://u:p@a/", &["a"], V::HTTP_11, Err(400)),
+            ("http://a:/", &["a"], V::HTTP_11, Ok("a:/")),
+            ("http://a:65536/", &["a"], V::HTTP_11, Err(400)),
+            ("http://a:+81/", &["a"], V::HTTP_11, Err(400)),
+            ("http://[::1]:81+/", &["a"], V::HTTP_11, Err(400)),
+            ("http://:81/", &["a"], V::HTTP_11, Err(400)),
+            ("http://[]:81/", &["a"], V::HTTP_11, Err(400)),
+            ("http://[::1]8:81/", &["a"], V::HTTP_11, Err(400)),
+            ("http://[::1]:81/", &["a"], V::HTTP_11, Ok("[::1]:81/")),
+            ("https://a/", &["a"], V::HTTP_11, Err(501)),
+            ("ftp://a/", &["a"], V::HTTP_11, Err(400)),
+            ("/p", &["a"], V::HTTP_11, Err(400)),
+        ];
+        for (uri, hosts, version, expected) in table {
+            assert_eq!(target(uri, hosts, *version, None), expected.map(str::to_owned), "{uri} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn a_reverse_proxy_names_the_clients_host_to_its_origin() {
+        use Version as V;
+        let table: &[Row] = &[
+            ("/p", &["a"], V::HTTP_11, Ok("a/p at o:8")),
+            ("/p", &["a:80"], V::HTTP_11, Ok("a:80/p at o:8")),
+            ("/p", &["[::1]:80"], V::HTTP_11, Ok("[::1]:80/p at o:8")),
+            ("http://x/p", &["a"], V::HTTP_11, Ok("x/p at o:8")),
+            ("/p", &[], V::HTTP_10, Ok("o:8/p")),
+            ("/p", &[""], V::HTTP_11, Ok("o:8/p")),
+            ("/p", &[], V::HTTP_11, Err(400)),
+            ("/p", &["a:b"], V::HTTP_11, Err(400)),
+            ("/p", &["a:1:2"], V::HTTP_11, Err(400)),
+            ("/p", &[":80"], V::HTTP_11, Err(400)),
+            ("/p", &["[::1"], V::HTTP_11, Err(400)),
+            ("/p", &["[x]"], V::HTTP_11, Err(400)),
+            ("http://u@x/p", &["a"], V::HTTP_11, Err(400)),
+            ("a", &["a"], V::HTTP_11, Err(400)),
+            ("*", &["a"], V::HTTP_11, Err(400)),
+        ];
+        let client = reverse("client");
+        for (uri, hosts, version, expected) in table {
+            let found = target(uri, hosts, *version, Some(&client));
+            assert_eq!(found, expected.map(str::to_owned), "{uri} {hosts:?}");
+        }
+        for (host, expected) in [("origin", "o:8/p"), ("Www.a:81", "www.a:81/p at o:8")] {
+            let found = target("/p", &["evil"], V::HTTP_11, Some(&reverse(host)));
+            assert_eq!(found.as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn the_star_is_for_options() {
+        let (client, request) =
+            (reverse("client"), Request::options("*").header(HOST, "a").body(()).unwrap());
+        let target = Target::of(&request.into_parts().0, Some(&client)).unwrap();
+        assert_eq!((target.host(), target.path.as_str()), ("a", "*"));
+    }
+
+    #[test]
+    fn rfc9112_3_2_3_connect() {
+        for (uri, expected) in [
+            ("host:443", Some(443)),
+            ("[::1]:443", Some(443)),
+            ("host", None),
+            ("host:", None),
+            ("u@host:443", None),
+            ("u:p@host:443", None),
+            ("host:+443", None),
+            ("host:0443x", None),
+            ("host:65536", None),
+            (":443", None),
+            ("http://host:443", None),
+            ("http://host:443/", None),
+            ("/host:443", None),
+            ("*", None),
+        ] {
+            // What the library does not take does not come here.
+            let port = uri.parse::<Uri>().ok().and_then(|uri| of_connect(&uri).ok().map(|(_, port)| port));
+            assert_eq!(port, expected, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A response's body on its way from an origin.
+
+use crate::message::pieces::Pieces;
+use crate::origin::Line;
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::task::yield_now;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A body as it comes from an origin. Its connection goes back to the pool at its end.
+pub struct OriginBody {
+    incoming: Incoming,
+    line: Option<Line>,
+    patience: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    moved: bool,
+    /// What came with the head, and how the body ended if that was all.
+    early: VecDeque<Frame<Bytes>>,
+    ended: Option<io::Result<()>>,
+    /// Its end is told by length or chunks, not by the end of the connection.
+    framed: bool,
+}
+
+/// Bytes of a body that are taken in with the head.
+const EARLY: usize = 64 << 10;
+
+impl OriginBody {
+    pub fn new(incoming: Incoming, line: Line, chunked: bool, patience: Duration) -> OriginBody {
+        let framed = chunked || incoming.size_hint().exact().is_some();
+        OriginBody {
+            incoming,
+            line: Some(line),
+            patience,
+            timer: None,
+            moved: true,
+            early: VecDeque::new(),
+            ended: None,
+            framed,
+        }
+    }
+
+    /// Takes in what came with the head, or comes while the worker sees to what else is ready: one message to the client
+    /// then has both, and a small body is whole before anything is done with it. Waits for nothing.
+    pub async fn gather(&mut self) {
+        let mut gathered = 0;
+        for more in [true, false] {
+            while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < EARLY {
+                let next = poll_fn(|cx| match Pin::new(&mut self.incoming).poll_frame(cx) {
+                    Poll::Ready(next) => Poll::Ready(Some(next)),
+                    Poll::Pending => Poll::Ready(None),
+                });
+                match next.await {
+                    Some(Some(Ok(frame))) => {
+                        gathered += frame.data_ref().map_or(0, Bytes::len);
+                        self.early.push_back(frame);
+                    }
+                    Some(Some(Err(error))) => self.ended = Some(Err(io::Error::other(error))),
+                    Some(None) => self.ended = Some(Ok(())),
+                    None => break,
+                }
+            }
+            if self.incoming.is_end_stream() {
+                self.ended.get_or_insert(Ok(()));
+            }
+            if !more || self.ended.is_some() || gathered >= EARLY {
+                break;
+            }
+            yield_now().await;
+        }
+        match self.ended {
+            Some(Ok(())) => self.release(),
+            Some(Err(_)) => self.line = None,
+            None => {}
+        }
+    }
+
+    /// The pieces of the body, if all of it came with the head.
+    pub fn take_whole(&mut self) -> Option<Vec<Bytes>> {
+        let whole = self.framed && matches!(self.ended, Some(Ok(())));
+        whole.then(|| self.early.drain(..).filter_map(|frame| frame.into_data().ok()).collect())
+    }
+
+    pub fn is_framed(&self) -> bool {
+        self.framed
+    }
+
+    /// The connection, of which no body comes.
+    pub fn into_line(self) -> Option<Line> {
+        self.line
+    }
+
+    fn release_at_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.release();
+        }
+    }
+
+    fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let patience = self.patience;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if std::mem::take(&mut self.moved) {
+            timer.as_mut().reset(Instant::now() + patience);
+        }
+        timer.as_mut().poll(cx)
+    }
+}
+
+impl Pieces for OriginBody {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(frame) = self.early.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match &mut self.ended {
+            // What came before goes out first.
+            Some(Err(_)) if std::mem::take(&mut self.moved) => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Some(ended) => return Poll::Ready(std::mem::replace(ended, Ok(())).err().map(Err)),
+            None => {}
+        }
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.moved = true;
+                self.release_at_end();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.line = None;
+                Poll::Ready(Some(Err(io::Error::other(error))))
+            }
+            Poll::Ready(None) => {
+                self.release();
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                ready!(self.poll_stall(cx));
+                self.line = None;
+                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the origin stalled"))))
+            }
+        }
+    }
+
+    fn left(&self) -> Option<u64> {
+        let early = self.early.iter().try_fold(0, |sum, frame| Some(sum + frame.data_ref()?.len() as u64))?;
+        let rest = match self.ended {
+            None => self.incoming.size_hint().exact()?,
+            Some(Ok(())) if self.framed => 0,
+            Some(_) => return None,
+        };
+        Some(early + rest)
+    }
+
+    fn is_over(&self) -> bool {
+        self.early.is_empty() && (self.incoming.is_end_stream() || matches!(self.ended, Some(Ok(()))))
+    }
+}

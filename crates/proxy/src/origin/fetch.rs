@@ -1,0 +1,41 @@
+//! A response as caching takes it in: how its body ends is settled, and what came with its head is here.
+
+use crate::message::interim::Interim;
+use crate::message::length;
+use crate::message::refusal::Refusal;
+use crate::message::target::Target;
+use crate::origin::body::OriginBody;
+use crate::origin::{Origins, Outgoing};
+use http::{StatusCode, response};
+use std::rc::Rc;
+
+/// The head of an origin's response, and its body with the connection it comes on.
+pub struct Fetched {
+    pub parts: response::Parts,
+    pub body: OriginBody,
+    /// Others may have it too: it came from where they all may reach.
+    pub shareable: bool,
+}
+
+impl Origins {
+    /// Sends a request and takes in what comes with the head of its response. `relay` sees the interim responses.
+    pub async fn fetch(
+        self: &Rc<Origins>,
+        target: &Target,
+        outgoing: Outgoing,
+        relay: impl Fn(Interim),
+    ) -> Result<Fetched, Refusal> {
+        let (response, line) = self.send(target, outgoing, relay).await?;
+        let shareable = line.shareable;
+        let (mut parts, incoming) = response.into_parts();
+        let length = length::settle(&mut parts).map_err(|why| {
+            Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")).personal()
+        })?;
+        let line = if length.doubtful { line.not_again() } else { line };
+        let mut body = OriginBody::new(incoming, line, length.chunked, self.settings.timeouts.origin_stall);
+        if parts.status != StatusCode::SWITCHING_PROTOCOLS {
+            body.gather().await;
+        }
+        Ok(Fetched { parts, body, shareable })
+    }
+}

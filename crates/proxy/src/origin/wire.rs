@@ -1,0 +1,84 @@
+//! The socket of a connection to an origin: the HTTP library reads and writes it, the pool looks at it before it is used
+//! again.
+//!
+//! Both are on one thread and neither keeps it borrowed while it waits.
+
+use super::interim::Interims;
+use socket2::SockRef;
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+#[derive(Clone)]
+pub struct Wire(Rc<Inner>);
+
+struct Inner {
+    socket: RefCell<TcpStream>,
+    interims: Arc<Interims>,
+}
+
+impl Wire {
+    pub fn new(socket: TcpStream) -> Wire {
+        let (socket, interims) = (RefCell::new(socket), Arc::default());
+        Wire(Rc::new(Inner { socket, interims }))
+    }
+
+    /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
+    pub fn is_quiet(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        let looked = SockRef::from(&*self.0.socket.borrow()).peek(&mut byte);
+        looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Interim responses to the current request.
+    pub fn interims(&self) -> &Arc<Interims> {
+        &self.0.interims
+    }
+
+    /// The socket, once nobody else has it.
+    pub fn into_stream(self) -> Option<TcpStream> {
+        Rc::try_unwrap(self.0).ok().map(|inner| inner.socket.into_inner())
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.0.interims.are_too_many() {
+            let text = "interim responses without end";
+            return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, text)));
+        }
+        Pin::new(&mut *self.0.socket.borrow_mut()).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.socket.borrow_mut()).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0.socket.borrow_mut()).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.socket.borrow_mut()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.socket.borrow_mut()).poll_shutdown(cx)
+    }
+}

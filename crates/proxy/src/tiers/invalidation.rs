@@ -1,0 +1,351 @@
+//! The one owner of invalidation. Whatever brings something into the cache (a read from the disk, a fetch, a fill, a
+//! validation, the answer to a HEAD) remembers the moment at which it began, and is let in only when nothing was removed
+//! meanwhile that it may be.
+//!
+//! Two ways to remove. By key (a purge of a URL, an unsafe request, No-Vary-Search, an answer that replaces what it may not
+//! be stored over): the key leaves both tiers, and its removal's number is noted by a bucket of its hash. By scope (a purge of a
+//! prefix, host, path, group or all; groups that an unsafe request ends): noted in constant time (`cache::Purges`), and asked
+//! by every hit.
+//!
+//! Always: a removal by key and a change of the same key never overlap, since both hold the bucket's lock; a number is
+//! given after what it stands for was done, under that lock. So who began before is told, and who begins after
+//! finds nothing of it. The newest removals are known exactly; of older ones keys that share a bucket may be told of each
+//! other's, which costs a miss. Nobody outside can choose keys that share one.
+
+use crate::tiers::memory::{Entry, Held};
+use cache::{Purges, Scope};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+use store::{Key, Store};
+
+/// Locks of keys, and numbers of removals and replacements, of which so many share a lock.
+const LOCKS: usize = 4096;
+const NUMBERS: usize = 4 * LOCKS;
+
+/// Removals that are known exactly: at least so many, and at most twice.
+const EXACT: usize = 32_768;
+
+pub struct Invalidation {
+    /// Of the newest removal or replacement by key.
+    number: AtomicU64,
+    locks: Box<[Mutex<()>]>,
+    /// The newest removal, by the hash of the primary key: variants are removed together. Changed under its lock, as what
+    /// follows.
+    removed: Box<[AtomicU64]>,
+    /// The newest replacement, by the hash of the whole key.
+    replaced: Box<[AtomicU64]>,
+    recent: Mutex<Recent>,
+    seed: u64,
+    /// `scopes.newest()`, for hits that know of it already.
+    newest: AtomicU64,
+    scopes: RwLock<Purges>,
+    /// The ledger is being replaced.
+    writing: Mutex<()>,
+}
+
+/// The newest removals, each with its number: two generations, so that forgetting costs nothing.
+#[derive(Default)]
+struct Recent {
+    young: HashMap<u128, u64>,
+    old: HashMap<u128, u64>,
+    /// Of removals up to this one some are forgotten.
+    forgotten: u64,
+    /// The newest in `old`.
+    passed: u64,
+}
+
+/// A removal that was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal {
+    /// Whether the key had been removed after the moment in question, before.
+    pub again: bool,
+    /// What begins now.
+    pub after: u64,
+}
+
+/// When something began: what was removed or replaced before, it knows of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    number: u64,
+    /// The newest purge by scope, which is stored with what is fetched ([`cache::Head::purges_known`]).
+    pub purges: u64,
+}
+
+impl Moment {
+    /// The same for purges; what was removed by key up to a removal of its own is known too.
+    pub fn knowing(self, own: Removal) -> Moment {
+        Moment { number: own.after, ..self }
+    }
+}
+
+/// What happened to a key since a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    Nothing,
+    /// Something newer was put under it.
+    Replaced,
+    Removed,
+}
+
+impl Invalidation {
+    /// Goes on from what the store remembers. A ledger that cannot be read may have said anything, so all is purged.
+    pub fn of(store: Option<&Store>) -> Invalidation {
+        let ledger = store.map(Store::ledger).unwrap_or_default();
+        let scopes = Purges::decode(&ledger).unwrap_or_else(|| {
+            crate::console::say("cannot read what was purged: nothing that was stored before is served");
+            let mut all = Purges::default();
+            all.purge(Scope::All, millis());
+            all
+        });
+        let scopes = scopes.seeded(RandomState::new().hash_one(0));
+        Invalidation {
+            number: AtomicU64::new(0),
+            locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
+            removed: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
+            replaced: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
+            recent: Mutex::default(),
+            seed: RandomState::new().hash_one(1),
+            newest: AtomicU64::new(scopes.newest()),
+            scopes: RwLock::new(scopes),
+            writing: Mutex::default(),
+        }
+    }
+
+    /// Now: for what is about to be read or asked for.
+    pub fn now(&self) -> Moment {
+        Moment { number: self.number.load(Ordering::Acquire), purges: self.newest.load(Ordering::Acquire) }
+    }
+
+    /// Whether the key, or what it is a variant of, was removed after a moment.
+    pub fn is_removed_since(&self, key: &Key, began: Moment) -> bool {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        self.was_removed(hash, began)
+    }
+
+    /// Runs `bring` with what happened to the key since `began`; nothing happens to it meanwhile.
+    pub fn look<T>(&self, key: &Key, began: Moment, bring: impl FnOnce(Since) -> T) -> T {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        bring(self.since(hash, key, began))
+    }
+
+    /// Runs `put`, which changes what lies under the key, if it may with what happened since `began`.
+    pub fn replace<T>(
+        &self,
+        key: &Key,
+        began: Moment,
+        may: impl FnOnce(Since) -> bool,
+        put: impl FnOnce() -> T,
+    ) -> Option<T> {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        may(self.since(hash, key, began)).then(|| {
+            let done = put();
+            self.replaced[self.bucket(key.hash())].fetch_max(self.next(), Ordering::AcqRel);
+            done
+        })
+    }
+
+    /// Runs `remove`, which takes away what lies under the key: what began before does not bring it back. Tells whether
+    /// somebody else had since `began`.
+    pub fn remove(&self, key: &Key, began: Moment, remove: impl FnOnce()) -> Removal {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        let again = self.was_removed(hash, began);
+        remove();
+        let after = self.next();
+        // The exact number first: who finds the other looks here.
+        self.recent().note(hash, after);
+        self.removed[self.bucket(hash)].fetch_max(after, Ordering::AcqRel);
+        Removal { again, after }
+    }
+
+    /// Whether something stored may no longer answer: a purge by scope covers it.
+    pub fn covers(&self, held: &Held) -> bool {
+        let Entry::Response(resident) = &held.entry else { return false };
+        let newest = self.newest.load(Ordering::Acquire);
+        if held.purges_known() >= newest {
+            return false;
+        }
+        let covered = {
+            let scopes = self.scopes.read().unwrap_or_else(PoisonError::into_inner);
+            scopes.cover(held.key.bytes(), &resident.head)
+        };
+        if !covered {
+            held.know_purges(newest);
+        }
+        covered
+    }
+
+    /// Purges scopes. `Store::persist` tells when a kill cannot undo it any more.
+    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, store: Option<&Store>) {
+        let mut purges = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
+        let before = purges.newest();
+        for scope in scopes {
+            purges.purge(scope, millis());
+        }
+        if purges.newest() == before {
+            return;
+        }
+        self.newest.store(purges.newest(), Ordering::Release);
+        drop(purges);
+        if let Some(store) = store {
+            // One at a time, so that none writes what is older than another's. Hits need not wait for the encoding.
+            let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let encoded = self.scopes.read().unwrap_or_else(PoisonError::into_inner).encode();
+            // A store that cannot write keeps it for when it can, and says so to who asks it to persist.
+            let _ = store.set_ledger(&encoded);
+        }
+    }
+
+    fn since(&self, hash: u128, key: &Key, began: Moment) -> Since {
+        if self.was_removed(hash, began) {
+            Since::Removed
+        } else if self.replaced[self.bucket(key.hash())].load(Ordering::Acquire) > began.number {
+            Since::Replaced
+        } else {
+            Since::Nothing
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// By its primary hash, whose lock is held.
+    fn was_removed(&self, hash: u128, began: Moment) -> bool {
+        self.removed[self.bucket(hash)].load(Ordering::Acquire) > began.number
+            && self.recent().may_have_been_removed(hash, began.number)
+    }
+
+    fn bucket(&self, hash: u128) -> usize {
+        // The finalizer of SplitMix64: every bit of the sum moves every bit of the result.
+        let mut x = (hash as u64 ^ (hash >> 64) as u64).wrapping_add(self.seed);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x >> 32) as usize % NUMBERS
+    }
+
+    fn lock(&self, hash: u128) -> MutexGuard<'_, ()> {
+        self.locks[self.bucket(hash) % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recent {
+    fn note(&mut self, hash: u128, number: u64) {
+        if self.young.len() >= EXACT {
+            self.forgotten = self.passed;
+            self.passed = number;
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(hash, number);
+    }
+
+    /// Whether a key was removed after a number; where that is forgotten, it may have been.
+    fn may_have_been_removed(&self, hash: u128, after: u64) -> bool {
+        let newest = self.young.get(&hash).or_else(|| self.old.get(&hash));
+        *newest.unwrap_or(&self.forgotten) > after
+    }
+}
+
+/// The hash of the primary key that a key is made of: a variant's is its primary key, NUL, and more.
+fn primary_hash(key: &Key) -> u128 {
+    match key.bytes().iter().position(|byte| *byte == 0) {
+        Some(end) => Key::new(key.bytes().slice(..end)).hash(),
+        None => key.hash(),
+    }
+}
+
+fn millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Key::new(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn who_began_before_is_told_and_who_begins_after_is_not() {
+        let owner = Invalidation::of(None);
+        let (page, variant) = (key("GET http://h/"), key("GET http://h/\0gzip"));
+        let since = |key: &Key, began| owner.look(key, began, |since| since);
+        let before = owner.now();
+        assert_eq!(since(&page, before), Since::Nothing);
+        assert_eq!(owner.replace(&variant, before, |since| since == Since::Nothing, || 7), Some(7));
+        assert_eq!((since(&page, before), since(&variant, before)), (Since::Nothing, Since::Replaced));
+        let between = owner.now();
+        assert!(!owner.remove(&page, between, || {}).again);
+        assert_eq!((since(&page, before), since(&variant, between)), (Since::Removed, Since::Removed));
+        assert!(owner.is_removed_since(&variant, between));
+        assert_eq!(owner.replace(&variant, between, |since| since != Since::Removed, || 7), None);
+        let after = owner.now();
+        assert_eq!((since(&page, after), since(&variant, after)), (Since::Nothing, Since::Nothing));
+        let second = owner.remove(&page, between, || {});
+        assert!(second.again);
+        assert_eq!(since(&page, between.knowing(second)), Since::Nothing);
+    }
+
+    /// However many others are removed meanwhile, as long as they are known exactly.
+    #[test]
+    fn removals_of_others_are_told_of_nobody() {
+        let owner = Invalidation::of(None);
+        let page = key("GET http://h/");
+        let began = owner.now();
+        for n in 0..EXACT {
+            owner.remove(&key(&format!("GET http://evil/{n}")), began, || {});
+        }
+        assert!(!owner.is_removed_since(&page, began));
+        owner.remove(&page, began, || {});
+        let after = owner.now();
+        for n in 0..4 * EXACT {
+            owner.remove(&key(&format!("GET http://evil/{n}")), began, || {});
+        }
+        assert!(owner.is_removed_since(&page, began), "a removal was forgotten");
+        let recent = owner.recent();
+        assert!(recent.young.len() + recent.old.len() <= 2 * EXACT);
+        drop(recent);
+        assert!(!owner.is_removed_since(&page, owner.now()) && after.number < owner.now().number);
+    }
+
+    /// Brings and removals of one key by several threads: what was removed is never there after its removal, unless it was
+    /// brought by who began later.
+    #[test]
+    fn nothing_comes_back_between_threads() {
+        let owner = Invalidation::of(None);
+        let there = Mutex::new(None::<u64>);
+        let page = key("GET http://h/");
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let began = owner.now();
+                        std::hint::spin_loop();
+                        owner.look(&page, began, |since| {
+                            if since == Since::Nothing {
+                                *there.lock().unwrap() = Some(began.number);
+                            }
+                        });
+                    }
+                });
+            }
+            for _ in 0..20_000 {
+                owner.remove(&page, owner.now(), || *there.lock().unwrap() = None);
+                let ended = owner.now().number;
+                let found = *there.lock().unwrap();
+                assert!(found.is_none_or(|began| began >= ended), "{found:?} came back after {ended}");
+            }
+        });
+    }
+}

@@ -1,0 +1,335 @@
+//! The memory tier: whole small objects above the disk, shared by all workers, bounded in bytes.
+//!
+//! A hit costs one lookup and no copy of the body. Keys are compared in full, so equal hashes never mix objects.
+
+use crate::message::fields::{CACHE_STATUS, with_room};
+use crate::message::hops::{Names, add_via};
+use bytes::Bytes;
+use cache::{Head, NoVarySearch, Stored, Vary, key};
+use http::header::{AGE, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use quick_cache::Weighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use store::{Body, Key};
+
+/// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
+pub struct Held {
+    pub key: Key,
+    pub entry: Entry,
+    uses: AtomicU32,
+    /// Later purges may cover it.
+    purges_known: AtomicU64,
+}
+
+/// Uses of what was just read from the disk: the read was already counted as the first.
+const COUNTED: u32 = u32::MAX;
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are responses, and a hit shall not follow one more pointer"
+)]
+pub enum Entry {
+    Response(Resident),
+    /// The key's responses vary: look under the key of the request's variant.
+    Varies(Variants),
+    /// Another key's response is also for who asks for this one.
+    SameAs(Key),
+    /// Under a path: which of its searches are answered alike.
+    Searches(Searches),
+    /// Under a URI: the answers to QUERY have this nonce in their keys.
+    Queries(Nonce),
+}
+
+/// Part of every key that is found through a marker: a marker that was removed and made again never leads to what was
+/// stored before.
+pub type Nonce = [u8; 8];
+
+pub fn nonce() -> Nonce {
+    RandomState::new().build_hasher().finish().to_le_bytes()
+}
+
+/// A stored response.
+pub struct Resident {
+    pub head: Head,
+    /// The fields of an answer, `Via` included, with places for `Age` and `Cache-Status`.
+    headers: HeaderMap,
+    /// What caches nearer to the origin said of it (RFC 9211 section 2: it is kept, and comes first).
+    nearer: Option<HeaderValue>,
+    pub body: Body,
+}
+
+/// What the responses of a primary key vary by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variants {
+    pub vary: Vary,
+    pub nonce: Nonce,
+}
+
+/// Which queries of a path's GET mean the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searches {
+    pub config: NoVarySearch,
+    pub nonce: Nonce,
+}
+
+impl Held {
+    /// A response that stays: its fields are of one allocation, not parts of the buffer that they were read into.
+    pub fn kept(key: Key, encoded: &[u8], head: Head, body: Body, names: &Names) -> Held {
+        Held::response(key, Head::decode(encoded).unwrap_or(head), body, names)
+    }
+
+    pub fn response(key: Key, head: Head, body: Body, names: &Names) -> Held {
+        let mut headers = with_room(&head.headers, 3);
+        add_via(&mut headers, names);
+        let nearer: Vec<&[u8]> = headers.get_all(CACHE_STATUS).iter().map(HeaderValue::as_bytes).collect();
+        let nearer = nearer.join(&b", "[..]);
+        let nearer = HeaderValue::from_bytes(&nearer).ok().filter(|nearer| !nearer.is_empty());
+        headers.insert(AGE, HeaderValue::from_static("0"));
+        headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
+        Held {
+            purges_known: AtomicU64::new(head.purges_known),
+            ..Held::of(key, Entry::Response(Resident { head, headers, nearer, body }))
+        }
+    }
+
+    fn of(key: Key, entry: Entry) -> Held {
+        Held { key, entry, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
+    }
+
+    pub fn varies(key: Key, variants: Variants) -> Held {
+        Held::of(key, Entry::Varies(variants))
+    }
+
+    pub fn same_as(key: Key, other: Key) -> Held {
+        Held::of(key, Entry::SameAs(other))
+    }
+
+    pub fn searches(key: Key, searches: Searches) -> Held {
+        Held::of(key, Entry::Searches(searches))
+    }
+
+    pub fn queries(key: Key, nonce: Nonce) -> Held {
+        Held::of(key, Entry::Queries(nonce))
+    }
+
+    /// The newest purge that is known not to cover it.
+    pub fn purges_known(&self) -> u64 {
+        self.purges_known.load(Ordering::Relaxed)
+    }
+
+    pub fn know_purges(&self, newest: u64) {
+        self.purges_known.fetch_max(newest, Ordering::Relaxed);
+    }
+
+    /// What a marker is stored as: the bytes that say what it is, and its nonce as the body. `None` for what is none.
+    pub fn marker(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (stored, nonce) = match &self.entry {
+            Entry::Response(_) => return None,
+            Entry::Varies(Variants { vary, nonce }) => (Stored::Varies(vary.clone()), &nonce[..]),
+            Entry::SameAs(key) => (Stored::SameAs(key.bytes().to_vec()), &[][..]),
+            Entry::Searches(Searches { config, nonce }) => (Stored::NoVarySearch(config.clone()), &nonce[..]),
+            Entry::Queries(nonce) => (Stored::Queries, &nonce[..]),
+        };
+        Some((stored.encode(), nonce.to_vec()))
+    }
+
+    /// What the store returned (and counted a reference of); `None` if this version cannot read it.
+    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
+        match (Stored::decode(&object.meta)?, object.body) {
+            (Stored::Response(head), body) => {
+                let held = Held::response(key, head, memory.own(body), names);
+                held.uses.store(COUNTED, Ordering::Relaxed);
+                Some(held)
+            }
+            (Stored::SameAs(other), _) => Some(Held::same_as(key, Key::new(other))),
+            (_, Body::Spans(_)) => None,
+            (marker, Body::Whole(nonce)) => {
+                let nonce = nonce.as_ref().try_into().ok()?;
+                Some(match marker {
+                    Stored::Varies(vary) => Held::varies(key, Variants { vary, nonce }),
+                    Stored::NoVarySearch(config) => Held::searches(key, Searches { config, nonce }),
+                    _ => Held::queries(key, nonce),
+                })
+            }
+        }
+    }
+
+    /// Counts a use; tells how many the disk's replacement shall learn of now: the first few at once, then in packs.
+    pub fn used(&self) -> Option<u8> {
+        let uses = self.uses.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match uses {
+            0 => None,
+            1..=3 => Some(1),
+            _ if uses.is_multiple_of(16) => Some(16),
+            _ => None,
+        }
+    }
+
+    /// What it takes in memory, about: the fields are there twice, in maps that are a third empty.
+    fn weight(&self) -> u64 {
+        const FIXED: usize = size_of::<Held>() + 192;
+        const FIELD: usize = 2 * 156;
+        let (fields, body) = match &self.entry {
+            Entry::Varies(_) | Entry::Searches(_) | Entry::Queries(_) => (0, 0),
+            Entry::SameAs(other) => (other.bytes().len(), 0),
+            Entry::Response(resident) => {
+                let fields =
+                    resident.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+                (fields.sum(), resident.body.len())
+            }
+        };
+        (FIXED + self.key.bytes().len() + fields) as u64 + body
+    }
+}
+
+impl Variants {
+    /// The key of a variant, made of its selecting bytes.
+    fn key(&self, mut selected: Vec<u8>) -> Key {
+        selected.extend_from_slice(&self.nonce);
+        Key::new(selected)
+    }
+
+    pub fn of(&self, primary: &Key, request: &HeaderMap) -> Key {
+        self.key(key::variant(primary.bytes(), &self.vary, request).into())
+    }
+
+    /// Under which the response in a language is found by who likes that language best.
+    pub fn alias(&self, primary: &Key, request: &HeaderMap, language: &str) -> Option<Key> {
+        key::language_variant(primary.bytes(), &self.vary, request, language)
+            .map(|selected| self.key(selected.into()))
+    }
+}
+
+impl Searches {
+    /// The primary key of a GET under the marker of its path.
+    pub fn of(&self, marker: &Key, path_and_query: &str) -> Key {
+        Key::new(key::of_search(marker.bytes(), self.nonce, &self.config, path_and_query))
+    }
+}
+
+impl Resident {
+    pub fn status(&self) -> StatusCode {
+        self.head.status
+    }
+
+    /// The fields of an answer. Nothing grows: both places are there.
+    pub fn fields(&self, age: u64, status: HeaderValue) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(AGE, HeaderValue::from(age));
+        headers.insert(CACHE_STATUS, self.status_field(status));
+        headers
+    }
+
+    /// Cache-Status with this cache's member.
+    pub fn status_field(&self, status: HeaderValue) -> HeaderValue {
+        match &self.nearer {
+            None => status,
+            Some(nearer) => {
+                let all = [nearer.as_bytes(), b", ", status.as_bytes()].concat();
+                HeaderValue::from_bytes(&all).unwrap_or(status)
+            }
+        }
+    }
+}
+
+/// The tier itself.
+pub struct Memory {
+    cache: Option<Cache<u128, Arc<Held>, Weigh, Hashed>>,
+    object_max: u64,
+}
+
+impl Memory {
+    /// `bytes` of 0 keeps nothing.
+    pub fn new(bytes: u64, object_max: u64) -> Memory {
+        let items = usize::try_from(bytes / 4096).unwrap_or(usize::MAX).clamp(64, 1 << 20);
+        let cache =
+            (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, DefaultLifecycle::default()));
+        Memory { cache, object_max: object_max.min(bytes / 64) }
+    }
+
+    /// The largest body that is kept, bytes.
+    pub fn object_max(&self) -> u64 {
+        self.object_max
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<Held>> {
+        let held = self.cache.as_ref()?.get(&key.hash())?;
+        (held.key == *key).then_some(held)
+    }
+
+    /// A copy of a body that is to stay, if it may: what a read brought is part of a larger buffer that must not.
+    pub fn own(&self, body: Body) -> Body {
+        match body {
+            Body::Whole(bytes) if self.takes(bytes.len()) => Body::Whole(Bytes::copy_from_slice(&bytes)),
+            body => body,
+        }
+    }
+
+    /// Whether a body of this length is kept.
+    pub fn takes(&self, length: usize) -> bool {
+        self.cache.is_some() && length as u64 <= self.object_max
+    }
+
+    /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.
+    pub fn insert(&self, held: &Arc<Held>) {
+        let Some(cache) = &self.cache else { return };
+        let keeps = match &held.entry {
+            Entry::Response(Resident { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
+            Entry::Response(_) => false,
+            Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
+        };
+        if keeps {
+            cache.insert(held.key.hash(), held.clone());
+        } else {
+            cache.remove(&held.key.hash());
+        }
+    }
+
+    pub fn remove(&self, key: &Key) {
+        if let Some(cache) = &self.cache {
+            cache.remove(&key.hash());
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Weigh;
+
+impl Weighter<u128, Arc<Held>> for Weigh {
+    fn weight(&self, _: &u128, held: &Arc<Held>) -> u64 {
+        held.weight()
+    }
+}
+
+/// Keys are hashes already.
+#[derive(Clone, Default)]
+struct Hashed;
+
+struct Taken(u64);
+
+impl BuildHasher for Hashed {
+    type Hasher = Taken;
+
+    fn build_hasher(&self) -> Taken {
+        Taken(0)
+    }
+}
+
+impl Hasher for Taken {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
+    }
+}

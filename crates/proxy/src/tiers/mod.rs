@@ -1,0 +1,235 @@
+//! The two tiers, memory above the store, as one. Nothing else puts, replaces or removes what answers requests, so that
+//! what was removed never comes back (`invalidation`).
+
+pub mod invalidation;
+pub mod memory;
+
+use self::invalidation::{Invalidation, Moment, Removal, Since};
+use self::memory::{Entry, Held, Memory, Resident};
+use crate::message::hops::Names;
+use crate::message::target::{SCHEME, Target};
+use bytes::Bytes;
+use cache::{Head, Scope, SetCookie, key};
+use http::Method;
+use http::response::Parts;
+use std::cell::Cell;
+use std::sync::Arc;
+use store::{Body, Key, Looked, Reader, Refused, Store, Writer};
+
+pub struct Tiers {
+    pub memory: Memory,
+    pub store: Option<Store>,
+    pub invalidation: Invalidation,
+    set_cookie: SetCookie,
+}
+
+/// What became of a large object whose last byte was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finished {
+    Stored,
+    /// The store did not take it.
+    Refused(Refused),
+    /// It was removed while it was fetched.
+    Removed,
+}
+
+impl Tiers {
+    pub fn new(memory: Memory, store: Option<Store>, set_cookie: SetCookie) -> Tiers {
+        let invalidation = Invalidation::of(store.as_ref());
+        Tiers { memory, store, invalidation, set_cookie }
+    }
+
+    /// For what is about to be read or asked for.
+    pub fn now(&self) -> Moment {
+        self.invalidation.now()
+    }
+
+    /// What lies under a key, in memory or on disk; not what was purged. `late` is set when it may be there, but the disk
+    /// could not say so in time.
+    pub async fn find(
+        &self,
+        key: &Key,
+        reader: Option<&Reader>,
+        names: &Names,
+        late: &Cell<bool>,
+    ) -> Option<Arc<Held>> {
+        let held = match self.memory.get(key) {
+            Some(held) => held,
+            None => self.read(key, reader?, names, late).await?,
+        };
+        (!self.invalidation.covers(&held)).then_some(held)
+    }
+
+    async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {
+        let store = self.store.as_ref()?;
+        let began = self.now();
+        if !store.contains(key) {
+            return None;
+        }
+        let object = match reader.look(key).await {
+            Looked::Found(object) => object,
+            Looked::Missing => return None,
+            Looked::Late => {
+                late.set(true);
+                return None;
+            }
+        };
+        let held = Arc::new(Held::decode(key.clone(), object, &self.memory, names)?);
+        // It may have been stored when more was permitted.
+        if let Entry::Response(resident) = &held.entry {
+            resident.head.may_stay(self.set_cookie).ok()?;
+        }
+        self.invalidation.look(key, began, |since| match since {
+            Since::Nothing => {
+                self.memory.insert(&held);
+                Some(held)
+            }
+            // It answers who asked before it was replaced, and does not stay.
+            Since::Replaced => Some(held),
+            Since::Removed => None,
+        })
+    }
+
+    /// Keeps a response whose body is here, unless it was removed since it was asked for. A store that refuses is no
+    /// loss: it is in memory, or it is fetched again.
+    pub fn put(&self, began: Moment, key: Key, head: Head, body: Bytes, names: &Names) {
+        let encoded = head.encode();
+        let held = match self.memory.takes(body.len()) {
+            true => Some(Held::kept(key.clone(), &encoded, head, Body::Whole(body.clone()), names)),
+            false => None,
+        };
+        let put = || {
+            if let Some(store) = &self.store {
+                let _ = store.put(&key, &encoded, &body);
+            }
+            match held {
+                Some(held) => self.memory.insert(&Arc::new(held)),
+                None => self.memory.remove(&key),
+            }
+        };
+        self.invalidation.replace(&key, began, |since| since != Since::Removed, put);
+    }
+
+    /// Commits a large object, unless it was removed since it was asked for.
+    pub fn finish(&self, began: Moment, key: &Key, meta: &[u8], writer: &mut Writer) -> Finished {
+        let finish = || {
+            self.memory.remove(key);
+            writer.finish(meta)
+        };
+        match self.invalidation.replace(key, began, |since| since != Since::Removed, finish) {
+            None => Finished::Removed,
+            Some(Ok(())) => Finished::Stored,
+            Some(Err(refused)) => Finished::Refused(refused),
+        }
+    }
+
+    /// A stored response with new fields: kept if they let it stay, and if what was found at `began` is still there.
+    pub fn renew(&self, began: Moment, held: &Held, head: Head, names: &Names) -> Arc<Held> {
+        let Entry::Response(Resident { body, .. }) = &held.entry else {
+            unreachable!("fields for what is no response")
+        };
+        let (encoded, stays) = (head.encode(), head.may_stay(self.set_cookie).is_ok());
+        let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body.clone(), names));
+        if !stays {
+            self.remove(&held.key);
+            return renewed;
+        }
+        let put = || {
+            if let Some(store) = &self.store {
+                // Refused, the next request validates again.
+                let _ = store.put_meta(&held.key, &encoded, body);
+            }
+            self.memory.insert(&renewed);
+        };
+        self.invalidation.replace(&held.key, began, |since| since == Since::Nothing, put);
+        renewed
+    }
+
+    /// Keeps a marker, which has a nonce of its own: it leads to nothing that was stored before. Refused by the store, what it
+    /// leads to is not found again: a miss.
+    pub fn mark(&self, marker: Held) -> Arc<Held> {
+        let marker = Arc::new(marker);
+        let put = || {
+            if let (Some(store), Some((meta, nonce))) = (&self.store, marker.marker()) {
+                let _ = store.put(&marker.key, &meta, &nonce);
+            }
+            self.memory.insert(&marker);
+        };
+        self.invalidation.replace(&marker.key, self.now(), |_| true, put);
+        marker
+    }
+
+    /// Removes what lies under a key, and what is being brought there.
+    pub fn remove(&self, key: &Key) {
+        self.remove_since(key, self.now());
+    }
+
+    /// The same, and tells whether somebody else did since `began`.
+    fn remove_since(&self, key: &Key, began: Moment) -> Removal {
+        self.invalidation.remove(key, began, || {
+            self.memory.remove(key);
+            if let Some(store) = &self.store {
+                store.remove(key);
+            }
+        })
+    }
+
+    /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.
+    pub fn covers(&self, held: &Held) -> bool {
+        self.invalidation.covers(held)
+    }
+
+    /// Whether what was asked for at `began` may no longer be stored under a key.
+    pub fn is_removed_since(&self, key: &Key, began: Moment) -> bool {
+        self.invalidation.is_removed_since(key, began)
+    }
+
+    /// Removes what is stored of a URI, given its primary key: all variants, queries and searches.
+    pub fn forget(&self, primary: &[u8]) {
+        self.remove(&Key::new(primary.to_vec()));
+        self.forget_beside(primary);
+    }
+
+    fn forget_beside(&self, primary: &[u8]) {
+        self.remove(&Key::new(key::queries(primary)));
+        self.forget_searches(primary);
+    }
+
+    /// Removes the searches of a URI's path that are answered alike.
+    pub fn forget_searches(&self, primary: &[u8]) {
+        self.remove(&Key::new(key::searches(primary)));
+    }
+
+    /// Removes what the answer to an unsafe request, sent at `began`, makes invalid (RFC 9111 section 4.4), and purges the
+    /// groups of the target's origin that it ends (RFC 9875). Tells of the removal of the target itself, if that was one.
+    pub fn invalidate(
+        &self,
+        method: &Method,
+        target: &Target,
+        answer: &Parts,
+        began: Moment,
+    ) -> Option<Removal> {
+        let own = target.primary_key();
+        let mut of_target = None;
+        for primary in cache::invalidated(method, SCHEME, target.host(), target.path.as_str(), answer) {
+            match primary == *own.bytes() {
+                true => {
+                    of_target = Some(self.remove_since(&own, began));
+                    self.forget_beside(&primary);
+                }
+                false => self.forget(&primary),
+            }
+        }
+        let groups = cache::invalidated_groups(method, answer);
+        if !groups.is_empty() {
+            let origin = key::origin(own.bytes());
+            self.purge(groups.iter().map(|name| Scope::Group { origin, name }));
+        }
+        of_target
+    }
+
+    /// Purges scopes, in constant time. `Store::persist` tells when a kill cannot undo it any more.
+    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>) {
+        self.invalidation.purge(scopes, self.store.as_ref());
+    }
+}
