@@ -83,10 +83,12 @@ impl Pipeline {
 pub struct Level {
     replacement: Box<dyn Replacement>,
     /// By the objects' own numbers: those that the policy knows them by, small ones.
-    numbers: HashMap<u64, u32, BuildHasherDefault<Quick>>,
+    numbers: Numbers,
     held: Vec<Held>,
     free: Vec<u32>,
 }
+
+type Numbers = HashMap<u64, u32, BuildHasherDefault<Quick>>;
 
 /// A stored version.
 #[derive(Clone, Copy)]
@@ -130,8 +132,14 @@ impl Level {
         Some(self.held[number as usize].object)
     }
 
+    /// What would go next goes, and `gone` gets it. False when nothing is here, or the policy cannot say.
+    pub fn evict(&mut self, gone: impl FnMut(Object)) -> bool {
+        let Level { replacement, numbers, held, free } = self;
+        replacement.evict(&mut leaving(numbers, held, free, gone))
+    }
+
     /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the level is not taken.
-    pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
+    pub fn insert(&mut self, access: &Access, gone: impl FnMut(Object)) -> Option<Object> {
         let new = Held::of(access);
         let object = new.object;
         if object.size > self.replacement.largest() {
@@ -149,18 +157,28 @@ impl Level {
             }
         };
         self.numbers.insert(object.id, number);
-        let Level { replacement, numbers, held, free, .. } = self;
-        replacement.insert(number, object.size, &mut |left| match left {
-            Left::Cache(number) => {
-                held[number as usize].here = false;
-                gone(held[number as usize].object);
-            }
-            Left::Memory(number) => {
-                numbers.remove(&held[number as usize].object.id);
-                free.push(number);
-            }
-        });
+        let Level { replacement, numbers, held, free } = self;
+        replacement.insert(number, object.size, &mut leaving(numbers, held, free, gone));
         Some(object)
+    }
+}
+
+/// Keeps account of who leaves.
+fn leaving(
+    numbers: &mut Numbers,
+    held: &mut [Held],
+    free: &mut Vec<u32>,
+    mut gone: impl FnMut(Object),
+) -> impl FnMut(Left) {
+    move |left| match left {
+        Left::Cache(number) => {
+            held[number as usize].here = false;
+            gone(held[number as usize].object);
+        }
+        Left::Memory(number) => {
+            numbers.remove(&held[number as usize].object.id);
+            free.push(number);
+        }
     }
 }
 

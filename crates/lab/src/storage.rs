@@ -86,6 +86,29 @@ impl Told {
     }
 }
 
+impl Told {
+    /// Writes an object; others go for it as long as the layout is full and the policy says who.
+    fn store(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<Outcome, Failed> {
+        loop {
+            let stored = self.layout.write(medium, object)?;
+            if stored == Stored::Yes {
+                return Ok(Outcome::Stored);
+            }
+            let mut next = None;
+            if stored == Stored::No || !self.level.evict(|gone| next = Some(gone)) {
+                self.without.insert(object.id);
+                return Ok(Outcome::Passed);
+            }
+            match next {
+                Some(gone) if gone.id == object.id => return Ok(Outcome::Passed),
+                Some(gone) if self.without.remove(&gone.id) => {}
+                Some(gone) => self.layout.delete(medium, &gone)?,
+                None => {}
+            }
+        }
+    }
+}
+
 impl Storage for Told {
     fn prepare(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
         self.layout.prepare(medium)
@@ -109,13 +132,7 @@ impl Storage for Told {
         }
         self.gone = gone;
         let Some(object) = new else { return Ok(Outcome::Passed) };
-        match self.layout.write(medium, &object)? {
-            Stored::Yes => Ok(Outcome::Stored),
-            Stored::No => {
-                self.without.insert(object.id);
-                Ok(Outcome::Passed)
-            }
-        }
+        self.store(medium, &object)
     }
 
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
