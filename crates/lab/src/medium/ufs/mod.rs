@@ -427,7 +427,8 @@ mod tests {
         Ufs::new(ST15150W, ULTRA_1)
     }
 
-    /// USITS99, Figure 3: 64 files made and removed in a directory, milliseconds each.
+    /// USITS99, Figure 3, and WebCoSM, Figure 2: 64 files made and removed in a directory, milliseconds each. An empty one takes
+    /// more than 20 and another 10; one of 4 KB close to 50 in all, one of 10 KB approaches 60; removing is between 10 and 20.
     fn hbench(size: usize) -> (f64, f64) {
         let mut ufs = ufs();
         let bytes = vec![7; size];
@@ -448,10 +449,14 @@ mod tests {
 
     #[test]
     fn making_and_removing_files_costs_what_was_measured() {
-        let (made, removed) = hbench(0);
-        assert!((10.0..30.0).contains(&made) && (5.0..20.0).contains(&removed), "{made} and {removed} ms");
-        let (made, removed) = hbench(4096);
-        assert!((15.0..45.0).contains(&made) && (10.0..35.0).contains(&removed), "{made} and {removed} ms");
+        let published = [(0, 20.0..30.0, 7.0..11.0), (4096, 30.0..38.0, 14.0..20.0), (10_240, 38.0..48.0, 14.0..20.0)];
+        for (size, make, remove) in published {
+            let (made, removed) = hbench(size);
+            assert!(make.contains(&made) && remove.contains(&removed), "{size}: {made} and {removed} ms");
+        }
+        let both = |size| hbench(size).0 + hbench(size).1;
+        let (small, large) = (both(4096), both(10_240));
+        assert!((47.0..52.0).contains(&small) && (55.0..61.0).contains(&large), "{small} and {large} ms");
     }
 
     /// The daemon has written what still waits for its neighbours.
