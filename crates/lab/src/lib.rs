@@ -23,6 +23,7 @@ pub mod replay;
 pub mod report;
 mod response;
 pub mod saved;
+pub mod score;
 pub mod simulate;
 pub mod storage;
 mod today;

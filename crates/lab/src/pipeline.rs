@@ -22,6 +22,9 @@ pub struct Outcomes {
     /// Fetched and stored on disk; fetched and not stored.
     pub stored: u64,
     pub passed: u64,
+    /// Of disk hits and of what was stored: what goes to and from the medium, as the papers count it.
+    #[serde(default)]
+    pub moved_bytes: u64,
 }
 
 impl Outcomes {
@@ -31,6 +34,12 @@ impl Outcomes {
 
     pub fn byte_hit_ratio(&self) -> f64 {
         self.hit_bytes as f64 / self.bytes.max(1) as f64
+    }
+
+    /// Requests and bytes that origins answered.
+    pub fn fetched(&self) -> (u64, u64) {
+        let hits = self.memory_hits + self.disk_hits;
+        (self.gets.saturating_sub(hits), self.bytes.saturating_sub(self.hit_bytes))
     }
 }
 
@@ -70,8 +79,12 @@ impl Pipeline {
             Outcome::Hit => {
                 outcomes.disk_hits += 1;
                 outcomes.hit_bytes += access.size;
+                outcomes.moved_bytes += access.size;
             }
-            Outcome::Stored => outcomes.stored += 1,
+            Outcome::Stored => {
+                outcomes.stored += 1;
+                outcomes.moved_bytes += access.size;
+            }
             Outcome::Passed => outcomes.passed += 1,
         }
         self.memory.insert(access, |_| {});

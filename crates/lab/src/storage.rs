@@ -77,12 +77,20 @@ pub struct Told {
     /// What found no room.
     without: HashSet<u64>,
     gone: Vec<Object>,
+    /// Objects that the layout was told to delete.
+    deletions: u64,
 }
 
 impl Told {
     /// Bytes of the cache.
     pub fn new(bytes: u64, policy: Policy, layout: Box<dyn Layout>) -> Told {
-        Told { level: Level::new(bytes, policy), layout, without: HashSet::new(), gone: Vec::new() }
+        Told {
+            level: Level::new(bytes, policy),
+            layout,
+            without: HashSet::new(),
+            gone: Vec::new(),
+            deletions: 0,
+        }
     }
 }
 
@@ -101,11 +109,18 @@ impl Told {
             }
             match next {
                 Some(gone) if gone.id == object.id => return Ok(Outcome::Passed),
-                Some(gone) if self.without.remove(&gone.id) => {}
-                Some(gone) => self.layout.delete(medium, &gone)?,
+                Some(gone) => self.delete(medium, &gone)?,
                 None => {}
             }
         }
+    }
+
+    fn delete(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<(), Failed> {
+        if self.without.remove(&object.id) {
+            return Ok(());
+        }
+        self.deletions += 1;
+        self.layout.delete(medium, object)
     }
 }
 
@@ -126,9 +141,7 @@ impl Storage for Told {
         gone.extend(self.level.remove(access.object));
         let new = self.level.insert(access, |object| gone.push(object));
         for object in gone.drain(..) {
-            if !self.without.remove(&object.id) {
-                self.layout.delete(medium, &object)?;
-            }
+            self.delete(medium, &object)?;
         }
         self.gone = gone;
         let Some(object) = new else { return Ok(Outcome::Passed) };
@@ -144,11 +157,14 @@ impl Storage for Told {
     }
 
     fn begin_notes(&mut self) {
+        self.deletions = 0;
         self.layout.begin_notes();
     }
 
     fn notes(&self) -> Notes {
-        self.layout.notes()
+        let mut notes = self.layout.notes();
+        notes.insert("deletions".into(), self.deletions as f64);
+        notes
     }
 
     fn free_space(&self) -> Option<FreeSpace> {

@@ -67,7 +67,7 @@ pub const ALL: [Like; 7] = [
             Published {
                 what: "requests of at most 8 KB",
                 value: (0.74, 0.74),
-                source: "Maltzahn 4.2.2",
+                source: "Maltzahn, Figure 4.1",
                 of: Statistics::share_to_8k,
             },
         ],
@@ -107,7 +107,7 @@ pub const ALL: [Like; 7] = [
             Published {
                 what: "Zipf exponent",
                 value: (0.64, 0.83),
-                source: "Maltzahn 4.2.2",
+                source: "Maltzahn 2.3.3",
                 of: Statistics::zipf_exponent,
             },
             Published {
@@ -231,13 +231,13 @@ const DEC: &[Published] = &[
     Published {
         what: "requests of at most 8 KB",
         value: (0.74, 0.74),
-        source: "Maltzahn 4.2.2",
+        source: "Maltzahn, Figure 4.1",
         of: Statistics::share_to_8k,
     },
     Published {
         what: "Zipf exponent",
         value: (0.64, 0.83),
-        source: "Maltzahn 4.2.2",
+        source: "Maltzahn 2.3.3",
         of: Statistics::zipf_exponent,
     },
     Published {

@@ -19,7 +19,7 @@ mod space;
 
 use super::device::{Device, Millis, Way};
 use super::drive::{DISKSORT, Drive, Geometry};
-use super::queue::{Queue, Rules, Track, Traffic};
+use super::queue::{Busy, Queue, Rules, Track, Traffic};
 use super::sectors::{SECTOR, Sectors};
 use super::{Dir, Failed, File, Medium};
 use crate::lru::Lru;
@@ -402,6 +402,10 @@ impl Medium for Ufs {
         self.queue.traffic()
     }
 
+    fn busy(&self) -> Option<Busy> {
+        Some(self.queue.busy())
+    }
+
     fn programmed(&self) -> Option<u64> {
         self.queue.device().programmed()
     }
@@ -449,7 +453,8 @@ mod tests {
 
     #[test]
     fn making_and_removing_files_costs_what_was_measured() {
-        let published = [(0, 20.0..30.0, 7.0..11.0), (4096, 30.0..38.0, 14.0..20.0), (10_240, 38.0..48.0, 14.0..20.0)];
+        let published =
+            [(0, 20.0..30.0, 7.0..11.0), (4096, 30.0..38.0, 14.0..20.0), (10_240, 38.0..48.0, 14.0..20.0)];
         for (size, make, remove) in published {
             let (made, removed) = hbench(size);
             assert!(make.contains(&made) && remove.contains(&removed), "{size}: {made} and {removed} ms");
