@@ -165,6 +165,10 @@ const TABLE_2_FIGURES: &[Figure] = &[
     one("GB of URL reads and writes", 7.6, |found, here| {
         found.row(here, "stream").map(|row| row.outcomes.moved_bytes as f64 / 1e9)
     }),
+    one("GB that the disk moves for lazy-reads-loc", 7.6, |found, here| {
+        let row = found.row(here, "lazy-reads-loc")?;
+        Some((row.device_bytes_read? + row.device_bytes_written?) as f64 / 1e9)
+    }),
     one("lazy-reads-loc, seconds", 2031.0, |found, here| found.row(here, "lazy-reads-loc").map(seconds)),
 ];
 
