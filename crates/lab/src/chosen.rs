@@ -191,7 +191,7 @@ pub const ALL: &[Chosen] = &[
         "a name that a search passes by",
         "ms",
         at!(host.name),
-        "fitted to SIMPLE beside SQUID (WebCoSM, Table 2) with objects of 5.4 KB",
+        "fitted to SIMPLE (WebCoSM, Table 2), before inodes were written as often as HBENCH asks for, and left",
     ),
     chosen("copying", "bytes a ms", at!(host.copy), "set: customary for the computer"),
     chosen(
@@ -337,7 +337,7 @@ mod tests {
         let (less, more) = (with("repeats", 1.0 / STEP), with("repeats", STEP));
         assert!(less[0] < 0.9 * more[0], "hits in memory: {} and {}", less[0], more[0]);
         let (less, more) = (with("average seek of a write", 0.5), with("average seek of a write", 2.0));
-        assert!(less[7] > 1.1 * more[7], "buddy: {} and {}", less[7], more[7]);
+        assert!(less[7] > 1.01 * more[7], "buddy: {} and {}", less[7], more[7]);
         assert_eq!(less[..5], more[..5], "a disk changes no hits");
     }
 }

@@ -46,7 +46,7 @@ pub struct Host {
 /// An UltraSPARC 1 of 1996 with 384 MB, as WebCoSM (Section 5) has it.
 pub const ULTRA_1: Host = Host {
     call: 0.1,
-    name: 0.00037,
+    name: 0.00045,
     fault: 0.1,
     copy: 60_000.0,
     pages: 256 << 20,
