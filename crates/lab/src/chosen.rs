@@ -243,7 +243,7 @@ pub const ALL: &[Chosen] = &[
     chosen("locality buffers", "", at!(scale.locality_buffers as usize), "USITS99, Table 1"),
 ];
 
-/// What a setting gives: `OUTCOMES`, with so many requests and caches in proportion.
+/// What a setting gives: `OUTCOMES`, with so many requests, and caches and memory for pages in proportion.
 pub fn measure(setting: &Setting, requests: u64, seed: u64) -> Result<[f64; OUTCOMES.len()], Failed> {
     let part = requests as f64 / PAPERS_GETS;
     let bytes = |bytes: u64| (bytes as f64 * part) as u64;
@@ -259,7 +259,9 @@ pub fn measure(setting: &Setting, requests: u64, seed: u64) -> Result<[f64; OUTC
     }
     let mut found = [0.0; OUTCOMES.len()];
     (found[3], found[4]) = (100.0 * statistics.changed_ratio(), 100.0 * statistics.share_to_8k());
-    let ufs = || Ufs::of(setting.manner, setting.drive, setting.host);
+    // Pages in memory stand to the cache on disk as they did.
+    let host = Host { pages: bytes(setting.host.pages), ..setting.host };
+    let ufs = || Ufs::of(setting.manner, setting.drive, host);
     let (made, removed) = hbench(&mut ufs(), 10_240)?;
     found[5] = made + removed;
     for (nth, name) in RECIPES.iter().enumerate() {
