@@ -201,9 +201,9 @@ pub fn print_rows(run: &Run) {
 fn print_scores(run: &Run) {
     line!("");
     line!(
-        "{} of memory and {} of the medium each; origins take {} ms and send {} a second",
+        "{} of memory and {} MB of the medium each; origins take {} ms and send {} a second",
         say_size(run.scale.memory),
-        say_size(run.scale.space()),
+        run.scale.space() / 1_000_000,
         run.origin.delay * 1000.0,
         say_size(run.origin.bandwidth as u64)
     );
