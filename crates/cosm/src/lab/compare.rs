@@ -58,6 +58,8 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
         return done;
     }
     if let Some(folder) = &folder {
+        // Origins may take another time than when the rows were measured.
+        folder.write_run(&run)?;
         folder.write_report()?;
     }
     // What was there of other recipes stays there.
