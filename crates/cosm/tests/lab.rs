@@ -54,9 +54,10 @@ fn a_comparison_goes_on_where_it_stopped() {
         let same = |text: String| text.replace("in-steps", "at-once");
         assert_eq!(read(&at_once, name), same(read(&in_steps, name)), "{name}");
     }
-    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    let mut found: serde_json::Value = serde_json::from_str(&found).unwrap();
     let kept: serde_json::Value = serde_json::from_str(&read(&at_once, "rows.json")).unwrap();
-    assert_eq!(found, kept);
+    let scores = found.as_object_mut().unwrap().remove("scores").unwrap();
+    assert_eq!((&found, scores.as_array().unwrap().len()), (&kept, 3), "scores follow from what is kept");
     assert_eq!(found["rows"].as_array().unwrap().len(), 3);
     assert_eq!((&found["synthetic"], &found["rows"][0]["recipe"]), (&true.into(), &"squid".into()));
 
@@ -68,6 +69,42 @@ fn a_comparison_goes_on_where_it_stopped() {
     let sizes = SMALL.replace("8MiB", "9MiB");
     let (_, said) = works(&format!("compare {sizes} --seed 2 --recipes squid"), &[&in_steps]);
     assert!(said.contains("other sizes: begun anew"), "{said}");
+}
+
+/// What origins take is asked for; what is there already is not measured again for it.
+#[test]
+fn a_score_follows_from_what_origins_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let scores = |more: &str| {
+        let words = format!("compare {SMALL} --recipes stream,cosm --json {more}");
+        let (found, _) = works(words.trim(), &[folder.path()]);
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        let number = |what: &str| found["scores"][0][what].as_f64().unwrap();
+        let misses = found["rows"][0]["gets"].as_f64().unwrap() * (1.0 - number("hit_ratio"));
+        (number("service_seconds"), misses, number("origin_bytes"))
+    };
+    let (usual, misses, bytes) = scores("");
+    let (slow, ..) = scores("--origin-delay 1s --origin-bandwidth 1MiB");
+    let more = 0.9 * misses + bytes * (1.0 - 0.1) / f64::from(1 << 20);
+    assert!((slow - usual - more).abs() < 1e-6 * slow, "{usual} and {slow}");
+    assert!(
+        read(folder.path(), "report.html").contains("1000 ms until the origin answers and 1 MiB a second")
+    );
+    let said = fails("compare --like dec --origin-bandwidth 0", &[], 2);
+    assert!(said.contains("--origin-bandwidth: more than 0"), "{said}");
+}
+
+#[test]
+fn what_was_chosen_is_listed_and_measured() {
+    let (text, _) = works("chosen --list", &[]);
+    assert!(text.contains("synthetic, like dec") && text.contains("fitted to 31.8 % of hits in memory"));
+    let (found, _) = works("chosen --requests 1000 --json", &[]);
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    let repeats = found["chosen"].as_array().unwrap().iter().find(|row| row["name"] == "repeats").unwrap();
+    assert_eq!(repeats["value"], 0.505);
+    assert!(repeats["moves_per_cent"][0].as_f64().unwrap() > 5.0, "hits in memory follow them: {repeats}");
+    let said = fails("chosen --like foxy", &[], 2);
+    assert!(said.contains("dec or dec-small"), "{said}");
 }
 
 #[test]

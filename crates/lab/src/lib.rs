@@ -2,10 +2,11 @@
 //!
 //! What misses the cache in memory (`pipeline`) goes to a storage policy (`recipe`, `storage`), which lays objects out
 //! (`layout`) on a medium (`medium`) and lets them go (`replacement`); `replay` measures it, `watch` looks on. `simulate` counts
-//! hits alone. `papers` are the papers' tables, `figures` their curves and pictures; `saved` keeps what was found, `report`
+//! hits alone. `score` is what designs are compared by. `chosen` lists what of the models was chosen. `papers` are the papers' tables, `figures` their curves and pictures; `saved` keeps what was found, `report`
 //! shows it.
 
 pub mod block;
+pub mod chosen;
 pub mod content;
 pub mod figures;
 pub mod fill;
@@ -23,6 +24,7 @@ pub mod replay;
 pub mod report;
 mod response;
 pub mod saved;
+pub mod score;
 pub mod simulate;
 pub mod storage;
 mod today;

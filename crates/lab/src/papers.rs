@@ -20,6 +20,7 @@ pub struct Experiment {
     /// Bytes of the two caches.
     pub memory: u64,
     pub disk: u64,
+    pub utilization: f64,
     pub recipes: &'static [&'static str],
     pub figures: &'static [Figure],
 }
@@ -29,7 +30,8 @@ pub struct Figure {
     pub what: &'static str,
     /// The least and the most that is published.
     pub published: (f64, f64),
-    pub of: fn(&Found) -> Option<f64>,
+    /// Of the experiment of this name.
+    pub of: fn(&Found, &str) -> Option<f64>,
 }
 
 /// What was found, by experiment and recipe.
@@ -46,8 +48,12 @@ impl Found {
         self.row(experiment, recipe).map(|row| row.gets_per_second)
     }
 
-    fn free_piece(&self, recipe: &str) -> Option<f64> {
-        Some(self.row(TABLE_2, recipe)?.notes.get("free_piece_bytes")? / 1024.0)
+    fn free_piece(&self, experiment: &str, recipe: &str) -> Option<f64> {
+        Some(self.row(experiment, recipe)?.notes.get("free_piece_bytes")? / 1024.0)
+    }
+
+    fn deletions(&self, experiment: &str, recipe: &str) -> Option<f64> {
+        self.row(experiment, recipe)?.notes.get("deletions").copied()
     }
 
     /// One recipe's figure for each of another's.
@@ -63,7 +69,8 @@ impl Experiment {
     }
 
     pub fn scale(&self) -> Scale {
-        Scale { memory: self.memory, disk: self.disk, ..Scale::default() }
+        let Experiment { memory, disk, utilization, .. } = *self;
+        Scale { memory, disk, utilization, ..Scale::default() }
     }
 }
 
@@ -93,20 +100,82 @@ fn operations(row: &Row, kinds: &[&str]) -> f64 {
     kinds.iter().filter_map(|kind| row.operations.0.get(*kind)).sum::<u64>() as f64
 }
 
-const fn one(what: &'static str, published: f64, of: fn(&Found) -> Option<f64>) -> Figure {
+const fn one(what: &'static str, published: f64, of: fn(&Found, &str) -> Option<f64>) -> Figure {
     Figure { what, published: (published, published), of }
 }
 
-const fn between(what: &'static str, published: (f64, f64), of: fn(&Found) -> Option<f64>) -> Figure {
+const fn between(what: &'static str, published: (f64, f64), of: fn(&Found, &str) -> Option<f64>) -> Figure {
     Figure { what, published, of }
 }
 
 const FILES: &str = "table-2-files";
 const TABLE_2: &str = "table-2";
+const SMALL_FILES: &str = "table-2-files-small";
+const SMALL: &str = "table-2-small";
 const UNIFIED: &str = "unified";
 const CHAPTER_4: &str = "maltzahn-4";
 const TABLE_5_1: &str = "maltzahn-5.1";
 const TABLE_5_2: &str = "maltzahn-5.2";
+
+/// What is published of one file for each object.
+const FILES_FIGURES: &[Figure] = &[
+    one("simple, gets/s", 18.0, |found, here| found.gets(here, "simple")),
+    one("squid, gets/s", 27.0, |found, here| found.gets(here, "squid")),
+    one("multiple-dirs, gets/s", 31.0, |found, here| found.gets(here, "multiple-dirs")),
+    one("URL reads, writes and deletions", 300_000.0, |found, here| {
+        let row = found.row(here, "squid")?;
+        Some((row.outcomes.disk_hits + row.outcomes.stored) as f64 + found.deletions(here, "squid")?)
+    }),
+];
+
+/// What is published of the others, and of what they were asked.
+const TABLE_2_FIGURES: &[Figure] = &[
+    one("buddy, gets/s", gets(133.0), |found, here| found.gets(here, "buddy")),
+    one("stream, gets/s", gets(295.0), |found, here| found.gets(here, "stream")),
+    one("stream-packetizer, gets/s", gets(358.0), |found, here| found.gets(here, "stream-packetizer")),
+    one("lazy-reads, gets/s", gets(396.0), |found, here| found.gets(here, "lazy-reads")),
+    one("stream-loc, gets/s", gets(460.0), |found, here| found.gets(here, "stream-loc")),
+    one("lazy-reads-loc, gets/s", gets(495.0), |found, here| found.gets(here, "lazy-reads-loc")),
+    one("seconds, lazy-reads over stream-packetizer", 0.906, |found, here| {
+        found.ratio(here, "lazy-reads", "stream-packetizer", seconds)
+    }),
+    one("seconds, stream-loc over stream-packetizer", 0.780, |found, here| {
+        found.ratio(here, "stream-loc", "stream-packetizer", seconds)
+    }),
+    one("seconds, lazy-reads-loc over stream-packetizer", 0.728, |found, here| {
+        found.ratio(here, "lazy-reads-loc", "stream-packetizer", seconds)
+    }),
+    one("stream, KB of a free piece at the end", 65.0, |found, here| found.free_piece(here, "stream")),
+    one("stream-loc, KB of a free piece at the end", 145.0, |found, here| {
+        found.free_piece(here, "stream-loc")
+    }),
+    one("lazy-reads-loc over squid, gets/s", 19.4, |found, here| {
+        Some(found.gets(here, "lazy-reads-loc")? / found.gets(files_beside(here), "squid")?)
+    }),
+    one("URL reads", 42_085.0, |found, here| {
+        found.row(here, "stream").map(|row| row.outcomes.disk_hits as f64)
+    }),
+    one("URL writes", 678_040.0, |found, here| {
+        found.row(here, "stream").map(|row| row.outcomes.stored as f64)
+    }),
+    one("URL deletions", 279_875.0, |found, here| found.deletions(here, "stream")),
+    one("hits in memory", 336_081.0, |found, here| {
+        found.row(here, "stream").map(|row| row.outcomes.memory_hits as f64)
+    }),
+    one("GB of URL reads and writes", 7.6, |found, here| {
+        found.row(here, "stream").map(|row| row.outcomes.moved_bytes as f64 / 1e9)
+    }),
+    one("GB that the disk moves for lazy-reads-loc", 7.6, |found, here| {
+        let row = found.row(here, "lazy-reads-loc")?;
+        Some((row.device_bytes_read? + row.device_bytes_written?) as f64 / 1e9)
+    }),
+    one("lazy-reads-loc, seconds", 2031.0, |found, here| found.row(here, "lazy-reads-loc").map(seconds)),
+];
+
+/// The experiment with one file for each object that belongs to one of Table 2.
+fn files_beside(experiment: &str) -> &'static str {
+    if experiment == SMALL { SMALL_FILES } else { FILES }
+}
 
 pub const ALL: &[Experiment] = &[
     Experiment {
@@ -119,12 +188,9 @@ pub const ALL: &[Experiment] = &[
         medium: "st15150w",
         memory: 512 * MIB,
         disk: GIB,
+        utilization: 0.71,
         recipes: &["simple", "squid", "multiple-dirs"],
-        figures: &[
-            one("simple, gets/s", 18.0, |found| found.gets(FILES, "simple")),
-            one("squid, gets/s", 27.0, |found| found.gets(FILES, "squid")),
-            one("multiple-dirs, gets/s", 31.0, |found| found.gets(FILES, "multiple-dirs")),
-        ],
+        figures: FILES_FIGURES,
     },
     Experiment {
         name: TABLE_2,
@@ -136,29 +202,37 @@ pub const ALL: &[Experiment] = &[
         medium: "st15150w",
         memory: 512 * MIB,
         disk: 2 * GIB,
+        utilization: 0.71,
         recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
-        figures: &[
-            one("buddy, gets/s", gets(133.0), |found| found.gets(TABLE_2, "buddy")),
-            one("stream, gets/s", gets(295.0), |found| found.gets(TABLE_2, "stream")),
-            one("stream-packetizer, gets/s", gets(358.0), |found| found.gets(TABLE_2, "stream-packetizer")),
-            one("lazy-reads, gets/s", gets(396.0), |found| found.gets(TABLE_2, "lazy-reads")),
-            one("stream-loc, gets/s", gets(460.0), |found| found.gets(TABLE_2, "stream-loc")),
-            one("lazy-reads-loc, gets/s", gets(495.0), |found| found.gets(TABLE_2, "lazy-reads-loc")),
-            one("seconds, lazy-reads over stream-packetizer", 0.906, |found| {
-                found.ratio(TABLE_2, "lazy-reads", "stream-packetizer", seconds)
-            }),
-            one("seconds, stream-loc over stream-packetizer", 0.780, |found| {
-                found.ratio(TABLE_2, "stream-loc", "stream-packetizer", seconds)
-            }),
-            one("seconds, lazy-reads-loc over stream-packetizer", 0.728, |found| {
-                found.ratio(TABLE_2, "lazy-reads-loc", "stream-packetizer", seconds)
-            }),
-            one("stream, KB of a free piece at the end", 65.0, |found| found.free_piece("stream")),
-            one("stream-loc, KB of a free piece at the end", 145.0, |found| found.free_piece("stream-loc")),
-            one("lazy-reads-loc over squid, gets/s", 19.4, |found| {
-                Some(found.gets(TABLE_2, "lazy-reads-loc")? / found.gets(FILES, "squid")?)
-            }),
-        ],
+        figures: TABLE_2_FIGURES,
+    },
+    Experiment {
+        name: SMALL_FILES,
+        source: "USITS99 and WebCoSM, Table 2: a file for each object; objects of 5.4 KB",
+        like: "dec-small",
+        requests: 398_034,
+        largest: None,
+        warm_up: 0,
+        medium: "st15150w",
+        memory: 512 * MIB,
+        disk: GIB,
+        utilization: 0.71,
+        recipes: &["simple", "squid", "multiple-dirs"],
+        figures: FILES_FIGURES,
+    },
+    Experiment {
+        name: SMALL,
+        source: "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14; objects of 5.4 KB",
+        like: "dec-small",
+        requests: 1_058_206,
+        largest: None,
+        warm_up: 0,
+        medium: "st15150w",
+        memory: 512 * MIB,
+        disk: 2 * GIB,
+        utilization: 0.71,
+        recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
+        figures: TABLE_2_FIGURES,
     },
     Experiment {
         name: UNIFIED,
@@ -166,21 +240,23 @@ pub const ALL: &[Experiment] = &[
         like: "polymix",
         requests: 500_000,
         largest: None,
-        warm_up: 0,
+        // Until the disk is full; it has a twentieth of the papers' bytes, and so has memory.
+        warm_up: 250_000,
         medium: "st15150w",
-        memory: 100 * MIB,
-        disk: 2 * GIB,
+        memory: 5 * MIB,
+        disk: 512 * MIB,
+        utilization: 0.71,
         recipes: &["squid-2.4", "unified"],
         figures: &[
-            one("read operations, unified over squid", 0.50, |found| {
-                found.ratio(UNIFIED, "unified", "squid-2.4", |row| operations(row, &["read"]))
+            one("read operations, unified over squid", 0.50, |found, here| {
+                found.ratio(here, "unified", "squid-2.4", |row| operations(row, &["read"]))
             }),
-            one("write operations, unified over squid", 0.37, |found| {
-                found.ratio(UNIFIED, "unified", "squid-2.4", |row| operations(row, &["write"]))
+            one("write operations, unified over squid", 0.37, |found, here| {
+                found.ratio(here, "unified", "squid-2.4", |row| operations(row, &["write"]))
             }),
-            one("open, close and unlink, unified over squid", 0.0, |found| {
+            one("open, close and unlink, unified over squid", 0.0, |found, here| {
                 let of = |row: &Row| operations(row, &["create", "open", "close", "unlink"]);
-                found.ratio(UNIFIED, "unified", "squid-2.4", of)
+                found.ratio(here, "unified", "squid-2.4", of)
             }),
         ],
     },
@@ -195,25 +271,26 @@ pub const ALL: &[Experiment] = &[
         memory: 0,
         // They had room for all.
         disk: 8 * GIB,
+        utilization: 0.71,
         recipes: &["cern", "squid", "squidl", "squidm", "squidml", "squidmla"],
         figures: &[
-            between("disk transfers, cern over squid", (0.8, 1.2), |found| {
-                found.ratio(CHAPTER_4, "cern", "squid", transfers)
+            between("disk transfers, cern over squid", (0.8, 1.2), |found, here| {
+                found.ratio(here, "cern", "squid", transfers)
             }),
-            one("disk transfers, squidl over squid", 0.5, |found| {
-                found.ratio(CHAPTER_4, "squidl", "squid", transfers)
+            one("disk transfers, squidl over squid", 0.5, |found, here| {
+                found.ratio(here, "squidl", "squid", transfers)
             }),
-            one("disk transfers, squidm over squid", 0.4, |found| {
-                found.ratio(CHAPTER_4, "squidm", "squid", transfers)
+            one("disk transfers, squidm over squid", 0.4, |found, here| {
+                found.ratio(here, "squidm", "squid", transfers)
             }),
-            between("disk transfers, squidml over squid", (0.2, 0.3), |found| {
-                found.ratio(CHAPTER_4, "squidml", "squid", transfers)
+            between("disk transfers, squidml over squid", (0.2, 0.3), |found, here| {
+                found.ratio(here, "squidml", "squid", transfers)
             }),
-            between("disk transfers, squidmla over squid", (0.2, 0.3), |found| {
-                found.ratio(CHAPTER_4, "squidmla", "squid", transfers)
+            between("disk transfers, squidmla over squid", (0.2, 0.3), |found, here| {
+                found.ratio(here, "squidmla", "squid", transfers)
             }),
-            one("hits in the first quarter of the mapped file", 0.7, |found| {
-                found.row(CHAPTER_4, "squidml")?.notes.get("hits_in_first_quarter").copied()
+            one("hits in the first quarter of the mapped file", 0.7, |found, here| {
+                found.row(here, "squidml")?.notes.get("hits_in_first_quarter").copied()
             }),
         ],
     },
@@ -227,25 +304,27 @@ pub const ALL: &[Experiment] = &[
         medium: "alphastation-3000",
         memory: 0,
         disk: 160 * MIB,
+        // The file is the cache.
+        utilization: 1.0,
         recipes: &["lru", "fbc", "future"],
         figures: &[
-            one("lru, hit ratio", 0.47, |found| Some(found.row(TABLE_5_1, "lru")?.hit_ratio)),
-            one("fbc, hit ratio", 0.48, |found| Some(found.row(TABLE_5_1, "fbc")?.hit_ratio)),
-            one("future, hit ratio", 0.56, |found| Some(found.row(TABLE_5_1, "future")?.hit_ratio)),
-            one("lru, disk transfers", 364_617.0, |found| found.row(TABLE_5_1, "lru").map(transfers)),
-            one("fbc, disk transfers", 323_563.0, |found| found.row(TABLE_5_1, "fbc").map(transfers)),
-            one("future, disk transfers", 70_351.0, |found| found.row(TABLE_5_1, "future").map(transfers)),
-            one("disk transfers, fbc over lru", 0.887, |found| {
-                found.ratio(TABLE_5_1, "fbc", "lru", transfers)
+            one("lru, hit ratio", 0.47, |found, here| Some(found.row(here, "lru")?.hit_ratio)),
+            one("fbc, hit ratio", 0.48, |found, here| Some(found.row(here, "fbc")?.hit_ratio)),
+            one("future, hit ratio", 0.56, |found, here| Some(found.row(here, "future")?.hit_ratio)),
+            one("lru, disk transfers", 364_617.0, |found, here| found.row(here, "lru").map(transfers)),
+            one("fbc, disk transfers", 323_563.0, |found, here| found.row(here, "fbc").map(transfers)),
+            one("future, disk transfers", 70_351.0, |found, here| found.row(here, "future").map(transfers)),
+            one("disk transfers, fbc over lru", 0.887, |found, here| {
+                found.ratio(here, "fbc", "lru", transfers)
             }),
-            one("disk transfers, future over lru", 0.193, |found| {
-                found.ratio(TABLE_5_1, "future", "lru", transfers)
+            one("disk transfers, future over lru", 0.193, |found, here| {
+                found.ratio(here, "future", "lru", transfers)
             }),
-            one("seconds, fbc over lru", 0.709, |found| found.ratio(TABLE_5_1, "fbc", "lru", seconds)),
-            one("seconds, future over lru", 0.232, |found| found.ratio(TABLE_5_1, "future", "lru", seconds)),
-            one("lru, seconds", 9371.0, |found| found.row(TABLE_5_1, "lru").map(seconds)),
-            one("fbc, seconds", 6646.0, |found| found.row(TABLE_5_1, "fbc").map(seconds)),
-            one("future, seconds", 2171.0, |found| found.row(TABLE_5_1, "future").map(seconds)),
+            one("seconds, fbc over lru", 0.709, |found, here| found.ratio(here, "fbc", "lru", seconds)),
+            one("seconds, future over lru", 0.232, |found, here| found.ratio(here, "future", "lru", seconds)),
+            one("lru, seconds", 9371.0, |found, here| found.row(here, "lru").map(seconds)),
+            one("fbc, seconds", 6646.0, |found, here| found.row(here, "fbc").map(seconds)),
+            one("future, seconds", 2171.0, |found, here| found.row(here, "future").map(seconds)),
         ],
     },
     Experiment {
@@ -259,12 +338,14 @@ pub const ALL: &[Experiment] = &[
         medium: "alphastation-3000",
         memory: 0,
         disk: 160 * MIB,
+        // The file is the cache.
+        utilization: 1.0,
         recipes: &["fbc", "fbc-c"],
         figures: &[
-            one("disk transfers, fbc-c over fbc", 0.984, |found| {
-                found.ratio(TABLE_5_2, "fbc-c", "fbc", transfers)
+            one("disk transfers, fbc-c over fbc", 0.984, |found, here| {
+                found.ratio(here, "fbc-c", "fbc", transfers)
             }),
-            one("seconds, fbc-c over fbc", 0.988, |found| found.ratio(TABLE_5_2, "fbc-c", "fbc", seconds)),
+            one("seconds, fbc-c over fbc", 0.988, |found, here| found.ratio(here, "fbc-c", "fbc", seconds)),
         ],
     },
 ];
@@ -286,15 +367,20 @@ mod tests {
             for name in experiment.recipes {
                 recipe::named(&[(*name).to_owned()]).unwrap();
             }
-            assert!(experiment.figures.iter().all(|figure| (figure.of)(&Found::default()).is_none()));
+            assert!(
+                experiment
+                    .figures
+                    .iter()
+                    .all(|figure| (figure.of)(&Found::default(), experiment.name).is_none())
+            );
         }
         assert!(named(&["nothing".into()]).is_err_and(|why| why.contains("table-2")));
     }
 
     #[test]
     fn a_figure_within_the_published_range_is_that() {
-        let figure = between("", (2.0, 4.0), |_| None);
+        let figure = between("", (2.0, 4.0), |_, _| None);
         assert_eq!([1.0, 2.0, 3.0, 8.0].map(|found| figure.beside(found)), [0.5, 1.0, 1.0, 2.0]);
-        assert_eq!(one("", 0.0, |_| None).beside(0.0), 1.0);
+        assert_eq!(one("", 0.0, |_, _| None).beside(0.0), 1.0);
     }
 }

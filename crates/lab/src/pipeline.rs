@@ -22,6 +22,9 @@ pub struct Outcomes {
     /// Fetched and stored on disk; fetched and not stored.
     pub stored: u64,
     pub passed: u64,
+    /// Of disk hits and of what was stored: what goes to and from the medium, as the papers count it.
+    #[serde(default)]
+    pub moved_bytes: u64,
 }
 
 impl Outcomes {
@@ -31,6 +34,12 @@ impl Outcomes {
 
     pub fn byte_hit_ratio(&self) -> f64 {
         self.hit_bytes as f64 / self.bytes.max(1) as f64
+    }
+
+    /// Requests and bytes that origins answered.
+    pub fn fetched(&self) -> (u64, u64) {
+        let hits = self.memory_hits + self.disk_hits;
+        (self.gets.saturating_sub(hits), self.bytes.saturating_sub(self.hit_bytes))
     }
 }
 
@@ -70,8 +79,12 @@ impl Pipeline {
             Outcome::Hit => {
                 outcomes.disk_hits += 1;
                 outcomes.hit_bytes += access.size;
+                outcomes.moved_bytes += access.size;
             }
-            Outcome::Stored => outcomes.stored += 1,
+            Outcome::Stored => {
+                outcomes.stored += 1;
+                outcomes.moved_bytes += access.size;
+            }
             Outcome::Passed => outcomes.passed += 1,
         }
         self.memory.insert(access, |_| {});
@@ -83,10 +96,12 @@ impl Pipeline {
 pub struct Level {
     replacement: Box<dyn Replacement>,
     /// By the objects' own numbers: those that the policy knows them by, small ones.
-    numbers: HashMap<u64, u32, BuildHasherDefault<Quick>>,
+    numbers: Numbers,
     held: Vec<Held>,
     free: Vec<u32>,
 }
+
+type Numbers = HashMap<u64, u32, BuildHasherDefault<Quick>>;
 
 /// A stored version.
 #[derive(Clone, Copy)]
@@ -130,8 +145,14 @@ impl Level {
         Some(self.held[number as usize].object)
     }
 
+    /// What would go next goes, and `gone` gets it. False when nothing is here, or the policy cannot say.
+    pub fn evict(&mut self, gone: impl FnMut(Object)) -> bool {
+        let Level { replacement, numbers, held, free } = self;
+        replacement.evict(&mut leaving(numbers, held, free, gone))
+    }
+
     /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the level is not taken.
-    pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
+    pub fn insert(&mut self, access: &Access, gone: impl FnMut(Object)) -> Option<Object> {
         let new = Held::of(access);
         let object = new.object;
         if object.size > self.replacement.largest() {
@@ -149,18 +170,28 @@ impl Level {
             }
         };
         self.numbers.insert(object.id, number);
-        let Level { replacement, numbers, held, free, .. } = self;
-        replacement.insert(number, object.size, &mut |left| match left {
-            Left::Cache(number) => {
-                held[number as usize].here = false;
-                gone(held[number as usize].object);
-            }
-            Left::Memory(number) => {
-                numbers.remove(&held[number as usize].object.id);
-                free.push(number);
-            }
-        });
+        let Level { replacement, numbers, held, free } = self;
+        replacement.insert(number, object.size, &mut leaving(numbers, held, free, gone));
         Some(object)
+    }
+}
+
+/// Keeps account of who leaves.
+fn leaving(
+    numbers: &mut Numbers,
+    held: &mut [Held],
+    free: &mut Vec<u32>,
+    mut gone: impl FnMut(Object),
+) -> impl FnMut(Left) {
+    move |left| match left {
+        Left::Cache(number) => {
+            held[number as usize].here = false;
+            gone(held[number as usize].object);
+        }
+        Left::Memory(number) => {
+            numbers.remove(&held[number as usize].object.id);
+            free.push(number);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One trace through one recipe on one medium, measured.
 
 use crate::input::{Input, Reading};
-use crate::medium::{Counted, Failed, Medium, Operations, Traffic};
+use crate::medium::{Busy, Counted, Failed, Medium, Operations, Traffic};
 use crate::pipeline::{Outcomes, Pipeline};
 use crate::recipe::{Recipe, Scale};
 use crate::storage::{Notes, Storage};
@@ -26,10 +26,18 @@ pub struct Row {
     pub device_writes: Option<u64>,
     pub device_bytes_read: Option<u64>,
     pub device_bytes_written: Option<u64>,
+    /// What these took; of models only.
+    #[serde(default)]
+    pub device_read_seconds: Option<f64>,
+    #[serde(default)]
+    pub device_write_seconds: Option<f64>,
     /// Who counted them: a model, block events, or diskstats.
     pub counted_by: Option<String>,
     /// Bytes that flash took for each that the device was given to write; of modelled flash only.
     pub write_amplification: Option<f64>,
+    /// Bytes that flash took; of modelled flash only.
+    #[serde(default)]
+    pub bytes_programmed: Option<u64>,
     pub operations: Operations,
     pub outcomes: Outcomes,
     /// What else a paper tells of the recipe.
@@ -50,6 +58,7 @@ pub struct Plan<'a> {
 struct Start {
     seconds: f64,
     traffic: Traffic,
+    busy: Option<Busy>,
     programmed: Option<u64>,
 }
 
@@ -65,8 +74,8 @@ impl Start {
         storage.begin_notes();
         watch.begin(counted);
         // A real medium takes its time to tell its traffic.
-        let (traffic, programmed) = (counted.traffic(), counted.programmed());
-        Start { seconds: counted.seconds(), traffic, programmed }
+        let (traffic, busy, programmed) = (counted.traffic(), counted.busy(), counted.programmed());
+        Start { seconds: counted.seconds(), traffic, busy, programmed }
     }
 }
 
@@ -100,7 +109,7 @@ pub fn replay(
             .map_err(|why| format!("{}: request {}: {why}", recipe.name, reading.read))?;
         watch.look(pipeline.outcomes.gets, &*storage);
     }
-    let Start { seconds, traffic: before, programmed } = match start {
+    let Start { seconds, traffic: before, busy, programmed } = match start {
         Some(start) => start,
         None if *warm_up == 0 => Start::now(&mut counted, &mut pipeline, &mut *storage, watch),
         None => return Err(format!("a warm-up of {warm_up} requests leaves none of the trace to measure")),
@@ -117,6 +126,7 @@ pub fn replay(
     let (outcomes, traffic, counted_by) = (pipeline.outcomes, medium.traffic(), medium.counted_by());
     let known = |after: u64, before: u64| counted_by.map(|_| after.saturating_sub(before));
     let device_bytes_written = known(traffic.bytes_written, before.bytes_written);
+    let busy = medium.busy().zip(busy);
     let taken = medium.programmed().zip(programmed).map(|(after, before)| after - before);
     let row = Row {
         recipe: recipe.name.to_owned(),
@@ -130,11 +140,14 @@ pub fn replay(
         device_writes: known(traffic.writes, before.writes),
         device_bytes_read: known(traffic.bytes_read, before.bytes_read),
         device_bytes_written,
+        device_read_seconds: busy.map(|(after, before)| after.reads - before.reads),
+        device_write_seconds: busy.map(|(after, before)| after.writes - before.writes),
         counted_by: counted_by.map(str::to_owned),
         write_amplification: taken
             .zip(device_bytes_written)
             .filter(|(_, written)| *written > 0)
             .map(|(taken, written)| taken as f64 / written as f64),
+        bytes_programmed: taken,
         operations,
         outcomes,
         notes,

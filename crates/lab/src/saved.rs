@@ -3,13 +3,14 @@
 
 use crate::recipe::Scale;
 use crate::replay::Row;
+use crate::score::Origin;
 use crate::watch::{Head, Map, Seen};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Of the models and recipes: whoever changes what a replay measures raises it, so that nobody goes on from rows of before.
-pub const MODEL: u32 = 1;
+pub const MODEL: u32 = 2;
 
 /// What was asked. Results that differ in it are not of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +50,9 @@ pub struct Run {
     pub asked: Asked,
     #[serde(flatten)]
     pub scale: Scale,
+    /// What misses cost: what follows from it is not kept.
+    #[serde(default)]
+    pub origin: Origin,
     pub rows: Vec<Row>,
     /// What was seen of a recipe, when somebody looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,6 +97,9 @@ impl Run {
         let run: Run = parse(text)?;
         run.asked.check()?;
         check_scale(&run.scale)?;
+        let Origin { delay, bandwidth } = run.origin;
+        // In reciprocal seconds: none is infinitely slow.
+        check_numbers("origin", [("delay", delay, LARGEST), ("1 / bandwidth", 1.0 / bandwidth, 1.0)])?;
         if run.rows.len() > MOST_ROWS {
             return Err(format!("{} rows are more than {MOST_ROWS}", run.rows.len()));
         }
@@ -167,6 +174,11 @@ impl Asked {
         if named { Ok(()) } else { Err("the trace has no name, or too long a one".into()) }
     }
 
+    /// The workload made up that it was, if it was.
+    pub fn like(&self) -> Option<&str> {
+        self.trace.strip_prefix("synthetic, like ")?.split(',').next()
+    }
+
     /// All of it by name, in words.
     pub fn fields(&self) -> [(&'static str, String); 12] {
         let number =
@@ -238,7 +250,10 @@ fn check_row(row: &Row) -> Result<(), String> {
         ("device_writes", row.device_writes.unwrap_or(0) as f64, LARGEST),
         ("device_bytes_read", row.device_bytes_read.unwrap_or(0) as f64, LARGEST),
         ("device_bytes_written", row.device_bytes_written.unwrap_or(0) as f64, LARGEST),
+        ("device_read_seconds", row.device_read_seconds.unwrap_or(0.0), LARGEST),
+        ("device_write_seconds", row.device_write_seconds.unwrap_or(0.0), LARGEST),
         ("write_amplification", row.write_amplification.unwrap_or(0.0), LARGEST),
+        ("bytes_programmed", row.bytes_programmed.unwrap_or(0) as f64, LARGEST),
     ];
     let notes = row.notes.iter().map(|(note, number)| (note.as_ref(), *number, LARGEST));
     check_numbers(&row.recipe, numbers.into_iter().chain(notes))

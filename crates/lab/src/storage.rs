@@ -77,12 +77,50 @@ pub struct Told {
     /// What found no room.
     without: HashSet<u64>,
     gone: Vec<Object>,
+    /// Objects that the layout was told to delete.
+    deletions: u64,
 }
 
 impl Told {
     /// Bytes of the cache.
     pub fn new(bytes: u64, policy: Policy, layout: Box<dyn Layout>) -> Told {
-        Told { level: Level::new(bytes, policy), layout, without: HashSet::new(), gone: Vec::new() }
+        Told {
+            level: Level::new(bytes, policy),
+            layout,
+            without: HashSet::new(),
+            gone: Vec::new(),
+            deletions: 0,
+        }
+    }
+}
+
+impl Told {
+    /// Writes an object; others go for it as long as the layout is full and the policy says who.
+    fn store(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<Outcome, Failed> {
+        loop {
+            let stored = self.layout.write(medium, object)?;
+            if stored == Stored::Yes {
+                return Ok(Outcome::Stored);
+            }
+            let mut next = None;
+            if stored == Stored::No || !self.level.evict(|gone| next = Some(gone)) {
+                self.without.insert(object.id);
+                return Ok(Outcome::Passed);
+            }
+            match next {
+                Some(gone) if gone.id == object.id => return Ok(Outcome::Passed),
+                Some(gone) => self.delete(medium, &gone)?,
+                None => {}
+            }
+        }
+    }
+
+    fn delete(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<(), Failed> {
+        if self.without.remove(&object.id) {
+            return Ok(());
+        }
+        self.deletions += 1;
+        self.layout.delete(medium, object)
     }
 }
 
@@ -103,19 +141,11 @@ impl Storage for Told {
         gone.extend(self.level.remove(access.object));
         let new = self.level.insert(access, |object| gone.push(object));
         for object in gone.drain(..) {
-            if !self.without.remove(&object.id) {
-                self.layout.delete(medium, &object)?;
-            }
+            self.delete(medium, &object)?;
         }
         self.gone = gone;
         let Some(object) = new else { return Ok(Outcome::Passed) };
-        match self.layout.write(medium, &object)? {
-            Stored::Yes => Ok(Outcome::Stored),
-            Stored::No => {
-                self.without.insert(object.id);
-                Ok(Outcome::Passed)
-            }
-        }
+        self.store(medium, &object)
     }
 
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
@@ -127,11 +157,14 @@ impl Storage for Told {
     }
 
     fn begin_notes(&mut self) {
+        self.deletions = 0;
         self.layout.begin_notes();
     }
 
     fn notes(&self) -> Notes {
-        self.layout.notes()
+        let mut notes = self.layout.notes();
+        notes.insert("deletions".into(), self.deletions as f64);
+        notes
     }
 
     fn free_space(&self) -> Option<FreeSpace> {

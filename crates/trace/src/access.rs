@@ -55,7 +55,11 @@ impl Access {
     pub fn write_url(&self, into: &mut Vec<u8>) {
         match self.url.as_str() {
             "" => {
-                into.extend_from_slice(format!("http://s{}.invalid/{}", self.server, self.object).as_bytes());
+                into.extend_from_slice(format!("http://s{}.invalid/", self.server).as_bytes());
+                if let Some(directory) = self.directory {
+                    into.extend_from_slice(format!("{directory:x}/").as_bytes());
+                }
+                into.extend_from_slice(self.object.to_string().as_bytes());
                 if self.dynamic {
                     into.push(b'?');
                 }
@@ -131,5 +135,8 @@ mod tests {
         let mut url = Vec::new();
         access.write_url(&mut url);
         assert_eq!(url, b"http://s3.invalid/9");
+        url.clear();
+        Access { directory: Some(0xab), ..access }.write_url(&mut url);
+        assert_eq!(url, b"http://s3.invalid/ab/9");
     }
 }

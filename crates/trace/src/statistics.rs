@@ -26,6 +26,7 @@ pub struct Statistics {
     pub last: u64,
     objects: HashMap<u64, Known>,
     servers: HashSet<u64>,
+    directories: HashSet<u64>,
     clients: HashSet<u64>,
     /// The one asked last first.
     recent: Vec<u64>,
@@ -59,6 +60,7 @@ impl Statistics {
         self.sizes[step] += 1;
         self.clients.insert(access.client);
         self.servers.insert(access.server);
+        self.directories.extend(access.directory);
         self.count_server(access.server);
         let new = Known { count: 0, modified: access.modified, size: access.size };
         let known = self.objects.entry(access.object).or_insert(new);
@@ -94,6 +96,11 @@ impl Statistics {
 
     pub fn servers(&self) -> u64 {
         self.servers.len() as u64
+    }
+
+    /// 0 where the trace has none.
+    pub fn objects_a_directory(&self) -> f64 {
+        ratio(self.objects(), self.directories.len() as u64)
     }
 
     pub fn clients(&self) -> u64 {

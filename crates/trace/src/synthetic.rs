@@ -3,12 +3,19 @@
 //! Requests come from sessions that interleave: each asks one server for a while. Which session is next follows how
 //! lately it was heard, which gives the locality of server names (Maltzahn, Figure 4.2). A session asks for
 //! something new, or for what was asked for before: of its server, at a distance in the server's past that is even on a
-//! logarithmic scale, so that hits grow with the logarithm of the cache; or of all, by Zipf's law.
+//! logarithmic scale, so that hits grow with the logarithm of the cache; or of all, by Zipf's law. Or it views pages, and asks
+//! for each with what is embedded in it.
+//!
+//! Every object has a path: new ones lie in directories that a session stays in for a while. `table` lists the workloads.
+
+mod table;
+
+pub use table::ALL;
 
 use crate::chance::{Chance, mix, zipf};
 use crate::statistics::Statistics;
 use crate::{Access, Method};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// What a workload is like.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +30,12 @@ pub struct Like {
     pub servers: u64,
     /// Exponent of the servers' popularity.
     pub server_zipf: f64,
-    /// At a time, and requests of each on the average.
+    /// At a time, and requests of each on the average; with pages, their views.
     pub sessions: usize,
     pub session_requests: f64,
     /// Exponent of how lately the next session was heard.
     pub session_zipf: f64,
-    /// Share of the requests that ask for something again.
+    /// Share of the requests that ask for something again; with pages, of their views.
     pub repeats: f64,
     pub which: Which,
     /// Share of the repeats that find a new version.
@@ -58,6 +65,10 @@ pub enum Which {
     Server { popular: f64, popularity: f64, recency: f64, run: f64 },
     /// Of everything, older objects being more popular, with this exponent.
     Popular(f64),
+    /// Pages of the session's server, chosen as with `Server`, each with `embedded` objects on the average, of which a share
+    /// belongs to other pages of the server, too. What a session has seen it does not ask for again, as browsers do. The first
+    /// kind of object is the page's own, the others are embedded.
+    Pages { popular: f64, popularity: f64, recency: f64, embedded: f64, shared: f64 },
 }
 
 /// A kind of object.
@@ -81,182 +92,13 @@ pub enum Size {
         median: f64,
         sigma: f64,
     },
+    /// The same without what is larger than `most`.
+    Cut {
+        median: f64,
+        sigma: f64,
+        most: f64,
+    },
 }
-
-pub const ALL: [Like; 5] = [
-    Like {
-        name: "dec",
-        about: "Digital's proxy of 1996 as WebCoSM (Table 1), USITS99 and Maltzahn (Chapter 4) describe it",
-        requests: 1_058_206,
-        per_second: 12.0,
-        clients: 10_000,
-        servers: 30_000,
-        server_zipf: 0.85,
-        sessions: 42,
-        session_requests: 14.0,
-        session_zipf: 1.17,
-        repeats: 0.505,
-        which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
-        changes: 0.15,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
-        published: &[
-            Published {
-                what: "median size, bytes",
-                value: (3072.0, 3072.0),
-                source: "USITS99 1",
-                of: Statistics::median_size,
-            },
-            Published {
-                what: "requests of at most 8 KB",
-                value: (0.74, 0.74),
-                source: "Maltzahn 4.1.1",
-                of: Statistics::share_to_8k,
-            },
-            Published {
-                what: "Zipf exponent",
-                value: (0.64, 0.83),
-                source: "Maltzahn 4.1.1",
-                of: Statistics::zipf_exponent,
-            },
-            Published {
-                what: "objects asked for more than once",
-                value: (0.22, 0.22),
-                source: "Douglis and others, USITS 1997",
-                of: Statistics::repeated_ratio,
-            },
-            Published {
-                what: "requests for those that find them changed",
-                value: (0.13, 0.13),
-                source: "Douglis and others, USITS 1997",
-                of: Statistics::changed_ratio,
-            },
-            Published {
-                what: "requests for one of the last 2 servers",
-                value: (0.34, 0.34),
-                source: "Maltzahn, Figure 4.2",
-                of: |statistics| statistics.server_locality(2),
-            },
-            Published {
-                what: "requests for one of the last 5 servers",
-                value: (0.5, 0.5),
-                source: "Maltzahn, Figure 4.2",
-                of: |statistics| statistics.server_locality(5),
-            },
-        ],
-    },
-    Like {
-        name: "dec-days",
-        about: "two weekdays of one of Digital's two proxies, what is not cacheable left out (Maltzahn 4.3)",
-        requests: 522_376 + 495_664,
-        per_second: 5.891,
-        clients: 10_000,
-        servers: 30_000,
-        server_zipf: 0.85,
-        sessions: 42,
-        session_requests: 14.0,
-        session_zipf: 1.17,
-        repeats: 0.62,
-        which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
-        changes: 0.0,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
-        published: &[
-            Published {
-                what: "hits of an infinite cache",
-                value: (0.59, 0.59),
-                source: "Maltzahn 4.3",
-                of: Statistics::hit_ratio,
-            },
-            Published {
-                what: "requests of at most 8 KB",
-                value: (0.74, 0.74),
-                source: "Maltzahn 4.1.1",
-                of: Statistics::share_to_8k,
-            },
-        ],
-    },
-    Like {
-        name: "bu",
-        about: "Boston University's browsers of 1995, as a shared cache would have seen them",
-        requests: 290_284,
-        per_second: 0.02,
-        clients: 600,
-        servers: 8_000,
-        server_zipf: 0.9,
-        sessions: 10,
-        session_requests: 9.0,
-        session_zipf: 1.0,
-        repeats: 0.72,
-        which: Which::Server { popular: 0.6, popularity: 1.2, recency: 1.15, run: 5.0 },
-        changes: 0.01,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.7 }, cacheable: 1.0 }],
-        published: &[
-            Published {
-                what: "hits without bounds",
-                value: (0.626, 0.626),
-                source: "the trace itself",
-                of: Statistics::hit_ratio,
-            },
-            Published {
-                what: "bytes of hits without bounds",
-                value: (0.435, 0.435),
-                source: "the trace itself",
-                of: Statistics::byte_hit_ratio,
-            },
-        ],
-    },
-    Like {
-        name: "foxy",
-        about: "WebCoSM's Table 3: Zipf 0.6, exponential sizes of 5 KB, 40 % repeats, 100 clients, 4 servers",
-        requests: 1_000_000,
-        per_second: 340.0,
-        clients: 100,
-        servers: 4,
-        server_zipf: 0.0,
-        sessions: 100,
-        session_requests: 1e9,
-        session_zipf: 1.0,
-        repeats: 0.4,
-        which: Which::Popular(0.6),
-        changes: 0.0,
-        kinds: &[Kind { share: 1.0, size: Size::Exponential { mean: 5120.0 }, cacheable: 1.0 }],
-        published: &[
-            Published {
-                what: "hits",
-                value: (0.4, 0.4),
-                source: "WebCoSM, Table 3",
-                of: Statistics::hit_ratio,
-            },
-            Published {
-                what: "mean size, bytes",
-                value: (5120.0, 5120.0),
-                source: "WebCoSM, Table 3",
-                of: Statistics::mean_size,
-            },
-        ],
-    },
-    Like {
-        name: "polymix",
-        about: "like Web Polygraph's PolyMix-3: four kinds of content, a fifth of it not for caches",
-        requests: 1_000_000,
-        per_second: 170.0,
-        clients: 5_000,
-        servers: 500,
-        server_zipf: 0.0,
-        sessions: 500,
-        session_requests: 20.0,
-        session_zipf: 1.0,
-        repeats: 0.72,
-        which: Which::Popular(0.6),
-        changes: 0.005,
-        kinds: &[
-            Kind { share: 0.65, size: Size::Exponential { mean: 4608.0 }, cacheable: 0.8 },
-            Kind { share: 0.15, size: Size::Exponential { mean: 8704.0 }, cacheable: 0.9 },
-            Kind { share: 0.005, size: Size::LogNormal { median: 217_000.0, sigma: 0.83 }, cacheable: 0.95 },
-            Kind { share: 0.195, size: Size::LogNormal { median: 23_800.0, sigma: 0.385 }, cacheable: 0.72 },
-        ],
-        published: &[],
-    },
-];
 
 /// The workload of this name; an error lists all.
 pub fn named(name: &str) -> Result<&'static Like, String> {
@@ -268,6 +110,11 @@ pub fn named(name: &str) -> Result<&'static Like, String> {
 
 /// Sizes are not smaller than a head, and no single one matters.
 const SIZES: (f64, f64) = (64.0, 64e6);
+/// New objects that a session puts into one directory, on the average, and the share of directories that are new then: so that
+/// one has 3.8 objects, as in Boston University's traces, and a session stays in it as long.
+const PATHS: (f64, f64) = (2.5, 0.66);
+/// Of a page.
+const MOST_EMBEDDED: u64 = 200;
 
 /// Makes requests without end; all follow from the seed.
 pub struct Synthetic {
@@ -279,16 +126,39 @@ pub struct Synthetic {
     sessions: Vec<Session>,
     /// What each server was asked for, by its number.
     past: HashMap<u64, Vec<u64>>,
-    objects: u64,
+    /// By their numbers.
+    objects: Vec<Made>,
     versions: HashMap<u64, u32>,
+    /// How many directories each server has.
+    directories: HashMap<u64, u32>,
+    /// Of paths, so that they change nothing else.
+    paths: Chance,
+    pages: Vec<Page>,
 }
 
+/// An object.
 #[derive(Clone, Copy)]
+struct Made {
+    /// Of its server.
+    directory: u32,
+    /// The kind that it must have.
+    kind: Option<u8>,
+    asked: bool,
+}
+
+/// The page's own object, and those embedded in it.
+struct Page(Vec<u64>);
+
 struct Session {
     client: u64,
     server: u64,
     /// Where in the server's past the last repeat was found.
     at: Option<usize>,
+    /// Where it puts new objects.
+    directory: Option<u32>,
+    /// What of a page it has still to ask for, and what of all pages it has seen.
+    waiting: VecDeque<u64>,
+    seen: Vec<u64>,
 }
 
 impl Synthetic {
@@ -300,8 +170,11 @@ impl Synthetic {
             micros: 0.0,
             sessions: Vec::new(),
             past: HashMap::new(),
-            objects: 0,
+            objects: Vec::new(),
             versions: HashMap::new(),
+            directories: HashMap::new(),
+            paths: Chance::of(mix(seed) ^ 1),
+            pages: Vec::new(),
         };
         made.sessions = (0..like.sessions).map(|_| made.begin()).collect();
         made
@@ -312,22 +185,18 @@ impl Synthetic {
         self.micros += self.chance.exponential(1e6 / self.like.per_second);
         let depth = zipf(self.chance.unit(), self.sessions.len() as u64, self.like.session_zipf) as usize;
         self.sessions[..=depth].rotate_right(1);
-        if self.chance.unit() < 1.0 / self.like.session_requests {
-            self.sessions[0] = self.begin();
-        }
+        let object = match self.like.which {
+            Which::Pages { .. } => self.of_page(),
+            Which::Server { .. } | Which::Popular(_) => self.of_session(),
+        };
         let Session { client, server, .. } = self.sessions[0];
-        let again = self.again(server);
-        let object = again.unwrap_or_else(|| {
-            self.objects += 1;
-            self.objects - 1
-        });
-        let version = if again.is_some() { self.version(object) } else { 0 };
-        if let Which::Server { .. } = self.like.which {
-            self.past.entry(server).or_default().push(object);
-        }
+        let again = std::mem::replace(&mut self.objects[object as usize].asked, true);
+        let version = if again { self.version(object) } else { 0 };
         let (size, cacheable) = self.kind(object);
         access.time = self.micros as u64;
         (access.client, access.server, access.object) = (client, self.server_of(object, server), object);
+        access.directory =
+            Some(mix(access.server) ^ mix(u64::from(self.objects[object as usize].directory) + 1));
         (access.size, access.dynamic) = (size, !cacheable);
         (access.status, access.method) = (200, Method::Get);
         access.modified = u64::from(version) + 1;
@@ -335,7 +204,108 @@ impl Synthetic {
 
     fn begin(&mut self) -> Session {
         let server = zipf(self.chance.unit(), self.like.servers, self.like.server_zipf);
-        Session { client: self.chance.below(self.like.clients), server, at: None }
+        let client = self.chance.below(self.like.clients);
+        Session { client, server, at: None, directory: None, waiting: VecDeque::new(), seen: Vec::new() }
+    }
+
+    /// What the session that was heard last asks for, or the one that follows it.
+    fn of_session(&mut self) -> u64 {
+        if self.chance.unit() < 1.0 / self.like.session_requests {
+            self.sessions[0] = self.begin();
+        }
+        let server = self.sessions[0].server;
+        let object = match self.again(server) {
+            Some(object) => {
+                self.sessions[0].directory = Some(self.objects[object as usize].directory);
+                object
+            }
+            None => self.make(server, None),
+        };
+        if let Which::Server { .. } = self.like.which {
+            self.past.entry(server).or_default().push(object);
+        }
+        object
+    }
+
+    /// What is next of the page that the session views, or the first of another one.
+    fn of_page(&mut self) -> u64 {
+        loop {
+            let session = &mut self.sessions[0];
+            if let Some(object) = session.waiting.pop_front() {
+                return object;
+            }
+            if self.chance.unit() < 1.0 / self.like.session_requests {
+                self.sessions[0] = self.begin();
+            }
+            let server = self.sessions[0].server;
+            let page = self.page(server);
+            self.past.entry(server).or_default().push(page);
+            let Session { waiting, seen, .. } = &mut self.sessions[0];
+            for object in &self.pages[page as usize].0 {
+                if !seen.contains(object) {
+                    seen.push(*object);
+                    waiting.push_back(*object);
+                }
+            }
+        }
+    }
+
+    /// A page of a server: one viewed before, or a new one.
+    fn page(&mut self, server: u64) -> u64 {
+        let Which::Pages { popular, popularity, recency, embedded, shared } = self.like.which else {
+            return 0;
+        };
+        let past = self.past.get(&server).map_or(0, |past| past.len() as u64);
+        if past > 0 && self.chance.unit() < self.like.repeats {
+            let at = match self.chance.unit() < popular {
+                true => zipf(self.chance.unit(), past, popularity),
+                false => past - 1 - zipf(self.chance.unit(), past, recency),
+            };
+            return self.past[&server][at as usize];
+        }
+        let count = (self.chance.exponential(1.0 / (1.0 + 1.0 / embedded).ln())) as u64;
+        let mut objects = vec![self.make(server, Some(0))];
+        for _ in 0..count.min(MOST_EMBEDDED) {
+            let other = (past > 0 && self.chance.unit() < shared).then(|| {
+                let page = self.past[&server][self.chance.below(past) as usize];
+                let others = &self.pages[page as usize].0[1..];
+                (!others.is_empty()).then(|| others[self.chance.below(others.len() as u64) as usize])
+            });
+            let object = match other.flatten() {
+                Some(object) => object,
+                None => {
+                    let html = self.like.kinds[0].share;
+                    let mut luck = html + (1.0 - html) * self.chance.unit();
+                    let kind = self.like.kinds.iter().position(|kind| {
+                        luck -= kind.share;
+                        luck < 0.0
+                    });
+                    self.make(server, Some(kind.unwrap_or(1).max(1) as u8))
+                }
+            };
+            objects.push(object);
+        }
+        self.pages.push(Page(objects));
+        self.pages.len() as u64 - 1
+    }
+
+    /// A new object, in the directory where the session is or in another one.
+    fn make(&mut self, server: u64, kind: Option<u8>) -> u64 {
+        let (run, new) = PATHS;
+        let here = self.sessions[0].directory.filter(|_| self.paths.unit() >= 1.0 / run);
+        let directory = here.unwrap_or_else(|| {
+            let count = self.directories.entry(server).or_default();
+            match *count > 0 && self.paths.unit() >= new {
+                true => self.paths.below(u64::from(*count)) as u32,
+                false => {
+                    *count += 1;
+                    *count - 1
+                }
+            }
+        });
+        self.sessions[0].directory = Some(directory);
+        self.objects.push(Made { directory, kind, asked: false });
+        self.objects.len() as u64 - 1
     }
 
     /// What the session that was heard last asks for again, if it does.
@@ -343,8 +313,9 @@ impl Synthetic {
         let repeats = self.like.repeats;
         match self.like.which {
             Which::Popular(exponent) => {
-                let known = self.objects > 0 && self.chance.unit() < repeats;
-                known.then(|| zipf(self.chance.unit(), self.objects, exponent))
+                let count = self.objects.len() as u64;
+                let known = count > 0 && self.chance.unit() < repeats;
+                known.then(|| zipf(self.chance.unit(), count, exponent))
             }
             Which::Server { popular, popularity, recency, run } => {
                 let past = self.past.get(&server).filter(|past| !past.is_empty())?;
@@ -363,6 +334,7 @@ impl Synthetic {
                 self.sessions[0].at = Some(at);
                 Some(past[at])
             }
+            Which::Pages { .. } => None,
         }
     }
 
@@ -376,7 +348,7 @@ impl Synthetic {
     /// An object keeps its server also when another's session asks for it.
     fn server_of(&self, object: u64, asked: u64) -> u64 {
         match self.like.which {
-            Which::Server { .. } => asked,
+            Which::Server { .. } | Which::Pages { .. } => asked,
             Which::Popular(_) => mix(object ^ mix(self.seed)) % self.like.servers,
         }
     }
@@ -389,10 +361,16 @@ impl Synthetic {
             luck -= kind.share;
             luck < 0.0
         });
-        let kind = kind.unwrap_or(&self.like.kinds[0]);
+        let must = self.objects[object as usize].kind.map(|kind| &self.like.kinds[usize::from(kind)]);
+        let kind = must.or(kind).unwrap_or(&self.like.kinds[0]);
+        let mut log_normal = |median: f64, sigma: f64| median * (sigma * chance.normal()).exp();
         let size = match kind.size {
             Size::Exponential { mean } => chance.exponential(mean),
-            Size::LogNormal { median, sigma } => median * (sigma * chance.normal()).exp(),
+            Size::LogNormal { median, sigma } => log_normal(median, sigma),
+            Size::Cut { median, sigma, most } => {
+                let tries = std::iter::repeat_with(|| log_normal(median, sigma));
+                tries.take(100).find(|size| *size <= most).unwrap_or(most)
+            }
         };
         (size.clamp(SIZES.0, SIZES.1) as u64, chance.unit() < kind.cacheable)
     }
@@ -421,14 +399,52 @@ mod tests {
     }
 
     #[test]
-    fn an_object_keeps_its_size_and_server() {
+    fn an_object_keeps_its_size_server_and_path() {
         for like in &ALL {
             let mut known = HashMap::new();
             for access in some(like.name, 3, 5000) {
-                let first = known.entry(access.object).or_insert((access.size, access.server));
-                assert_eq!(*first, (access.size, access.server), "{}", like.name);
+                let is = (access.size, access.server, access.directory);
+                assert_eq!(*known.entry(access.object).or_insert(is), is, "{}", like.name);
+                assert!(access.directory.is_some());
             }
         }
+    }
+
+    #[test]
+    fn directories_are_as_full_as_in_real_traces() {
+        for name in ["dec", "bu", "pages"] {
+            let mut statistics = Statistics::default();
+            some(name, 1, 100_000).iter().for_each(|access| statistics.count(access));
+            let objects = statistics.objects_a_directory();
+            assert!((3.0..4.6).contains(&objects), "{name}: {objects}");
+        }
+    }
+
+    /// What is embedded follows its page, in the same session, before the next page.
+    #[test]
+    fn pages_come_whole() {
+        let requests = some("pages", 2, 200_000);
+        let mut statistics = Statistics::default();
+        requests.iter().for_each(|access| statistics.count(access));
+        for published in named("pages").unwrap().published {
+            let (least, most) = published.value;
+            let found = (published.of)(&statistics);
+            assert!((0.7 * least..1.4 * most).contains(&found), "{}: {found}", published.what);
+        }
+        // A client's next request is mostly for the directory of the one before.
+        let mut last: HashMap<u64, Option<u64>> = HashMap::new();
+        let same =
+            requests.iter().filter(|one| last.insert(one.client, one.directory) == Some(one.directory));
+        let share = same.count() as f64 / requests.len() as f64;
+        assert!((0.25..0.7).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn no_object_is_larger_than_the_cut() {
+        let made = some("dec-small", 1, 50_000);
+        assert!(made.iter().all(|access| access.size <= 35_000));
+        let mean = made.iter().map(|access| access.size as f64).sum::<f64>() / made.len() as f64;
+        assert!((5200.0..5700.0).contains(&mean), "{mean}");
     }
 
     #[test]

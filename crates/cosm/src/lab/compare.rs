@@ -7,12 +7,14 @@ use super::{
     asked, expected, input, input_args, json, known_recipes, names, scale, scale_args, send, text, warm_up,
 };
 use crate::Failure;
+use crate::values::{duration, say_size};
 use clap::{Arg, ArgMatches, Command};
 use lab::Row;
 use lab::input::Input;
 use lab::recipe::{self, ALL, Recipe, named};
 use lab::replay::Plan;
 use lab::saved::Run;
+use lab::score::{Origin, scores};
 use lab::watch::Watch;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -31,6 +33,7 @@ pub fn command() -> Command {
         .arg(recipes)
         .args(scale_args())
         .args(media::arguments())
+        .args(origin_args())
         .args([out, json()])
 }
 
@@ -42,8 +45,9 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     // What cannot be opened is told once, not by every recipe.
     input.open().map_err(Failure::Failed)?;
     let folder = Folder::of(args)?;
-    let run = Run { asked: asked(args, &input)?, scale, rows: Vec::new(), seen: Vec::new() };
-    let mut run = kept(folder.as_ref(), run)?;
+    let origin = origin(args)?;
+    let run = Run { asked: asked(args, &input)?, scale, origin, rows: Vec::new(), seen: Vec::new() };
+    let mut run = Run { origin, ..kept(folder.as_ref(), run)? };
     if text(args, "capture").is_some() {
         // What was kept has no block trace: the one recipe runs again.
         run.rows.retain(|row| recipes.iter().all(|recipe| recipe.name != row.recipe));
@@ -54,17 +58,47 @@ pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
         return done;
     }
     if let Some(folder) = &folder {
+        // Origins may take another time than when the rows were measured.
+        folder.write_run(&run)?;
         folder.write_report()?;
     }
     // What was there of other recipes stays there.
     run.rows.retain(|row| recipes.iter().any(|recipe| recipe.name == row.recipe));
     run.seen.clear();
     if args.get_flag("json") {
-        line!("{}", serde_json::to_string(&run).map_err(|error| Failure::Failed(error.to_string()))?);
+        line!("{}", scored(&run).map_err(|error| Failure::Failed(error.to_string()))?);
     } else {
         print_rows(&run);
+        print_scores(&run);
     }
     done
+}
+
+/// What was found, and what it is worth.
+fn scored(run: &Run) -> serde_json::Result<serde_json::Value> {
+    let mut value = serde_json::to_value(run)?;
+    value["scores"] = serde_json::to_value(scores(&run.rows, &run.origin))?;
+    Ok(value)
+}
+
+fn origin_args() -> [Arg; 2] {
+    let delay = Arg::new("origin-delay").long("origin-delay").value_name("TIME").default_value("100ms");
+    let rate =
+        Arg::new("origin-bandwidth").long("origin-bandwidth").value_name("SIZE").default_value("10MiB");
+    [
+        delay.help("Until an origin begins to answer a miss, for the score"),
+        rate.help("And what it sends a second from then on"),
+    ]
+}
+
+fn origin(args: &ArgMatches) -> Result<Origin, Failure> {
+    let delay = duration(text(args, "origin-delay").unwrap_or_default())
+        .map_err(|why| Failure::Usage(format!("--origin-delay: {why}")))?;
+    let bandwidth = super::bytes(args, "origin-bandwidth")?;
+    match bandwidth {
+        0 => Err(Failure::Usage("--origin-bandwidth: more than 0".into())),
+        _ => Ok(Origin { delay: delay.as_secs_f64(), bandwidth: bandwidth as f64 }),
+    }
 }
 
 /// What the folder has of the same run, or the run as it is.
@@ -148,7 +182,7 @@ pub fn print_rows(run: &Run) {
         if on_flash { "  flash" } else { "" }
     );
     for row in &run.rows {
-        let published = recipe::published(row).map_or(String::new(), |gets| format!("{gets:.0}"));
+        let published = recipe::published(run, row).map_or(String::new(), |gets| format!("{gets:.0}"));
         line!(
             "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}{}",
             row.recipe,
@@ -162,6 +196,48 @@ pub fn print_rows(run: &Run) {
             known(row.device_bytes_read, 1_000_000),
             known(row.device_bytes_written, 1_000_000),
             row.write_amplification.map_or(String::new(), |found| format!("{found:>7.2}"))
+        );
+    }
+}
+
+fn print_scores(run: &Run) {
+    line!("");
+    line!(
+        "{} of memory and {} MB of the medium each; origins take {} ms and send {} a second",
+        say_size(run.scale.memory),
+        run.scale.space() / 1_000_000,
+        run.origin.delay * 1000.0,
+        say_size(run.origin.bandwidth as u64)
+    );
+    line!(
+        "{:<18} {:>7} {:>7} {:>9} {:>9} {:>10} {:>8} {:>10} {:>10}  dominated by; unlike others",
+        "score",
+        "hits",
+        "bytes",
+        "reading s",
+        "writing s",
+        "origins MB",
+        "written",
+        "programmed",
+        "service s"
+    );
+    let seconds = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.1}"));
+    for score in scores(&run.rows, &run.origin) {
+        let by = if score.is_on_front() { "nobody".to_owned() } else { score.dominated_by.join(", ") };
+        line!(
+            "{:<18} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>10} {:>8} {:>10} {:>10.0}  {}{}{}",
+            score.recipe,
+            100.0 * score.hit_ratio,
+            100.0 * score.byte_hit_ratio,
+            seconds(score.device_read_seconds),
+            seconds(score.device_write_seconds),
+            score.origin_bytes / 1_000_000,
+            known(score.bytes_written, 1_000_000),
+            known(score.bytes_programmed, 1_000_000),
+            score.service_seconds,
+            by,
+            if score.unlike.is_empty() { "" } else { "; " },
+            score.unlike
         );
     }
 }

@@ -1,5 +1,6 @@
 //! `cosm lab`: traces and storage policies. What is found goes to standard output, what goes on to standard error.
 
+mod chosen;
 mod compare;
 mod devices;
 mod figures;
@@ -37,6 +38,7 @@ pub fn command() -> Command {
         .subcommand(compare::command())
         .subcommand(replay::command())
         .subcommand(papers::command())
+        .subcommand(chosen::command())
         .subcommand(figures::command())
         .subcommand(report::command())
         .subcommand(simulate::command())
@@ -51,6 +53,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("compare", args)) => compare::compare(args),
         Some(("replay", args)) => replay::replay(args),
         Some(("papers", args)) => papers::papers(args),
+        Some(("chosen", args)) => chosen::chosen(args),
         Some(("figures", args)) => figures::figures(args),
         Some(("report", args)) => report::report(args),
         Some(("simulate", args)) => simulate::run(args),
@@ -59,7 +62,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("generate", args)) => traces::generate(args),
         Some(("convert", args)) => traces::convert(args),
         _ => Err(Failure::Usage(
-            "say what to do: compare, replay, papers, figures, report, simulate, devices, fill, generate or convert".into(),
+            "say what to do: compare, replay, papers, chosen, figures, report, simulate, devices, fill, generate or convert".into(),
         )),
     }
 }

@@ -63,7 +63,7 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
     for experiment in &experiments {
         line!("{} (synthetic, like {}, seed {seed})", experiment.source, experiment.like);
         for figure in experiment.figures {
-            let Some(value) = (figure.of)(&found) else { continue };
+            let Some(value) = (figure.of)(&found, experiment.name) else { continue };
             let (least, most) = figure.published;
             let published = if least == most { format!("{least}") } else { format!("{least}-{most}") };
             let beside = figure.beside(value);
@@ -79,7 +79,7 @@ fn papers_json(experiments: &[Experiment], found: &Found) -> serde_json::Value {
             .figures
             .iter()
             .filter_map(|figure| {
-                let value = (figure.of)(found)?;
+                let value = (figure.of)(found, experiment.name)?;
                 Some(
                     serde_json::json!({ "what": figure.what, "published": figure.published, "found": value }),
                 )

@@ -43,7 +43,8 @@ pub fn replay(args: &ArgMatches) -> Result<(), Failure> {
     let medium = Chosen::of(args, scale, 1)?;
     let plan = Plan { input: &input, recipe: &recipe, scale: &scale, warm_up: warm_up(args)? };
     let folder = Folder::of(args)?;
-    let run = Run { asked: asked(args, &input)?, scale, rows: Vec::new(), seen: Vec::new() };
+    let (rows, seen, origin) = (Vec::new(), Vec::new(), Default::default());
+    let run = Run { asked: asked(args, &input)?, scale, origin, rows, seen };
     let mut all = kept(folder.as_ref(), run.clone())?;
     let progress = Progress::new(1, expected(&input));
     let mut found = Err(String::new());

@@ -1,5 +1,5 @@
-//! CERN (Maltzahn 2.1.2, 4.2.1.1): a directory for each of the URLs' directories, all state in files. Each holds its objects
-//! and a file that says what is there; who adds one locks it by a file, too. Names of directories come from the
+//! CERN (Maltzahn 2.1.2, 4.2.3.1): a directory for each of the URLs' directories, in one for their server; all state in files.
+//! Each holds its objects and a file that says what is there; who adds one locks it by a file, too. Names of directories come from the
 //! system's cache of names.
 
 use super::files::{Pieces, read_file, write_file};
@@ -17,6 +17,8 @@ const ENTRY: u64 = 96;
 
 #[derive(Default)]
 pub struct Cern {
+    /// Each server's, in the root; each URL's, in its server's.
+    servers: HashMap<u64, Dir>,
     directories: HashMap<u64, Leaf>,
     stored: HashMap<u64, u64>,
     made: u64,
@@ -43,17 +45,23 @@ impl Leaf {
         }
     }
 
-    /// Writes the meta file anew; `version` tells it from all others.
+    /// Writes to the meta file what it says now, over what it said: it is updated (Maltzahn and others, USENIX 1999, 2.3.1).
+    /// `version` tells it from all others. It is made with the first object of the directory, and never becomes shorter.
     fn tell(&mut self, medium: &mut dyn Medium, version: u64, buffer: &mut Vec<u8>) -> Result<(), Failed> {
-        if self.meta.take().is_some() {
-            medium.unlink(self.dir, META)?;
+        let held = self.meta.as_ref().map(|meta| meta.size);
+        let size = held.unwrap_or(0).max(ENTRY * self.entries);
+        let meta = Object { id: META, version: version as u32, size, ..Object::default() };
+        match held {
+            None => write_file(medium, (self.dir, META), &meta, Pieces::WHOLE, buffer)?,
+            Some(_) => {
+                let file = medium.open(self.dir, META)?;
+                buffer.resize(size as usize, 0);
+                meta.fill(0, buffer);
+                medium.write(file, 0, buffer)?;
+                medium.close(file)?;
+            }
         }
-        if self.entries > 0 {
-            let meta =
-                Object { id: META, version: version as u32, size: ENTRY * self.entries, ..Object::default() };
-            write_file(medium, (self.dir, META), &meta, Pieces::WHOLE, buffer)?;
-            self.meta = Some(meta);
-        }
+        self.meta = Some(meta);
         Ok(())
     }
 }
@@ -75,7 +83,11 @@ impl Layout for Cern {
         let leaf = match self.directories.entry(object.directory) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let dir = medium.mkdir(ROOT, object.directory)?;
+                let server = match self.servers.entry(object.server) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => *new.insert(medium.mkdir(ROOT, object.server)?),
+                };
+                let dir = medium.mkdir(server, object.directory)?;
                 new.insert(Leaf { dir, entries: 0, meta: None })
             }
         };
@@ -111,5 +123,32 @@ impl Layout for Cern {
         leaf.tell(medium, version, &mut buffer)?;
         self.buffer = buffer;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::Counted;
+    use crate::medium::drive::ST15150W;
+    use crate::medium::ufs::{ULTRA_1, Ufs};
+
+    /// What is there of a directory is updated in its file, which is not made again.
+    #[test]
+    fn the_meta_file_is_made_once() {
+        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+        let (mut medium, mut cern) = (Counted::new(&mut ufs), Cern::default());
+        let object = |id| Object { id, size: 100, ..Object::default() };
+        for id in 0..5 {
+            cern.write(&mut medium, &object(id)).unwrap();
+        }
+        cern.delete(&mut medium, &object(2)).unwrap();
+        (0..5).filter(|id| *id != 2).for_each(|id| cern.read(&mut medium, &object(id)).unwrap());
+        let calls = |kind: &str| medium.operations.0[kind];
+        assert_eq!(
+            (calls("create"), calls("unlink")),
+            (5 + 5 + 1, 5 + 1),
+            "objects, locks, and one meta file"
+        );
     }
 }

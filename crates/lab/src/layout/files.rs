@@ -1,5 +1,5 @@
 //! A file for each object, in directories of many kinds: SIMPLE, SQUID and MULTIPLE-DIRS (USITS99; WebCoSM 3.2), SQUIDL
-//! (Maltzahn 4.2.2.1).
+//! (Maltzahn 4.2.4.1).
 
 use super::{Layout, Stored, check, unknown};
 use crate::content::Object;

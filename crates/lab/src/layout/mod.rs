@@ -60,6 +60,8 @@ pub struct FreeSpace {
 pub enum Stored {
     Yes,
     No,
+    /// Not before others have gone.
+    Full,
 }
 
 fn unknown(object: &Object) -> Failed {

@@ -47,12 +47,11 @@ impl Unified {
     /// Room in one piece; nothing when no piece is large enough.
     fn allocate(&mut self, count: u32) -> Option<u32> {
         if self.cluster.1 < count {
-            if self.space.largest()? < count {
-                return None;
-            }
-            let largest = self.space.take_largest()?;
-            self.give(self.cluster);
-            self.cluster = largest;
+            // What is left of a piece is one again with what became free beside it.
+            let left = std::mem::take(&mut self.cluster);
+            self.give(left);
+            self.space.largest().filter(|largest| *largest >= count)?;
+            self.cluster = self.space.take_largest()?;
         }
         let first = self.cluster.0;
         self.cluster = (first + count, self.cluster.1 - count);
@@ -133,7 +132,7 @@ impl Layout for Unified {
     }
 
     fn write(&mut self, medium: &mut dyn Medium, object: &Object) -> Result<Stored, Failed> {
-        let Some(first) = self.allocate(chunks_of(object)) else { return Ok(Stored::No) };
+        let Some(first) = self.allocate(chunks_of(object)) else { return Ok(Stored::Full) };
         self.buffer.clear();
         self.buffer.resize(HEAD + object.size as usize, 0);
         write_head(object, first, self.written, &mut self.buffer[..HEAD]);
@@ -351,8 +350,11 @@ mod tests {
     use super::*;
     use crate::medium::drive::ST15150W;
     use crate::medium::ufs::{ULTRA_1, Ufs};
+    use crate::replacement::LRU;
+    use crate::storage::{Outcome, Storage, Told};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+    use trace::Access;
 
     proptest! {
         /// As a set of free chunks is, whose runs are looked for.
@@ -387,6 +389,24 @@ mod tests {
                 prop_assert_eq!((pieces.count(), pieces.free()), (runs.len(), free.len() as u32));
             }
         }
+    }
+
+    /// Chang and Lai replace by LRU until the object has its piece: bytes enough in pieces too short are none.
+    #[test]
+    fn others_go_until_a_piece_fits() {
+        let chunks = |count: u64| count * CHUNK - HEAD as u64;
+        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+        let mut told = Told::new(10 * chunks(10), LRU, Box::new(Unified::new(100 * CHUNK)));
+        told.prepare(&mut ufs).unwrap();
+        let mut ask = |object, size| {
+            told.get(&mut ufs, &Access { object, size, modified: 1, ..Access::default() }).unwrap()
+        };
+        assert!((1..=10).all(|object| ask(object, chunks(10)) == Outcome::Stored));
+        // Every other one is to go first, and no two of those lie side by side.
+        assert!([2, 4, 6, 8, 10].into_iter().all(|object| ask(object, chunks(10)) == Outcome::Hit));
+        assert_eq!(ask(11, chunks(25)), Outcome::Stored);
+        assert_eq!(ask(11, chunks(25)), Outcome::Hit);
+        assert_eq!(ask(10, chunks(10)), Outcome::Hit, "no more go than need be");
     }
 
     #[test]

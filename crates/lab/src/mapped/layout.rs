@@ -1,4 +1,4 @@
-//! SQUIDM, SQUIDML and SQUIDMLA (Maltzahn 4.2.2.2 to 4.2.2.4): objects up to a page are segments of a mapped file, in the
+//! SQUIDM, SQUIDML and SQUIDMLA (Maltzahn 4.2.4.2 to 4.2.4.4): objects up to a page are segments of a mapped file, in the
 //! order in which they come; larger ones are files.
 
 use super::Mapping;

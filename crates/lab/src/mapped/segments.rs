@@ -1,4 +1,4 @@
-//! Segments of five sizes in a mapped file, and Maltzahn's packing algorithm (4.2.2.4, Algorithm 1).
+//! Segments of five sizes in a mapped file, and Maltzahn's packing algorithm (4.2.4.4, Algorithm 1).
 
 use crate::content::Object;
 

@@ -12,7 +12,7 @@ pub(crate) mod sectors;
 pub mod table;
 pub mod ufs;
 
-pub use queue::{Track, Traffic};
+pub use queue::{Busy, Track, Traffic};
 
 use crate::watch::Distances;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,11 @@ pub trait Medium: Send {
 
     /// What the device did since.
     fn traffic(&self) -> Traffic;
+
+    /// How long the device was at it; nothing where nobody knows.
+    fn busy(&self) -> Option<Busy> {
+        None
+    }
 
     /// At the end: what a filesystem of today still holds back is written, so that it is measured, too. Those of the papers
     /// let it be.
@@ -180,6 +185,10 @@ impl Medium for Counted<'_> {
 
     fn traffic(&self) -> Traffic {
         self.medium.traffic()
+    }
+
+    fn busy(&self) -> Option<Busy> {
+        self.medium.busy()
     }
 
     fn settle(&mut self) -> Result<(), Failed> {

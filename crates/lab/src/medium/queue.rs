@@ -27,6 +27,14 @@ impl Traffic {
     }
 }
 
+/// Seconds that the device's transfers took, each by itself from when the device began with it: on flash several go on at a
+/// time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Busy {
+    pub reads: f64,
+    pub writes: f64,
+}
+
 /// Where a drive's head was of late, for pictures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
@@ -93,6 +101,7 @@ pub struct Queue {
     /// Where the last transfer ended.
     position: u64,
     traffic: Traffic,
+    busy: Busy,
     tickets: Ticket,
     done: Vec<(Ticket, Millis)>,
     track: Option<Track>,
@@ -110,6 +119,7 @@ impl Queue {
             idle: 0.0,
             position: 0,
             traffic: Traffic::default(),
+            busy: Busy::default(),
             tickets: 0,
             done: Vec::new(),
             track: None,
@@ -122,6 +132,10 @@ impl Queue {
 
     pub fn traffic(&self) -> Traffic {
         self.traffic
+    }
+
+    pub fn busy(&self) -> Busy {
+        self.busy
     }
 
     /// Notes from now on where the head is, if the device has one.
@@ -241,6 +255,10 @@ impl Queue {
         self.position = transfer.end();
         self.done.extend(waiting.into_iter().map(|ticket| (ticket, done)));
         self.traffic.count(transfer);
+        match transfer.way {
+            Way::Read => self.busy.reads += (done - begins) / 1000.0,
+            Way::Write => self.busy.writes += (done - begins) / 1000.0,
+        }
         if let Some(track) = &mut self.track {
             track.note(done, transfer.sector);
         }

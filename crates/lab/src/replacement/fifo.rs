@@ -54,6 +54,12 @@ impl Replacement for Fifo {
         self.links.put_in(&mut self.list, object);
     }
 
+    fn evict(&mut self, left: &mut dyn FnMut(Left)) -> bool {
+        let any = self.bytes > 0;
+        self.shrink(self.bytes.saturating_sub(1), left);
+        any
+    }
+
     fn remove(&mut self, object: u32) {
         self.bytes -= std::mem::take(&mut self.sizes[object as usize]);
         self.links.take_out(&mut self.list, object);

@@ -31,4 +31,8 @@ impl Replacement for Lru {
     fn remove(&mut self, object: u32) {
         self.0.remove(object);
     }
+
+    fn evict(&mut self, left: &mut dyn FnMut(Left)) -> bool {
+        self.0.evict(left)
+    }
 }

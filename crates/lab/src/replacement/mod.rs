@@ -22,6 +22,11 @@ pub trait Replacement: Send {
 
     /// An object that is here goes and is forgotten.
     fn remove(&mut self, object: u32);
+
+    /// The one that would leave next leaves. False when there is none, or the policy cannot say.
+    fn evict(&mut self, _left: &mut dyn FnMut(Left)) -> bool {
+        false
+    }
 }
 
 /// How an object leaves.

@@ -1,6 +1,7 @@
 //! Rows as comma-separated values.
 
 use crate::saved::Run;
+use crate::score::scores;
 use std::collections::BTreeSet;
 
 /// One line for each recipe; operations by kind have columns of their own.
@@ -24,6 +25,12 @@ pub fn csv(run: &Run) -> String {
         "device_bytes_written",
         "counted_by",
         "write_amplification",
+        "device_read_seconds",
+        "device_write_seconds",
+        "bytes_programmed",
+        "origin_bytes",
+        "service_seconds",
+        "dominated_by",
     ];
     let head = names
         .iter()
@@ -31,7 +38,7 @@ pub fn csv(run: &Run) -> String {
         .chain(kinds.iter().map(|kind| format!("{kind}_operations")))
         .chain(notes.iter().map(|note| (*note).to_owned()));
     let mut text = line(head);
-    for row in &run.rows {
+    for (row, score) in run.rows.iter().zip(scores(&run.rows, &run.origin)) {
         let cells = [
             run.asked.trace.clone(),
             run.asked.synthetic.to_string(),
@@ -47,7 +54,13 @@ pub fn csv(run: &Run) -> String {
             known(row.device_bytes_read),
             known(row.device_bytes_written),
             row.counted_by.clone().unwrap_or_default(),
-            row.write_amplification.map_or(String::new(), |found| found.to_string()),
+            number(row.write_amplification),
+            number(row.device_read_seconds),
+            number(row.device_write_seconds),
+            known(row.bytes_programmed),
+            score.origin_bytes.to_string(),
+            score.service_seconds.to_string(),
+            score.dominated_by.join(" "),
         ];
         let operations = kinds.iter().map(|kind| row.operations.0.get(*kind).unwrap_or(&0).to_string());
         let notes =
@@ -60,6 +73,10 @@ pub fn csv(run: &Run) -> String {
 /// Empty where nobody counted.
 fn known(count: Option<u64>) -> String {
     count.map_or(String::new(), |count| count.to_string())
+}
+
+fn number(number: Option<f64>) -> String {
+    number.map_or(String::new(), |number| number.to_string())
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {
@@ -88,9 +105,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(
-            lines[0].ends_with(
-                "counted_by,write_amplification,read_operations,write_operations,free_piece_bytes"
-            )
+            lines[0]
+                .ends_with("service_seconds,dominated_by,read_operations,write_operations,free_piece_bytes")
         );
         assert!(
             lines[1].starts_with("\"synthetic, like dec, seed 1\",true,squid,st15150w,1058206,"),
@@ -98,7 +114,7 @@ mod tests {
             lines[1]
         );
         assert!(
-            lines[1].ends_with(",model,,42085,9,66560") && lines[2].ends_with(",model,1.25,0,0,"),
+            lines[1].contains(",model,,600,900,,0,") && lines[2].contains(",model,1.25,600,900,,0,"),
             "{text}"
         );
         assert_eq!(quoted("a \"b\"\n"), "\"a \"\"b\"\"\n\"");

@@ -7,6 +7,7 @@ mod html;
 mod pictures;
 mod plot;
 mod rows;
+mod score;
 
 use crate::saved::{Asked, Points, Run};
 use html::{escape, heading, paragraph, size, table, thousands};

@@ -200,3 +200,42 @@ pub fn lines(x: &Axis, y: &Axis, all: &[Line]) -> Result<String, Failed> {
         Ok(String::new())
     })
 }
+
+/// A point with a name.
+pub struct Spot {
+    pub name: String,
+    pub at: (f64, f64),
+    /// Those are joined by a line, from the left to the right.
+    pub on_front: bool,
+}
+
+/// Points; each has its name beside it where there is room, those on the front first.
+pub fn spots(x: &Axis, y: &Axis, all: &[Spot]) -> Result<String, Failed> {
+    svg(430, |area| {
+        let chart = axes(area, x, y)?;
+        let plot = chart.plotting_area();
+        let mut front: Vec<&Spot> = all.iter().filter(|spot| spot.on_front).collect();
+        front.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
+        let path: Vec<(f64, f64)> = front.iter().map(|spot| spot.at).collect();
+        plot.draw(&PathElement::new(path, COLOURS[0].stroke_width(2))).map_err(failed)?;
+        let others = all.iter().filter(|spot| !spot.on_front);
+        let mut taken: Vec<[i32; 4]> = Vec::new();
+        for (spot, mark) in front.iter().map(|spot| (*spot, 0)).chain(others.map(|spot| (spot, 6))) {
+            plot.draw(&Mark::Series(mark).element(spot.at)).map_err(failed)?;
+            let (name, (left, middle)) = (clean(&spot.name), plot.map_coordinate(&spot.at));
+            let breadth = 4 + name.chars().count() as i32 * CHARACTER;
+            let begins = if left + 9 + breadth < WIDTH as i32 { left + 9 } else { left - 9 - breadth };
+            let place = [begins, middle - LINE / 2, begins + breadth, middle + LINE / 2];
+            let over = |other: &[i32; 4]| {
+                place[0] < other[2] && other[0] < place[2] && place[1] < other[3] && other[1] < place[3]
+            };
+            if begins < 0 || taken.iter().any(over) {
+                continue;
+            }
+            taken.push(place);
+            let style = font(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw_text(&name, &style, (begins, middle)).map_err(failed)?;
+        }
+        Ok(String::new())
+    })
+}

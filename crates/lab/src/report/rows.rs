@@ -5,7 +5,7 @@ use super::html::{figure, heading, paragraph, per_cent, table, thousands};
 use super::named;
 use super::pictures;
 use super::plot::{Bars, bars};
-use crate::recipe::{Scale, published};
+use crate::recipe::published;
 use crate::replay::Row;
 use crate::saved::Run;
 use std::collections::BTreeSet;
@@ -23,6 +23,8 @@ pub fn section(runs: &[(&str, &Run)]) -> Result<String, String> {
         let title = |title: &str| named(title, name, runs.len());
         body += &heading(2, &title("Gets a second"), run.asked.synthetic);
         body += &gets(run)?;
+        body += &heading(2, &title("Score"), run.asked.synthetic);
+        body += &super::score::section(run)?;
         body += &heading(2, &title("What the device did"), run.asked.synthetic);
         body += &device(run)?;
         body += &heading(2, &title("Hits"), run.asked.synthetic);
@@ -47,18 +49,18 @@ fn gets(run: &Run) -> Result<String, String> {
         "gets a second",
         run.rows.iter().flat_map(|row| {
             let found = row.gets_per_second;
-            [found, published(row).unwrap_or(found)]
+            [found, published(run, row).unwrap_or(found)]
         }),
     );
     let group = |row: &Row| Bars {
         name: row.recipe.clone(),
         values: vec![row.gets_per_second],
-        published: published(row),
+        published: published(run, row),
     };
     let plot = bars(axis, &["gets a second"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
     let mut rows = Vec::new();
     for row in &run.rows {
-        let beside = match published(row) {
+        let beside = match published(run, row) {
             Some(published) => {
                 let ratio = row.gets_per_second / published;
                 let near = (1.0 - NEAR..=1.0 + NEAR).contains(&ratio);
@@ -78,21 +80,11 @@ fn gets(run: &Run) -> Result<String, String> {
     let head = columns(&["recipe", "gets/s", "published", "ratio", "within 25 %", "seconds", "gets"]);
     let mut text =
         figure(&plot, "On a logarithmic scale; seconds are the medium's own.") + &table(false, &head, &rows);
-    if run.rows.iter().any(|row| published(row).is_some()) {
-        let usual = Scale::default();
-        let same = (run.scale.memory, run.scale.disk, run.scale.utilization)
-            == (usual.memory, usual.disk, usual.utilization);
+    if run.rows.iter().any(|row| published(run, row).is_some()) {
         text += &paragraph(
             "Published: WebCoSM's Table 2. From BUDDY on it counts reads, writes and deletions, of which 1,058,206 gets cause \
-             1,000,000: here all is in gets. The three with a file for each object were measured with 398,034 gets and 1 GB, as \
-             `cosm lab papers` does.",
+             1,000,000: here all is in gets.",
         );
-        if !same {
-            text += &paragraph(
-                "The caches are not as large as the papers' (512 MiB, 2 GiB, 71 % of the file): what is published is not quite \
-                 comparable.",
-            );
-        }
     }
     Ok(text)
 }

@@ -121,14 +121,28 @@ fn published_figures_stand_beside() {
         let at = text.find(&format!("<tr><td>{recipe}</td>")).unwrap();
         text[at..].lines().next().unwrap().replace("</td><td>", " | ")
     };
-    assert!(line("squid").contains("29.7 | 27 | 1.10 | yes"), "{}", line("squid"));
+    assert!(
+        line("squid").contains("29.7 |  |  | "),
+        "it was measured with fewer requests: {}",
+        line("squid")
+    );
     assert!(line("buddy").contains("99.0 | 141 | 0.70 | no"), "{}", line("buddy"));
     assert!(line("stream").contains("400.0 | 312 | 1.28 | no"));
     assert!(line("unified").contains("9.0 |  |  | "));
-    // What is published is of that disk.
-    let rows = rows.into_iter().map(|row| crate::Row { medium: "another".into(), ..row }).collect();
-    let text = check(&[source("one", Some(Run { rows, ..run() }), None)]);
-    assert!(!text.contains("<td>27</td>") && !text.contains(">1.10<"));
+    let files = crate::Row { gets: 398_034, ..row("squid", 29.7) };
+    let scale = crate::recipe::Scale { disk: 1 << 30, ..run().scale };
+    let text = check(&[source("one", Some(Run { rows: vec![files], scale, ..run() }), None)]);
+    assert!(text.contains("<td>29.7</td><td>27</td><td>1.10</td><td>yes</td>"));
+    // What is published is of that disk, that trace, and caches of that size.
+    let other = |rows: Vec<crate::Row>, scale, trace: &str| {
+        let asked = crate::saved::Asked { trace: trace.into(), ..asked() };
+        !check(&[source("one", Some(Run { rows, scale, asked, ..run() }), None)]).contains("<td>312</td>")
+    };
+    let usual = run().scale;
+    assert!(!other(rows.clone(), usual, &asked().trace) && other(rows.clone(), usual, "bu-all.tsv.zst"));
+    assert!(other(rows.clone(), crate::recipe::Scale { memory: 1 << 20, ..usual }, &asked().trace));
+    let elsewhere = rows.into_iter().map(|row| crate::Row { medium: "another".into(), ..row }).collect();
+    assert!(other(elsewhere, usual, &asked().trace));
 }
 
 #[test]
@@ -182,6 +196,20 @@ fn all_that_was_measured_is_shown() {
     assert!(
         check(&[limited("none"), limited("64MiB")]).contains("<td>limit</td><td>none</td><td>64MiB</td>")
     );
+}
+
+#[test]
+fn the_front_is_drawn_and_who_dominates_whom_is_said() {
+    let with = |recipe: &str, hit_ratio, seconds| crate::Row {
+        hit_ratio,
+        device_read_seconds: Some(seconds),
+        ..row(recipe, 30.0)
+    };
+    let rows = vec![with("squid", 0.3, 900.0), with("cosm", 0.4, 50.0), with("cyclic-log", 0.3, 20.0)];
+    let text = check(&[source("one", Some(Run { rows, ..run() }), None)]);
+    assert!(text.contains("<td>cosm, cyclic-log</td>") && text.contains("<td>nobody</td>"));
+    assert!(text.contains("fills its file; its index"), "what is not alike is said");
+    assert!(text.contains("100 ms until the origin answers and 10 MiB a second"));
 }
 
 #[test]

@@ -19,8 +19,11 @@ pub fn row(recipe: &str, gets_per_second: f64) -> Row {
         device_writes: Some(300_000),
         device_bytes_read: Some(500_000_000),
         device_bytes_written: Some(7_000_000_000),
+        device_read_seconds: Some(600.0),
+        device_write_seconds: Some(900.0),
         counted_by: Some("model".into()),
         write_amplification: None,
+        bytes_programmed: None,
         operations: crate::medium::Operations(BTreeMap::from([("read".into(), 42_085), ("write".into(), 9)])),
         outcomes: Outcomes { gets: 1_058_206, ..Outcomes::default() },
         notes: BTreeMap::from([("free_piece_bytes".into(), 66_560.0)]),
@@ -45,6 +48,7 @@ pub fn run() -> Run {
     Run {
         asked: asked(),
         scale: Scale::default(),
+        origin: Origin::default(),
         rows: vec![row("squid", 29.7), row("lazy-reads-loc", 524.0)],
         seen: vec![Looked { recipe: "squid".into(), seen: seen() }],
     }
@@ -94,6 +98,7 @@ fn what_is_malformed_is_told_in_one_line() {
         ),
         (json.replace("\"hit_ratio\": 0.36", "\"hit_ratio\": 1e999"), "number out of range"),
         (json.replace("\"utilization\": 0.71", "\"utilization\": -3"), "scale: utilization is -3"),
+        (json.replace("\"bandwidth\": 10485760.0", "\"bandwidth\": 0.0"), "origin: 1 / bandwidth is inf"),
         (json.replace("\"squid\"", "\"\""), "recipe is empty"),
         (json.replace("\"squid\"", "\"a\\nb\""), "recipe has control characters"),
         (json.replace("0123456789", "01234x6789"), "the maps cannot be so"),

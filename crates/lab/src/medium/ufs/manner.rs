@@ -46,7 +46,8 @@ pub enum Names {
 /// When inodes and directories are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
-    /// At once.
+    /// At once: an inode when it is made, gets a block of data or gives all up, a directory when a name comes or goes, and
+    /// its inode when one comes. Of these, the last and that of a new block are what HBENCH's times ask for.
     Now,
     /// To a journal of so many bytes, every five seconds; to their own places within thirty.
     Logged(u64),

@@ -19,7 +19,7 @@ mod space;
 
 use super::device::{Device, Millis, Way};
 use super::drive::{DISKSORT, Drive, Geometry};
-use super::queue::{Queue, Rules, Track, Traffic};
+use super::queue::{Busy, Queue, Rules, Track, Traffic};
 use super::sectors::{SECTOR, Sectors};
 use super::{Dir, Failed, File, Medium};
 use crate::lru::Lru;
@@ -118,11 +118,16 @@ struct Directory {
 impl Ufs {
     /// The papers' filesystem on a drive of their day.
     pub fn new(geometry: Geometry, host: Host) -> Ufs {
+        Ufs::of(manner::UFS, geometry, host)
+    }
+
+    /// The same with other manners, but in groups of sixteen cylinders.
+    pub fn of(manner: Manner, geometry: Geometry, host: Host) -> Ufs {
         let cylinder = geometry.heads * (geometry.sectors.0 + geometry.sectors.1) / 2 * SECTOR as u64;
-        let group = 16 * cylinder / manner::UFS.block * manner::UFS.block;
+        let group = 16 * cylinder / manner.block * manner.block;
         let drive = Drive::new(geometry);
         let bytes = drive.capacity() * SECTOR as u64;
-        Ufs::with(Manner { group, ..manner::UFS }, Box::new(drive), DISKSORT, host, bytes)
+        Ufs::with(Manner { group, ..manner }, Box::new(drive), DISKSORT, host, bytes)
     }
 
     /// On the first so many bytes of a device.
@@ -402,6 +407,10 @@ impl Medium for Ufs {
         self.queue.traffic()
     }
 
+    fn busy(&self) -> Option<Busy> {
+        Some(self.queue.busy())
+    }
+
     fn programmed(&self) -> Option<u64> {
         self.queue.device().programmed()
     }
@@ -427,31 +436,23 @@ mod tests {
         Ufs::new(ST15150W, ULTRA_1)
     }
 
-    /// USITS99, Figure 3: 64 files made and removed in a directory, milliseconds each.
+    /// USITS99, Figure 3, and WebCoSM, Figure 2: 64 files made and removed in a directory, milliseconds each. An empty one takes
+    /// more than 20 and another 10; one of 4 KB close to 50 in all, one of 10 KB approaches 60; removing is between 10 and 20.
     fn hbench(size: usize) -> (f64, f64) {
-        let mut ufs = ufs();
-        let bytes = vec![7; size];
-        let mut phases = [0.0; 2];
-        let began = ufs.seconds();
-        for name in 0..64 {
-            let file = ufs.create(ROOT, name).unwrap();
-            ufs.write(file, 0, &bytes).unwrap();
-            ufs.close(file).unwrap();
-        }
-        phases[0] = ufs.seconds() - began;
-        for name in (0..64).rev() {
-            ufs.unlink(ROOT, name).unwrap();
-        }
-        phases[1] = ufs.seconds() - began - phases[0];
-        (phases[0] * 1000.0 / 64.0, phases[1] * 1000.0 / 64.0)
+        crate::chosen::hbench(&mut ufs(), size).unwrap()
     }
 
     #[test]
     fn making_and_removing_files_costs_what_was_measured() {
-        let (made, removed) = hbench(0);
-        assert!((10.0..30.0).contains(&made) && (5.0..20.0).contains(&removed), "{made} and {removed} ms");
-        let (made, removed) = hbench(4096);
-        assert!((15.0..45.0).contains(&made) && (10.0..35.0).contains(&removed), "{made} and {removed} ms");
+        let published =
+            [(0, 20.0..30.0, 7.0..11.0), (4096, 30.0..38.0, 14.0..20.0), (10_240, 38.0..48.0, 14.0..20.0)];
+        for (size, make, remove) in published {
+            let (made, removed) = hbench(size);
+            assert!(make.contains(&made) && remove.contains(&removed), "{size}: {made} and {removed} ms");
+        }
+        let both = |size| hbench(size).0 + hbench(size).1;
+        let (small, large) = (both(4096), both(10_240));
+        assert!((47.0..52.0).contains(&small) && (55.0..61.0).contains(&large), "{small} and {large} ms");
     }
 
     /// The daemon has written what still waits for its neighbours.

@@ -1,7 +1,7 @@
 //! Names in directories.
 
 use super::Ufs;
-use super::manner::Names;
+use super::manner::{Metadata, Names};
 use crate::medium::{Dir, Failed};
 use trace::chance::mix;
 
@@ -55,8 +55,12 @@ impl Ufs {
                 self.directories[dir.0 as usize].blocks.len() - 1
             }
         };
-        let address = self.inode(file)?.blocks[block];
+        let inode = self.inode(file)?;
+        let (address, own) = (inode.blocks[block], self.space.inode_block(inode.seat));
         self.change_now(address);
+        if self.manner.metadata == Metadata::Now {
+            self.change_now(own);
+        }
         let directory = &mut self.directories[dir.0 as usize];
         directory.blocks[block] += 1;
         directory.entries.insert(name, (entry, block as u32));

@@ -1,6 +1,7 @@
 //! Room for what files hold, and where it lies.
 
-use super::manner::Manner;
+use super::manner::{Manner, Metadata};
+use super::space::Seat;
 use super::{DIRECT, Ufs};
 use crate::medium::Failed;
 
@@ -36,6 +37,7 @@ impl Ufs {
             self.sectors.write(new * fragment, &bytes);
             self.change(self.space.map_of(self.space.group_of(new)));
             self.inode_mut(file)?.blocks[held - 1] = new;
+            self.note_block(seat, held - 1);
         }
         for nth in held..blocks {
             if nth > 0 && nth % self.manner.blocks_a_group == 0 {
@@ -52,6 +54,7 @@ impl Ufs {
             let zeros = vec![0; if nth + 1 == blocks { tail * fragment } else { size_of_block } as usize];
             self.sectors.write(address * fragment, &zeros);
             self.inode_mut(file)?.blocks.push(address);
+            self.note_block(seat, nth);
             if self.manner.extents {
                 continue;
             }
@@ -70,6 +73,13 @@ impl Ufs {
         let inode = self.inode_mut(file)?;
         (inode.size, inode.tail, inode.group) = (size, tail, group);
         Ok(())
+    }
+
+    /// An inode has a new address of its own.
+    fn note_block(&mut self, seat: Seat, nth: usize) {
+        if nth < DIRECT && self.manner.metadata == Metadata::Now {
+            self.change_now(self.space.inode_block(seat));
+        }
     }
 
     /// Finds where a block's address lies.
