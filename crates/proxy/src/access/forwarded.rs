@@ -49,9 +49,9 @@ pub struct Telling<'a> {
 
 impl Telling<'_> {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
-    pub fn rewrite(&self, headers: &mut HeaderMap, host: &HeaderValue) {
+    pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
         let told = &self.client.told;
-        let host = self.tells_host.then_some(host);
+        let host = host.filter(|_| self.tells_host);
         let scheme = HeaderValue::from_static(SCHEME);
         if !self.client.trusted {
             let believed = headers.keys().filter(|name| is_believed(name.as_str()));
@@ -110,7 +110,7 @@ mod tests {
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of("fd00::7".parse().unwrap(), &Settings { trust, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
-        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, &host);
+        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, Some(&host));
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();

@@ -81,10 +81,8 @@ impl Exchange {
     /// The fields by which responses that vary so are told apart: as the origin sees them.
     pub fn selecting(&self, vary: &Vary) -> Cow<'_, HeaderMap> {
         let mut headers = Cow::Borrowed(&self.parts.headers);
-        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str()))
-            && let Some(host) = self.target.host_field()
-        {
-            self.telling().rewrite(headers.to_mut(), &host);
+        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str())) {
+            self.telling().rewrite(headers.to_mut(), self.target.host_field().as_ref());
         }
         headers
     }

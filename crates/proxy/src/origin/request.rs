@@ -34,7 +34,7 @@ pub fn head(
     }
     // As the key has it: an answer that tells how the host was written would be everybody's.
     let host = target.host_field().ok_or_else(|| Refusal::bad_request("the host is not valid"))?;
-    telling.rewrite(&mut headers, &host);
+    telling.rewrite(&mut headers, Some(&host));
     headers.insert(HOST, host);
     names.sign(&mut headers);
     let mut head = Request::new(());
