@@ -9,6 +9,7 @@ pub mod block;
 pub mod content;
 pub mod figures;
 pub mod fill;
+mod heap;
 pub mod input;
 pub mod layout;
 mod list;

@@ -130,7 +130,8 @@ impl Level {
         Some(self.held[number as usize].object)
     }
 
-    /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the level is not taken.
+    /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the level, or of less worth
+    /// to its policy than all that is here, is not taken.
     pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
         let new = Held::of(access);
         let object = new.object;
@@ -151,16 +152,18 @@ impl Level {
         self.numbers.insert(object.id, number);
         let Level { replacement, numbers, held, free, .. } = self;
         replacement.insert(number, object.size, &mut |left| match left {
-            Left::Cache(number) => {
-                held[number as usize].here = false;
-                gone(held[number as usize].object);
+            Left::Cache(left) => {
+                held[left as usize].here = false;
+                if left != number {
+                    gone(held[left as usize].object);
+                }
             }
             Left::Memory(number) => {
                 numbers.remove(&held[number as usize].object.id);
                 free.push(number);
             }
         });
-        Some(object)
+        held[number as usize].here.then_some(object)
     }
 }
 
@@ -202,7 +205,7 @@ mod tests {
     /// Whatever the policy: what is here was inserted last and has not gone, and never are there more bytes than may be.
     #[test]
     fn a_level_holds_what_has_not_gone() {
-        for policy in replacement::ALL {
+        for policy in replacement::ALL.into_iter().filter(|policy| !policy.foresees) {
             let (mut level, mut chance) = (Level::new(1000, policy), Chance::of(3));
             let mut here: HashMap<u64, Object> = HashMap::new();
             let mut hits = 0;
