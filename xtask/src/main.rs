@@ -4,6 +4,7 @@ mod bench;
 mod conformance;
 mod deps;
 mod fuzz;
+mod libcachesim;
 mod tools;
 
 use std::path::Path;
@@ -19,6 +20,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          the same beside squid, nginx, varnish, trafficserver, haproxy; as root
        cargo xtask bench micro [--save] [--seconds S] [--dir FOLDER]
                                          each step of the hot paths by itself, beside a saved baseline
+       cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
+                                         hits and speed of `cosm lab simulate` beside the Python package libcachesim
        cargo xtask conformance [--suite FOLDER] [--id TEST]
                                          the public caching tests, by Node.js, as reverse and as forward proxy";
 
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         ["deps"] => deps::run(false),
         ["deps", "--advisories"] => deps::run(true),
         ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
+        ["compare-libcachesim", ref rest @ ..] => root().and_then(|root| libcachesim::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {

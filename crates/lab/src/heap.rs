@@ -18,10 +18,6 @@ impl<K: Ord + Copy> Heap<K> {
         self.places.first().copied()
     }
 
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
     /// Gives a number its key, whether it is here or not.
     pub fn put(&mut self, number: u32, key: K) {
         if self.at.len() <= number as usize {
@@ -105,10 +101,15 @@ mod tests {
                     false if here.is_some() => heap.remove(number),
                     false => {}
                 }
-                prop_assert_eq!(heap.len(), list.len());
                 prop_assert_eq!(heap.first().map(|(key, _)| key), list.iter().map(|(key, _)| *key).min());
                 prop_assert!(heap.first().is_none_or(|first| list.contains(&first)));
             }
+            while let Some((key, number)) = heap.first() {
+                prop_assert_eq!(list.iter().min().map(|least| least.0), Some(key));
+                list.retain(|one| *one != (key, number));
+                heap.remove(number);
+            }
+            prop_assert!(list.is_empty());
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{Left, Replacement};
 
 const SMALL: Place = 1;
 const MAIN: Place = 2;
-/// They stand for as many bytes as the main queue may have.
+/// They stand for as many bytes as the main queue may have; of the simulator, for nine tenths, rounded down.
 const GHOSTS: Place = 3;
 
 const MOST_USES: u8 = 3;
@@ -49,6 +49,13 @@ impl S3Fifo {
         self.most - self.most / SHARE
     }
 
+    fn ghosts_most(&self) -> u64 {
+        match self.rules {
+            Rules::Algorithm1 => self.main_most(),
+            Rules::Simulator => self.most / SHARE * (SHARE - 1) + self.most % SHARE * (SHARE - 1) / SHARE,
+        }
+    }
+
     fn bytes(&self) -> u64 {
         self.queues.bytes(SMALL) + self.queues.bytes(MAIN)
     }
@@ -74,7 +81,7 @@ impl S3Fifo {
             if *self.queues.mark(oldest) <= 1 {
                 self.queues.put(oldest, GHOSTS);
                 left(Left::Cache(oldest));
-                while self.queues.bytes(GHOSTS) > self.main_most()
+                while self.queues.bytes(GHOSTS) > self.ghosts_most()
                     && let Some(forgotten) = self.queues.oldest(GHOSTS)
                 {
                     self.queues.put(forgotten, OUT);
