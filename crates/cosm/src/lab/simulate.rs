@@ -157,7 +157,7 @@ fn print_too_large(rows: &[Row]) {
             some => format!(", {some} of them only for the smaller caches of samples"),
         };
         line!(
-            "{policy} of {size} bytes takes no objects as large as {too_large} requests were for{by_sampling}"
+            "{policy} of {size} bytes: {too_large} requests were for objects larger than it takes{by_sampling}"
         );
     }
 }

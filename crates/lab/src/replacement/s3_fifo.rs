@@ -3,10 +3,10 @@
 //! numbers are remembered, as ghosts. A ghost that is asked for goes to the main queue, where a use saves from leaving once, and
 //! up to three of them count.
 //!
-//! The authors' simulator, libCacheSim, has three rules that Algorithm 1 has not (`Rules::Simulator`): an object as large as the small queue is not
-//! taken; until the cache is full for the first time, what finds the small queue full goes to the main one; and the main queue
-//! gives way when it has more than its share, else the small one does, where Algorithm 1 asks whether the small one has its
-//! share.
+//! The authors' simulator, libCacheSim, has three rules that Algorithm 1 has not (`Rules::Simulator`): an object as large as the
+//! small queue is not taken; until the cache is full for the first time, what finds the small queue full goes to the main one;
+//! and the main queue gives way when it has more than its share, else the small one does, where Algorithm 1 asks whether the
+//! small one has its share.
 
 use super::queues::{OUT, Place, Queues};
 use super::{Left, Replacement};
