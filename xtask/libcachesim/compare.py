@@ -14,19 +14,22 @@ import time
 
 import libcachesim
 
-# Ours, theirs, and whether hits must be the same.
+# Points that hits may differ by where objects have sizes; where they are of one byte, nothing. Two reasons make 2Q and S3-FIFO
+# differ a little: libCacheSim forgets a ghost that is asked for with a size that is not taken, and holds 2Q's Am to three quarters.
+SAME, NEAR = 0.0, 0.25
+# Ours, theirs, and how near hits must be, if they must.
 POLICIES = [
-    ("lru", "LRU", True),
-    ("fifo", "FIFO", True),
-    ("clock", "Clock", True),
-    ("sieve", "Sieve", True),
-    ("s3-fifo-libcachesim", "S3FIFO", True),
-    ("2q", "TwoQ", True),
-    ("s3-fifo", "S3FIFO", False),
-    ("arc", "ARC", False),
-    ("gdsf", "GDSF", False),
-    ("w-tinylfu", "WTinyLFU", False),
-    ("belady", "Belady", False),
+    ("lru", "LRU", SAME),
+    ("fifo", "FIFO", SAME),
+    ("clock", "Clock", SAME),
+    ("sieve", "Sieve", SAME),
+    ("s3-fifo-libcachesim", "S3FIFO", NEAR),
+    ("2q", "TwoQ", NEAR),
+    ("s3-fifo", "S3FIFO", None),
+    ("arc", "ARC", None),
+    ("gdsf", "GDSF", None),
+    ("w-tinylfu", "WTinyLFU", None),
+    ("belady", "Belady", None),
 ]
 # Of the bytes or the objects of a trace.
 SHARES = [0.005, 0.02, 0.1]
@@ -85,25 +88,27 @@ def main(cosm, traces):
                 what = "objects of one byte" if unit else f"{total} bytes"
                 print(f"\n{os.path.basename(trace)}: {len(records)} requests for {objects} objects, {what}")
                 print(f"{'policy':<20} {'size':>12} {'hits':>9} {'libCacheSim':>11} {'more':>7} {'points':>7} {'M/s':>6} {'theirs':>6}")
-                for policy, name, same in POLICIES:
+                for policy, name, near in POLICIES:
                     for share in SHARES:
-                        size = max(int((objects if unit else total) * share), 1)
-                        different += row(cosm, path, len(records), (policy, name, same), size)
+                        # libCacheSim ends itself where a tenth is nothing.
+                        size = max(int((objects if unit else total) * share), 10)
+                        near = SAME if unit and near is not None else near
+                        different += row(cosm, path, len(records), (policy, name, near), size)
     print(f"\n{different} differ that must not" if different else "\nnone differs that must not")
     return 1 if different else 0
 
 
 def row(cosm, path, requests, policy, size):
     """Prints a row; 1 if it is not as it must be."""
-    policy, name, same = policy
+    policy, name, near = policy
     runs = [(ours(cosm, path, policy, size), theirs(path, name, size)) for _ in range(3)]
     (hits, _), (misses, _) = runs[0]
     other = round((1 - misses) * requests)
     seconds = [sorted(run[which][1] for run in runs)[1] for which in (0, 1)]
     speeds = [requests / max(taken, 1e-9) / 1e6 for taken in seconds]
-    wrong = same and hits != other
-    mark = "  differs" if wrong else ""
     points = 100 * (hits - other) / requests
+    wrong = near is not None and abs(points) > near
+    mark = "  differs" if wrong else ""
     print(f"{policy:<20} {size:>12} {hits:>9} {other:>11} {hits - other:>7} {points:>7.2f} {speeds[0]:>6.1f} {speeds[1]:>6.1f}{mark}", flush=True)
     return int(wrong)
 
