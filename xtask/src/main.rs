@@ -5,6 +5,7 @@ mod conformance;
 mod deps;
 mod fuzz;
 mod layers;
+mod libcachesim;
 mod tools;
 
 use std::path::Path;
@@ -21,6 +22,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          the same beside squid, nginx, varnish, trafficserver, haproxy; as root
        cargo xtask bench micro [--save] [--seconds S] [--dir FOLDER]
                                          each step of the hot paths by itself, beside a saved baseline
+       cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
+                                         hits and speed of `cosm lab simulate` beside the Python package libcachesim
        cargo xtask conformance [--suite FOLDER] [--id TEST]
                                          the public caching tests, by Node.js, as reverse and as forward proxy";
 
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         ["deps"] => root().and_then(layers::check).and_then(|()| deps::run(false)),
         ["deps", "--advisories"] => root().and_then(layers::check).and_then(|()| deps::run(true)),
         ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
+        ["compare-libcachesim", ref rest @ ..] => root().and_then(|root| libcachesim::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {

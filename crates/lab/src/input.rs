@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use trace::synthetic::{Like, Synthetic};
-use trace::{Access, Faults, Format, Requests, Source};
+use trace::{Access, Faults, Format, Requests, Source, Unusable};
 
 /// A trace that can be read again and again.
 #[derive(Clone)]
@@ -22,11 +22,17 @@ pub enum From {
 
 /// A trace that is being read.
 pub struct Reading {
+    name: String,
     source: Kind,
     most: u64,
     largest: u64,
     /// Requests so far, with those left out.
     pub read: u64,
+    too_large: u64,
+    usable: u64,
+    unusable: [u64; Unusable::ALL.len()],
+    /// The first server, and whether there was another.
+    servers: Option<(u64, bool)>,
 }
 
 enum Kind {
@@ -45,7 +51,19 @@ impl Input {
             From::Made { like, seed } => (Kind::Made(Box::new(Synthetic::new(like, *seed))), like.requests),
         };
         let (most, largest) = (self.requests.unwrap_or(whole), self.largest.unwrap_or(u64::MAX));
-        Ok(Reading { source, most, largest, read: 0 })
+        let (name, unusable) = (self.describe(), [0; Unusable::ALL.len()]);
+        let reading = Reading {
+            name,
+            source,
+            most,
+            largest,
+            read: 0,
+            too_large: 0,
+            usable: 0,
+            unusable,
+            servers: None,
+        };
+        Ok(reading)
     }
 
     /// What it is, in words; says so when it is made up.
@@ -64,7 +82,6 @@ impl Input {
 impl Requests for Reading {
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
         while self.read < self.most {
-            self.read += 1;
             let more = match &mut self.source {
                 Kind::File(source) => source.next(access)?,
                 Kind::Made(made) => {
@@ -75,20 +92,93 @@ impl Requests for Reading {
             if !more {
                 break;
             }
+            self.read += 1;
             if access.size <= self.largest {
+                self.count(access);
                 return Ok(true);
             }
+            self.too_large += 1;
         }
         Ok(false)
     }
 }
 
 impl Reading {
+    fn count(&mut self, access: &Access) {
+        match access.unusable() {
+            None => self.usable += 1,
+            Some(why) => self.unusable[why as usize] += 1,
+        }
+        let (first, others) = self.servers.get_or_insert((access.server, false));
+        *others |= access.server != *first;
+    }
+
+    /// An error if no cache could have answered any of what was read: it says what that was.
+    pub fn check(&self) -> Result<(), String> {
+        if self.usable > 0 {
+            return Ok(());
+        }
+        let malformed = self.faults().filter(|(faults, _)| faults.count > 0);
+        let malformed = malformed.map(|(faults, unit)| format!("{} malformed {unit}s", faults.count));
+        let why = [self.say_unusable(), malformed].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        match why.as_str() {
+            "" => Err(format!("{}: there is no request in it", self.name)),
+            why => Err(format!("{}: no cache could answer any request of it: {why}", self.name)),
+        }
+    }
+
+    /// How many requests of which kinds no cache could have answered, if there were any.
+    pub fn say_unusable(&self) -> Option<String> {
+        let kinds = Unusable::ALL.map(|why| (self.unusable[why as usize], why.words()));
+        let kinds = kinds.into_iter().chain([(self.too_large, "larger than --largest")]);
+        let said = kinds.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}"));
+        Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
+    }
+
+    /// Whether requests so far were for several servers. A format without them gives all the same one.
+    pub fn tells_servers(&self) -> bool {
+        self.servers.is_some_and(|(_, others)| others)
+    }
+
     /// What was malformed so far, and what a record is called.
     pub fn faults(&self) -> Option<(&Faults, &'static str)> {
         match &self.source {
             Kind::File(source) => Some((source.faults(), source.unit())),
             Kind::Made(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &str, largest: Option<u64>) -> Reading {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.csv");
+        std::fs::write(&path, format!("time,method,url,size,status\n{lines}")).unwrap();
+        let from = From::File { path, format: None, strict: false };
+        let (mut reading, mut access) =
+            (Input { from, requests: None, largest }.open().unwrap(), Access::default());
+        while reading.next(&mut access).unwrap() {}
+        reading
+    }
+
+    #[test]
+    fn a_trace_of_which_nothing_can_be_cached_is_an_error() {
+        let lines =
+            "1,put,http://a.test/,5,200\n2,get,http://a.test/,5,304\n3,get,http://a.test/,500,200\n4,GET\n";
+        let error = read(lines, Some(100)).check().unwrap_err();
+        let says = "1 of another method than GET, 1 of another status than 200, 1 larger than --largest, 1 malformed lines";
+        assert!(error.ends_with(says) && error.contains("trace.csv: "), "{error}");
+        assert!(read("", None).check().unwrap_err().contains("there is no request"));
+        let one = read(&format!("{lines}5,get,http://a.test/,5,200\n"), Some(100));
+        assert_eq!((one.check(), one.read), (Ok(()), 4));
+    }
+
+    #[test]
+    fn one_server_is_none() {
+        assert!(!read("1,GET,/a,5,200\n2,GET,/b,5,200\n", None).tells_servers());
+        assert!(read("1,GET,http://a.test/,5,200\n2,GET,http://b.test/,5,200\n", None).tells_servers());
     }
 }

@@ -10,6 +10,7 @@ pub mod chosen;
 pub mod content;
 pub mod figures;
 pub mod fill;
+mod heap;
 pub mod input;
 pub mod layout;
 mod list;

@@ -41,6 +41,23 @@ impl Links {
         list.newest = number;
     }
 
+    /// A number that is in no list comes before another one of it, or becomes its newest (`NONE`).
+    pub fn put_before(&mut self, list: &mut List, at: u32, number: u32) {
+        if at == NONE {
+            return self.put_in(list, number);
+        }
+        let older = self.0[at as usize].older;
+        if self.0.len() <= number as usize {
+            self.0.resize(number as usize + 1, Link { older: NONE, newer: NONE });
+        }
+        self.0[number as usize] = Link { older, newer: at };
+        self.0[at as usize].older = number;
+        match older {
+            NONE => list.oldest = number,
+            older => self.0[older as usize].newer = number,
+        }
+    }
+
     /// A number leaves the list that it is in.
     pub fn take_out(&mut self, list: &mut List, number: u32) {
         let Link { older, newer } = self.0[number as usize];

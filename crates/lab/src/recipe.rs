@@ -73,6 +73,17 @@ pub struct Recipe {
     pub storage: fn(&Scale) -> Box<dyn Storage>,
 }
 
+/// The recipes that place objects by their server.
+const BY_SERVER: [&str; 7] =
+    ["multiple-dirs", "squidl", "squidml", "squidmla", "stream-loc", "lazy-reads-loc", "cern"];
+
+impl Recipe {
+    /// Whether objects of one server lie together: a trace without servers is then another workload.
+    pub fn goes_by_server(&self) -> bool {
+        BY_SERVER.contains(&self.name)
+    }
+}
+
 fn mapped(scale: &Scale, directories: Directories, aligned: bool) -> Box<dyn Storage> {
     told(scale, Mapped::new(scale.mapped(), directories, aligned))
 }

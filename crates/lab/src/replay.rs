@@ -4,7 +4,7 @@ use crate::input::{Input, Reading};
 use crate::medium::{Busy, Counted, Failed, Medium, Operations, Traffic};
 use crate::pipeline::{Outcomes, Pipeline};
 use crate::recipe::{Recipe, Scale};
-use crate::storage::{Notes, Storage};
+use crate::storage::{Notes, ONE_SERVER, Storage};
 use crate::watch::Watch;
 use serde::{Deserialize, Serialize};
 use trace::{Access, Requests};
@@ -114,6 +114,7 @@ pub fn replay(
         None if *warm_up == 0 => Start::now(&mut counted, &mut pipeline, &mut *storage, watch),
         None => return Err(format!("a warm-up of {warm_up} requests leaves none of the trace to measure")),
     };
+    reading.check()?;
     watch.end(&mut counted, &*storage);
     storage.finish(&mut counted)?;
     counted.settle()?;
@@ -121,6 +122,9 @@ pub fn replay(
     let mut notes = storage.notes();
     if let Some((pieces, bytes)) = storage.free_pieces() {
         notes.insert("free_piece_bytes".into(), bytes as f64 / pieces.max(1) as f64);
+    }
+    if recipe.goes_by_server() && !reading.tells_servers() {
+        notes.insert(ONE_SERVER.into(), 1.0);
     }
     let seconds = medium.seconds() - seconds;
     let (outcomes, traffic, counted_by) = (pipeline.outcomes, medium.traffic(), medium.counted_by());
@@ -165,6 +169,7 @@ mod tests {
     use crate::medium::drive::ST15150W;
     use crate::medium::ufs::{ULTRA_1, Ufs};
     use crate::recipe;
+    use crate::storage::TOO_LARGE;
     use trace::synthetic;
 
     fn measured(name: &str, requests: u64, warm_up: u64) -> Result<(Row, Watch<'static>), Failed> {
@@ -188,6 +193,35 @@ mod tests {
         assert_eq!(seen.seen.free.looks.len(), 2 * half_seen.seen.free.looks.len());
         assert!(half_seen.seen.free.looks.is_sorted_by_key(|(nth, ..)| nth));
         assert!(half_seen.seen.distances.pairs < seen.seen.distances.pairs);
+    }
+
+    fn notes_of(name: &str, lines: &str) -> Result<Notes, Failed> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.csv");
+        std::fs::write(&path, lines).unwrap();
+        let from = From::File { path, format: None, strict: false };
+        let input = Input { from, requests: None, largest: None };
+        let recipe = &recipe::named(&[name.to_owned()])?[0];
+        let scale = Scale { memory: 1 << 20, disk: 8 << 20, ..Scale::default() };
+        let plan = Plan { input: &input, recipe, scale: &scale, warm_up: 0 };
+        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+        replay(&plan, &mut ufs, "st15150w", &mut Watch::default()).map(|(row, _)| row.notes)
+    }
+
+    #[test]
+    fn a_row_says_what_would_mislead() {
+        let alone = "url,size\n/a,500\n/b,9000\n/c,9001\n";
+        let named = "url,size\nhttp://a.test/a,500\nhttp://b.test/b,9000\n";
+        for recipe in recipe::ALL.iter().filter(|recipe| recipe.goes_by_server()) {
+            assert_eq!(notes_of(recipe.name, alone).unwrap()[ONE_SERVER], 1.0, "{}", recipe.name);
+            assert!(!notes_of(recipe.name, named).unwrap().contains_key(ONE_SERVER), "{}", recipe.name);
+        }
+        assert_eq!(recipe::ALL.iter().filter(|recipe| recipe.goes_by_server()).count(), 7);
+        assert!(!notes_of("stream", alone).unwrap().contains_key(ONE_SERVER));
+        for mapped in ["lru", "fbc", "fbc-c", "future"] {
+            assert_eq!(notes_of(mapped, alone).unwrap()[TOO_LARGE], 2.0, "{mapped}");
+        }
+        assert!(notes_of("stream", "url,size\n/a?b,500\n").unwrap_err().contains("1 for a query or a CGI"));
     }
 
     #[test]

@@ -26,6 +26,17 @@ pub enum Outcome {
 /// Figures by name.
 pub type Notes = BTreeMap<Cow<'static, str>, f64>;
 
+/// Requests that passed because this storage takes no object as large.
+pub const TOO_LARGE: &str = "passed_as_too_large";
+/// 1 where a storage goes by servers and the trace has none.
+pub const ONE_SERVER: &str = "all_of_one_server";
+
+/// Notes without which a row is misread, and what they say.
+pub const CAVEATS: [(&str, &str); 2] = [
+    (TOO_LARGE, "requests that memory did not answer passed, as their objects are larger than a segment"),
+    (ONE_SERVER, "it places objects by their server, and the trace tells none: all lie as if of one"),
+];
+
 pub trait Storage {
     /// Before all else, for those that know the future: `open` reads the trace from its beginning.
     fn foresee(&mut self, _open: &dyn Fn() -> Result<Reading, String>) -> Result<(), Failed> {

@@ -33,10 +33,44 @@ pub enum Method {
     Other,
 }
 
+/// Why a request is none that a cache could answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    Method,
+    Status,
+    Dynamic,
+    Empty,
+}
+
+impl Unusable {
+    pub const ALL: [Unusable; 4] = [Unusable::Method, Unusable::Status, Unusable::Dynamic, Unusable::Empty];
+
+    /// What such requests have in common.
+    pub fn words(self) -> &'static str {
+        match self {
+            Unusable::Method => "of another method than GET",
+            Unusable::Status => "of another status than 200",
+            Unusable::Dynamic => "for a query or a CGI",
+            Unusable::Empty => "of size 0",
+        }
+    }
+}
+
 impl Access {
     /// What Maltzahn left in his traces (4.3): answers 200 to GET, of no program.
     pub fn is_cacheable(&self) -> bool {
-        self.method == Method::Get && matches!(self.status, 0 | 200) && !self.dynamic
+        matches!(self.unusable(), None | Some(Unusable::Empty))
+    }
+
+    /// The first reason, if there is one.
+    pub fn unusable(&self) -> Option<Unusable> {
+        match self {
+            Access { method, .. } if *method != Method::Get => Some(Unusable::Method),
+            Access { status, .. } if !matches!(*status, 0 | 200) => Some(Unusable::Status),
+            Access { dynamic: true, .. } => Some(Unusable::Dynamic),
+            Access { size: 0, .. } => Some(Unusable::Empty),
+            _ => None,
+        }
     }
 
     /// Takes a URL as the trace spells it, and what follows from it.
@@ -77,13 +111,11 @@ impl Access {
 }
 
 impl Method {
+    /// Whatever its case: HTTP tells `get` from `GET` (RFC 9110, 9.1), what writes logs often does not.
     pub fn of(name: &[u8]) -> Method {
-        match name {
-            b"GET" => Method::Get,
-            b"HEAD" => Method::Head,
-            b"POST" => Method::Post,
-            _ => Method::Other,
-        }
+        let known = [Method::Get, Method::Head, Method::Post];
+        let is = |method: &Method| name.eq_ignore_ascii_case(method.name().as_bytes());
+        known.into_iter().find(is).unwrap_or(Method::Other)
     }
 
     pub fn name(self) -> &'static str {
@@ -127,6 +159,28 @@ mod tests {
         assert_eq!(host(&access.url), "");
         access.set_url(b"http://bare.test");
         assert_eq!(host(&access.url), "bare.test");
+    }
+
+    #[test]
+    fn a_method_is_known_in_any_case() {
+        let names: [&[u8]; 5] = [b"GET", b"get", b"Head", b"post", b"gets"];
+        let methods = [Method::Get, Method::Get, Method::Head, Method::Post, Method::Other];
+        assert_eq!(names.map(Method::of), methods);
+    }
+
+    #[test]
+    fn what_cannot_be_cached_has_a_reason() {
+        let one = Access { size: 1, status: 200, ..Access::default() };
+        assert_eq!((one.unusable(), one.is_cacheable()), (None, true));
+        let empty = Access { size: 0, ..one.clone() };
+        assert_eq!((empty.unusable(), empty.is_cacheable()), (Some(Unusable::Empty), true));
+        for (other, why) in [
+            (Access { method: Method::Head, ..one.clone() }, Unusable::Method),
+            (Access { status: 304, ..one.clone() }, Unusable::Status),
+            (Access { dynamic: true, ..one.clone() }, Unusable::Dynamic),
+        ] {
+            assert_eq!((other.unusable(), other.is_cacheable()), (Some(why), false));
+        }
     }
 
     #[test]

@@ -165,13 +165,48 @@ impl Statistics {
     }
 }
 
-/// Whether a reply is the one that came before: by Last-Modified where both say so, else by a size that jitters by no more
-/// than heads do (5 % and 16 bytes). Each is Last-Modified and bytes.
-pub fn is_unchanged(before: (u64, u64), now: (u64, u64)) -> bool {
-    match (before.0, now.0) {
-        (0, _) | (_, 0) => before.1.abs_diff(now.1) <= before.1 / 20 + 16,
-        (before, now) => before == now,
+/// What another size says of a reply, where Last-Modified does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SizeChanges {
+    /// Up to what heads make (5 % and 16 bytes) nothing; above it is a new version.
+    #[default]
+    Tolerate,
+    /// Each is a new version.
+    Count,
+    /// Nothing: the name alone counts.
+    Ignore,
+}
+
+impl SizeChanges {
+    pub const ALL: [(&str, SizeChanges, &str); 3] = [
+        (
+            "tolerate",
+            SizeChanges::Tolerate,
+            "a new version, a miss, where the size differs by more than 5 % and 16 bytes, as heads differ by less",
+        ),
+        ("count", SizeChanges::Count, "a new version wherever the size differs"),
+        (
+            "ignore",
+            SizeChanges::Ignore,
+            "never a new version: the object's name alone counts, as in libCacheSim",
+        ),
+    ];
+
+    /// Whether a reply is the one that came before: by Last-Modified where both tell it, else by size. Each is Last-Modified
+    /// and bytes.
+    pub fn are_unchanged(self, before: (u64, u64), now: (u64, u64)) -> bool {
+        match (before.0, now.0, self) {
+            (1.., 1.., _) => before.0 == now.0,
+            (.., SizeChanges::Tolerate) => before.1.abs_diff(now.1) <= before.1 / 20 + 16,
+            (.., SizeChanges::Count) => before.1 == now.1,
+            (.., SizeChanges::Ignore) => true,
+        }
     }
+}
+
+/// The same by the rule that stands for itself.
+pub fn is_unchanged(before: (u64, u64), now: (u64, u64)) -> bool {
+    SizeChanges::default().are_unchanged(before, now)
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
@@ -227,5 +262,9 @@ mod tests {
         assert!(is_unchanged((0, 1000), (0, 1060)) && !is_unchanged((0, 1000), (0, 1070)));
         assert!(is_unchanged((5, 1000), (5, 9)) && !is_unchanged((5, 1000), (6, 1000)));
         assert!(is_unchanged((5, 1000), (0, 1000)));
+        assert!(SizeChanges::Count.are_unchanged((0, 1000), (0, 1000)));
+        assert!(!SizeChanges::Count.are_unchanged((0, 1000), (5, 1001)));
+        assert!(SizeChanges::Ignore.are_unchanged((0, 1000), (5, 9)));
+        assert!(!SizeChanges::Ignore.are_unchanged((6, 1000), (5, 1000)), "a date is a date");
     }
 }

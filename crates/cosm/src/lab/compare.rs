@@ -15,6 +15,7 @@ use lab::recipe::{self, ALL, Recipe, named};
 use lab::replay::Plan;
 use lab::saved::Run;
 use lab::score::{Origin, scores};
+use lab::storage::CAVEATS;
 use lab::watch::Watch;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -197,6 +198,21 @@ pub fn print_rows(run: &Run) {
             known(row.device_bytes_written, 1_000_000),
             row.write_amplification.map_or(String::new(), |found| format!("{found:>7.2}"))
         );
+    }
+    print_caveats(run);
+}
+
+/// What a reader of the rows has to know.
+fn print_caveats(run: &Run) {
+    for (note, says) in CAVEATS {
+        let noted = run.rows.iter().filter_map(|row| Some((&row.recipe, *row.notes.get(note)?)));
+        let who: Vec<String> = noted
+            .filter(|(_, count)| *count > 0.0)
+            .map(|(recipe, count)| if count > 1.0 { format!("{recipe} ({count})") } else { recipe.clone() })
+            .collect();
+        if !who.is_empty() {
+            line!("{}: {says}", who.join(", "));
+        }
     }
 }
 

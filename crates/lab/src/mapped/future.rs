@@ -7,7 +7,7 @@ use crate::content::Object;
 use crate::input::Reading;
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Held;
-use crate::storage::{Outcome, Storage};
+use crate::storage::{Notes, Outcome, Storage, TOO_LARGE};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use trace::{Access, Requests};
@@ -17,6 +17,7 @@ pub struct Future {
     slots: Vec<Slot>,
     /// Which slot is an object's.
     placed: HashMap<u64, u32>,
+    too_large: u64,
 }
 
 struct Slot {
@@ -49,7 +50,7 @@ impl Plan {
 impl Future {
     /// Bytes of the file.
     pub fn new(bytes: u64) -> Future {
-        Future { mapping: Mapping::new(bytes), slots: Vec::new(), placed: HashMap::new() }
+        Future { mapping: Mapping::new(bytes), slots: Vec::new(), placed: HashMap::new(), too_large: 0 }
     }
 }
 
@@ -109,10 +110,21 @@ impl Storage for Future {
         self.mapping.prepare(medium)
     }
 
+    fn begin_notes(&mut self) {
+        self.too_large = 0;
+    }
+
+    fn notes(&self) -> Notes {
+        Notes::from([(TOO_LARGE.into(), self.too_large as f64)])
+    }
+
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
         let held = Held::of(access);
-        let fits = class_of(&held.object).is_some();
-        let Some(slot) = self.placed.get(&access.object).filter(|_| fits) else { return Ok(Outcome::Passed) };
+        if class_of(&held.object).is_none() {
+            self.too_large += 1;
+            return Ok(Outcome::Passed);
+        }
+        let Some(slot) = self.placed.get(&access.object) else { return Ok(Outcome::Passed) };
         let slot = &mut self.slots[*slot as usize];
         match slot.held.filter(|held| held.object.id == access.object && held.answers(access)) {
             Some(held) => {

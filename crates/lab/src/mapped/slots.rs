@@ -6,7 +6,7 @@ use super::segments::{CLASSES, Packer, class_of};
 use crate::lru::Lru;
 use crate::medium::{Failed, Medium};
 use crate::pipeline::Held;
-use crate::storage::{Outcome, Storage};
+use crate::storage::{Notes, Outcome, Storage, TOO_LARGE};
 use std::collections::HashMap;
 use trace::Access;
 
@@ -44,6 +44,7 @@ pub struct Slots<R> {
     segments: Vec<Segment>,
     found: HashMap<u64, Nth>,
     replacement: R,
+    too_large: u64,
 }
 
 impl<R: Replacement> Slots<R> {
@@ -55,6 +56,7 @@ impl<R: Replacement> Slots<R> {
             segments: Vec::new(),
             found: HashMap::new(),
             replacement,
+            too_large: 0,
         }
     }
 
@@ -88,7 +90,10 @@ impl<R: Replacement> Storage for Slots<R> {
 
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
         let held = Held::of(access);
-        let Some(class) = class_of(&held.object) else { return Ok(Outcome::Passed) };
+        let Some(class) = class_of(&held.object) else {
+            self.too_large += 1;
+            return Ok(Outcome::Passed);
+        };
         let known = self.found.get(&access.object).copied();
         if let Some(nth) = known {
             let segment = self.segments[nth as usize];
@@ -113,6 +118,14 @@ impl<R: Replacement> Storage for Slots<R> {
         self.found.insert(held.object.id, nth);
         self.replacement.put(nth, &segment);
         Ok(Outcome::Stored)
+    }
+
+    fn begin_notes(&mut self) {
+        self.too_large = 0;
+    }
+
+    fn notes(&self) -> Notes {
+        Notes::from([(TOO_LARGE.into(), self.too_large as f64)])
     }
 
     /// Cache compaction (5.3.5).

@@ -1,23 +1,35 @@
 //! Who stays in a cache of a number of bytes: one file for each way to choose. One is added by its file and its row.
 
+mod arc;
+mod belady;
+mod clock;
+mod fbc;
 mod fifo;
-mod gd_size;
+mod greedy_dual;
 mod lru;
 mod lru_th;
+mod queues;
 mod s3_fifo;
 mod sieve;
+mod two_q;
+mod w_tiny_lfu;
 
-use gd_size::GdSize;
+use greedy_dual::GreedyDual;
+use s3_fifo::{Rules, S3Fifo};
 
 /// Chooses who goes. Objects are small numbers: memory grows with the largest one.
 pub trait Replacement: Send {
     /// Bytes of the largest object that it takes.
     fn largest(&self) -> u64;
 
+    /// Which request will be the next for the object of the call that follows, or `NEVER`; for those that foresee.
+    fn foresee(&mut self, _next: u64) {}
+
     /// Whether an object is here; then this was a use.
     fn get(&mut self, object: u32) -> bool;
 
-    /// Takes an object that is not here, of at least one byte and no more than the largest. Says who leaves for it.
+    /// Takes an object that is not here, of at least one byte and no more than the largest. Says who leaves for it: that may be
+    /// itself.
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left));
 
     /// An object that is here goes and is forgotten.
@@ -28,6 +40,9 @@ pub trait Replacement: Send {
         false
     }
 }
+
+/// An object is not asked for again.
+pub const NEVER: u64 = u64::MAX;
 
 /// How an object leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,44 +58,101 @@ pub enum Left {
 pub struct Policy {
     pub name: &'static str,
     pub about: &'static str,
+    /// Where it is published.
+    pub source: &'static str,
+    /// It is told when each object is asked for next, and no cache could have it.
+    pub foresees: bool,
     /// For a cache of so many bytes.
     pub new: fn(u64) -> Box<dyn Replacement>,
 }
 
-pub const LRU: Policy = Policy {
-    name: "lru",
-    about: "what was used least lately goes",
-    new: |most| Box::new(lru::Lru::new(most)),
-};
-pub const FIFO: Policy =
-    Policy { name: "fifo", about: "what came first goes", new: |most| Box::new(fifo::Fifo::new(most)) };
-pub const S3_FIFO: Policy = Policy {
-    name: "s3-fifo",
-    about: "a small queue, a main one, and one of ghosts (Yang and others, SOSP 2023)",
-    new: |most| Box::new(s3_fifo::S3Fifo::new(most)),
-};
-pub const SIEVE: Policy = Policy {
-    name: "sieve",
-    about: "a hand goes round and spares what was used (Zhang and others, NSDI 2024)",
-    new: |most| Box::new(sieve::Sieve::new(most)),
-};
-pub const LRU_TH: Policy = Policy {
-    name: "lru-th",
-    about: "lru down to a low watermark, without large objects (WebCoSM 4.1)",
-    new: |most| Box::new(lru_th::LruTh::new(most)),
-};
-pub const GD_SIZE: Policy = Policy {
-    name: "gd-size",
-    about: "small objects and those used lately stay (Cao and Irani, USITS 1997)",
-    new: |most| Box::new(GdSize::new(most, gd_size::ALIKE)),
-};
-pub const GD_SIZE_PACKETS: Policy = Policy {
-    name: "gd-size-packets",
-    about: "gd-size with packets as cost, which spares large objects",
-    new: |most| Box::new(GdSize::new(most, gd_size::PACKETS)),
+const fn policy(
+    name: &'static str,
+    about: &'static str,
+    source: &'static str,
+    new: fn(u64) -> Box<dyn Replacement>,
+) -> Policy {
+    Policy { name, about, source, foresees: false, new }
+}
+
+pub const LRU: Policy = policy("lru", "what was used least lately goes", "as old as paging", |most| {
+    Box::new(lru::Lru::new(most))
+});
+pub const LRU_TH: Policy =
+    policy("lru-th", "lru down to a low watermark, without large objects", "WebCoSM 4.1", |most| {
+        Box::new(lru_th::LruTh::new(most))
+    });
+pub const S3_FIFO: Policy = policy(
+    "s3-fifo",
+    "a small queue, a main one, and one of ghosts",
+    "Yang and others, SOSP 2023, Algorithm 1",
+    |most| Box::new(S3Fifo::new(most, Rules::Algorithm1)),
+);
+pub const SIEVE: Policy =
+    policy("sieve", "a hand goes round and spares what was used", "Zhang and others, NSDI 2024", |most| {
+        Box::new(sieve::Sieve::new(most))
+    });
+const BELADY: Policy = Policy {
+    name: "belady",
+    about: "what is asked for last goes, as if one knew; the bound where all objects are of one size",
+    source: "Belady, IBM Systems Journal 1966",
+    foresees: true,
+    new: |most| Box::new(belady::Belady::new(most)),
 };
 
-pub const ALL: [Policy; 7] = [LRU, LRU_TH, FIFO, GD_SIZE, GD_SIZE_PACKETS, S3_FIFO, SIEVE];
+pub const ALL: [Policy; 16] = [
+    LRU,
+    LRU_TH,
+    policy("fifo", "what came first goes", "as old as paging", |most| Box::new(fifo::Fifo::new(most))),
+    policy("clock", "what came first goes, unless it was used since", "Corbató, 1968", |most| {
+        Box::new(clock::Clock::new(most))
+    }),
+    policy(
+        "2q",
+        "what is asked for again while it is remembered stays longer",
+        "Johnson and Shasha, VLDB 1994",
+        |most| Box::new(two_q::TwoQ::new(most)),
+    ),
+    policy("arc", "2q's idea, with shares that follow the ghosts", "Megiddo and Modha, FAST 2003", |most| {
+        Box::new(arc::Arc::new(most))
+    }),
+    policy(
+        "lfu-da",
+        "what was used least often goes, and counts age",
+        "Arlitt, Cherkasova, Dilley, Friedrich and Jin, 1999",
+        |most| Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY)),
+    ),
+    policy("gd-size", "small objects and those used lately stay", "Cao and Irani, USITS 1997", |most| {
+        Box::new(GreedyDual::new(most, greedy_dual::SIZE))
+    }),
+    policy(
+        "gd-size-packets",
+        "gd-size with packets as cost, which spares large objects",
+        "Cao and Irani, USITS 1997, section 4",
+        |most| Box::new(GreedyDual::new(most, greedy_dual::PACKETS)),
+    ),
+    policy("gdsf", "small objects and those used often stay", "Cherkasova, HPL-98-69R1, 1998", |most| {
+        Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY_AND_SIZE))
+    }),
+    policy(
+        "w-tinylfu",
+        "who is new comes in if it was asked for more often than who would go",
+        "Einziger, Friedman and Manes, ACM TOS 2017",
+        |most| Box::new(w_tiny_lfu::WTinyLfu::new(most)),
+    ),
+    policy("fbc", "a pointer goes round and takes what is not popular", "Maltzahn 5.3.4", |most| {
+        Box::new(fbc::Fbc::new(most))
+    }),
+    S3_FIFO,
+    policy(
+        "s3-fifo-libcachesim",
+        "s3-fifo as its authors' simulator has it",
+        "libCacheSim 0.3.5, S3FIFO",
+        |most| Box::new(S3Fifo::new(most, Rules::Simulator)),
+    ),
+    SIEVE,
+    BELADY,
+];
 
 /// The policies of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<Policy>, String> {

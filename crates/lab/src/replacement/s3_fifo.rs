@@ -2,86 +2,73 @@
 //! queue, a tenth of the cache. Those used more than once meanwhile move to the main queue; the others leave, and only their
 //! numbers are remembered, as ghosts. A ghost that is asked for goes to the main queue, where a use saves from leaving once, and
 //! up to three of them count.
+//!
+//! The authors' simulator, libCacheSim, has three rules that Algorithm 1 has not (`Rules::Simulator`): an object as large as the
+//! small queue is not taken; until the cache is full for the first time, what finds the small queue full goes to the main one;
+//! and the main queue gives way when it has more than its share, else the small one does, where Algorithm 1 asks whether the
+//! small one has its share.
 
-use super::{Left, Replacement, entry};
-use crate::list::{Links, List, NONE};
+use super::queues::{OUT, Place, Queues};
+use super::{Left, Replacement};
+
+const SMALL: Place = 1;
+const MAIN: Place = 2;
+/// They stand for as many bytes as the main queue may have; of the simulator, for nine tenths, rounded down.
+const GHOSTS: Place = 3;
 
 const MOST_USES: u8 = 3;
 /// Share of the small queue: one in so many bytes.
-const SMALL: u64 = 10;
+const SHARE: u64 = 10;
+
+/// Whose words count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    Algorithm1,
+    Simulator,
+}
 
 pub struct S3Fifo {
     most: u64,
-    entries: Vec<Entry>,
-    links: Links,
-    /// By place; that of `Out` stays empty. Ghosts stand for as many bytes as the main queue may have.
-    queues: [Queue; 4],
-}
-
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    size: u64,
-    place: Place,
-    uses: u8,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
-    #[default]
-    Out,
-    Small,
-    Main,
-    Ghosts,
-}
-
-#[derive(Default)]
-struct Queue {
-    list: List,
-    bytes: u64,
+    rules: Rules,
+    /// Somebody had to leave.
+    full: bool,
+    queues: Queues<4>,
 }
 
 impl S3Fifo {
-    pub fn new(most: u64) -> S3Fifo {
-        S3Fifo { most, entries: Vec::new(), links: Links::default(), queues: Default::default() }
+    pub fn new(most: u64, rules: Rules) -> S3Fifo {
+        S3Fifo { most, rules, full: false, queues: Queues::default() }
+    }
+
+    fn small_most(&self) -> u64 {
+        self.most / SHARE
     }
 
     /// Bytes of the main queue when it is full.
     fn main_most(&self) -> u64 {
-        self.most - self.most / SMALL
+        self.most - self.most / SHARE
     }
 
-    fn queue(&self, place: Place) -> &Queue {
-        &self.queues[place as usize]
-    }
-
-    fn oldest(&self, place: Place) -> Option<u32> {
-        Some(self.queue(place).list.oldest).filter(|oldest| *oldest != NONE)
-    }
-
-    /// To the end of another queue, or out of all.
-    fn put(&mut self, object: u32, place: Place, uses: u8) {
-        let Entry { size, place: before, .. } = self.entries[object as usize];
-        if before != Place::Out {
-            let queue = &mut self.queues[before as usize];
-            queue.bytes -= size;
-            self.links.take_out(&mut queue.list, object);
+    fn ghosts_most(&self) -> u64 {
+        match self.rules {
+            Rules::Algorithm1 => self.main_most(),
+            Rules::Simulator => self.most / SHARE * (SHARE - 1) + self.most % SHARE * (SHARE - 1) / SHARE,
         }
-        if place != Place::Out {
-            let queue = &mut self.queues[place as usize];
-            queue.bytes += size;
-            self.links.put_in(&mut queue.list, object);
-        }
-        self.entries[object as usize] = Entry { size, place, uses };
     }
 
     fn bytes(&self) -> u64 {
-        self.queue(Place::Small).bytes + self.queue(Place::Main).bytes
+        self.queues.bytes(SMALL) + self.queues.bytes(MAIN)
     }
 
     fn evict(&mut self, left: &mut dyn FnMut(Left)) {
-        let (small, main) = (self.queue(Place::Small).bytes, self.queue(Place::Main).bytes);
-        // In less than ten bytes the small queue is full when anything is in it.
-        if main == 0 || small > 0 && small >= self.most / SMALL {
+        self.full = true;
+        let (small, main) = (self.queues.bytes(SMALL), self.queues.bytes(MAIN));
+        let from_small = match self.rules {
+            // In less than ten bytes the small queue is full when anything is in it.
+            Rules::Algorithm1 => main == 0 || small > 0 && small >= self.small_most(),
+            Rules::Simulator => small > 0 && main <= self.main_most(),
+        };
+        if from_small {
             self.evict_small(left);
         } else {
             self.evict_main(left);
@@ -90,69 +77,73 @@ impl S3Fifo {
 
     /// Until one has left, or all have moved on.
     fn evict_small(&mut self, left: &mut dyn FnMut(Left)) {
-        while let Some(oldest) = self.oldest(Place::Small) {
-            if self.entries[oldest as usize].uses <= 1 {
-                self.put(oldest, Place::Ghosts, 0);
+        while let Some(oldest) = self.queues.oldest(SMALL) {
+            if *self.queues.mark(oldest) <= 1 {
+                self.queues.put(oldest, GHOSTS);
                 left(Left::Cache(oldest));
-                while self.queue(Place::Ghosts).bytes > self.main_most()
-                    && let Some(forgotten) = self.oldest(Place::Ghosts)
+                while self.queues.bytes(GHOSTS) > self.ghosts_most()
+                    && let Some(forgotten) = self.queues.oldest(GHOSTS)
                 {
-                    self.put(forgotten, Place::Out, 0);
+                    self.queues.put(forgotten, OUT);
                     left(Left::Memory(forgotten));
                 }
                 return;
             }
-            self.put(oldest, Place::Main, 0);
-            while self.queue(Place::Main).bytes > self.main_most() {
+            self.queues.put(oldest, MAIN);
+            *self.queues.mark(oldest) = 0;
+            while self.rules == Rules::Algorithm1 && self.queues.bytes(MAIN) > self.main_most() {
                 self.evict_main(left);
             }
         }
     }
 
     fn evict_main(&mut self, left: &mut dyn FnMut(Left)) {
-        while let Some(oldest) = self.oldest(Place::Main) {
-            match self.entries[oldest as usize].uses {
-                0 => {
-                    self.put(oldest, Place::Out, 0);
-                    left(Left::Cache(oldest));
-                    left(Left::Memory(oldest));
-                    return;
-                }
-                uses => self.put(oldest, Place::Main, uses - 1),
+        while let Some(oldest) = self.queues.oldest(MAIN) {
+            let uses = self.queues.mark(oldest);
+            if *uses == 0 {
+                self.queues.put(oldest, OUT);
+                left(Left::Cache(oldest));
+                left(Left::Memory(oldest));
+                return;
             }
+            *uses -= 1;
+            self.queues.put(oldest, MAIN);
         }
     }
 }
 
 impl Replacement for S3Fifo {
     fn largest(&self) -> u64 {
-        self.most
-    }
-
-    fn get(&mut self, object: u32) -> bool {
-        match self.entries.get_mut(object as usize) {
-            Some(entry) if matches!(entry.place, Place::Small | Place::Main) => {
-                entry.uses = (entry.uses + 1).min(MOST_USES);
-                true
-            }
-            _ => false,
+        match self.rules {
+            Rules::Algorithm1 => self.most,
+            Rules::Simulator => self.small_most().saturating_sub(1),
         }
     }
 
+    fn get(&mut self, object: u32) -> bool {
+        let here = matches!(self.queues.place(object), SMALL | MAIN);
+        if here {
+            let uses = self.queues.mark(object);
+            *uses = (*uses + 1).min(MOST_USES);
+        }
+        here
+    }
+
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {
-        let is_ghost = entry(&mut self.entries, object).place == Place::Ghosts;
+        let is_ghost = self.queues.place(object) == GHOSTS;
         if is_ghost {
-            self.put(object, Place::Out, 0);
+            self.queues.put(object, OUT);
         }
         while self.bytes() + size > self.most {
             self.evict(left);
         }
-        self.entries[object as usize].size = size;
-        self.put(object, if is_ghost { Place::Main } else { Place::Small }, 0);
+        let fills_main = self.rules == Rules::Simulator && !self.full;
+        let to_main = is_ghost || fills_main && self.queues.bytes(SMALL) >= self.small_most();
+        self.queues.come(object, size, if to_main { MAIN } else { SMALL });
     }
 
     fn remove(&mut self, object: u32) {
-        self.put(object, Place::Out, 0);
+        self.queues.put(object, OUT);
     }
 }
 
@@ -163,7 +154,7 @@ mod tests {
     /// A tenth of less than ten bytes is nothing.
     #[test]
     fn a_cache_of_a_few_bytes_finds_somebody_who_leaves() {
-        let mut cache = S3Fifo::new(9);
+        let mut cache = S3Fifo::new(9, Rules::Algorithm1);
         for object in [0, 0, 0, 1, 2, 3, 2, 2, 3, 3, 4] {
             if !cache.get(object) {
                 cache.insert(object, 3, &mut |_| {});

@@ -189,6 +189,14 @@ mod tests {
     }
 
     #[test]
+    fn a_method_may_be_spelt_in_small_letters() {
+        let (mut columns, mut access) = (Columns::new(b','), Access::default());
+        assert_eq!(columns.parse(b"op,id,size", &mut access), Ok(Kept::No));
+        assert_eq!(columns.parse(b"get,7,12", &mut access), Ok(Kept::Yes));
+        assert!(access.is_cacheable());
+    }
+
+    #[test]
     fn the_logs_of_nasa_are_such_columns() {
         let mut columns = Columns::new(b'\t');
         let mut access = Access::default();
