@@ -6,6 +6,7 @@ use crate::{Failure, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use proxy::say;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 use store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -100,13 +101,16 @@ const IGNORED: [(SignalKind, &str); 3] = [
 
 /// Serves until a signal says to stop and the last request ended.
 fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> {
+    /// Beyond the time that running requests may take: enough for a disk that answers at all.
+    const DISK: Duration = Duration::from_secs(60);
+    let limit = config.proxy.timeouts.drain + DISK;
     let running = proxy::start(config.proxy, store)?;
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
     let stopper = running.stopper();
     let (listens, listening) = channel();
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let ignores = listens.clone();
-    thread("signals").spawn(move || on_signal(listens, stopper))?;
+    thread("signals").spawn(move || on_signal(listens, stopper, limit))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
     thread("ignored-signals").spawn(move || on_ignored_signal(ignores))?;
     // Whoever reads the line may send a signal at once.
@@ -138,8 +142,8 @@ fn on_ignored_signal(listens: Sender<()>) {
     });
 }
 
-/// The first signal drains; a second one does not wait.
-fn on_signal(listens: Sender<()>, stop: impl Fn()) {
+/// The first signal drains; a second one does not wait, nor does the process for longer than `limit`.
+fn on_signal(listens: Sender<()>, stop: impl Fn(), limit: Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -151,7 +155,9 @@ fn on_signal(listens: Sender<()>, stop: impl Fn()) {
         either(&mut term, &mut int).await;
         say("stopping; a second signal does not wait for running requests");
         stop();
-        either(&mut term, &mut int).await;
+        if tokio::time::timeout(limit, either(&mut term, &mut int)).await.is_err() {
+            say("the disk does not answer: ending without it; the next start may serve what was invalidated since then");
+        }
         std::process::exit(1);
     });
 }

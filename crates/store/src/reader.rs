@@ -46,6 +46,8 @@ struct Waiting {
     since: VecDeque<Option<Instant>>,
     /// How many went before the first of them.
     gone: u64,
+    /// A read was given up: until then none is begun by who has patience.
+    hangs_until: Option<Instant>,
 }
 
 /// One read among them; ends when dropped.
@@ -59,6 +61,13 @@ pub(crate) enum Backend {
     Ring(RingReader),
     Threads(ThreadReader),
     Hand(Desk),
+}
+
+impl Backend {
+    /// It runs where time is told; who reads by hand has no such place.
+    fn has_clock(&self) -> bool {
+        !matches!(self, Backend::Hand(_))
+    }
 }
 
 impl Reader {
@@ -166,7 +175,18 @@ impl Reader {
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
         let buffer = self.shared.pool.take(span);
-        let buffer = self.read(start - skip as u64, span, buffer, turn).await?;
+        let read = self.read(start - skip as u64, span, buffer, turn);
+        let buffer = match patience {
+            Some(patience) if self.backend.has_clock() => match timeout(patience, read).await {
+                Ok(read) => read?,
+                // The buffer stays with whoever reads into it.
+                Err(_) => {
+                    self.waiting.borrow_mut().hangs_until = Some(Instant::now() + patience);
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+            },
+            _ => read.await?,
+        };
         drop(flight);
         Ok(Bytes::from_owner(buffer).slice(skip..skip + length))
     }
@@ -201,17 +221,16 @@ impl Reader {
 }
 
 impl Waiting {
-    /// `WouldBlock` when the oldest read has been waiting for longer than `patience`: those behind it will hardly fare
-    /// better.
+    /// `WouldBlock` when the oldest read has been waiting for longer than `patience`, or one was given up just now: those
+    /// behind it will hardly fare better.
     fn check(&self, patience: Option<Duration>) -> io::Result<Instant> {
         let now = Instant::now();
         let oldest = self.since.front().copied().flatten();
-        match (oldest, patience) {
-            (Some(oldest), Some(patience)) if now.duration_since(oldest) > patience => {
-                Err(io::ErrorKind::WouldBlock.into())
-            }
-            _ => Ok(now),
-        }
+        let hangs = |patience| {
+            oldest.is_some_and(|oldest| now.duration_since(oldest) > patience)
+                || self.hangs_until.is_some_and(|until| now < until)
+        };
+        if patience.is_some_and(hangs) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(now) }
     }
 
     /// Begins a read, after a `check`.

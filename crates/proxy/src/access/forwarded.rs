@@ -12,11 +12,12 @@ const FAMILY: &str = "x-forwarded";
 
 /// Fields beside those that are believed by some origin: who asked, for which host, path or scheme.
 #[rustfmt::skip]
-const KIN: [&str; 25] = [
+const KIN: [&str; 30] = [
     "forwarded", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "x-true-client-ip", "x-cluster-client-ip",
     "cf-connecting-ip", "fastly-client-ip", "x-remote-ip", "x-remote-addr", "x-originating-ip", "proxy-client-ip",
     "wl-proxy-client-ip", "x-host", "x-original-host", "x-http-host-override", "x-original-url", "x-original-uri",
-    "x-rewrite-url", "x-url-scheme", "x-scheme", "front-end-https", "x-proxyuser-ip",
+    "x-rewrite-url", "x-url-scheme", "x-scheme", "front-end-https", "x-proxyuser-ip", "x-original-forwarded-for",
+    "forwarded-for", "x-envoy-external-address", "x-azure-clientip", "x-appengine-user-ip",
     // Not of whom it comes from, but as bad: programs take it for the proxy they shall use (httpoxy).
     "proxy",
 ];
@@ -136,6 +137,7 @@ mod tests {
             ("x-original-url", true),
             ("front-end-https", true),
             ("proxy", true),
+            ("forwarded-for", true),
             ("x-forward", false),
             ("forwarded-x", false),
             ("x-request-id", false),

@@ -1,0 +1,80 @@
+//! A disk whose reads hang: who has patience goes elsewhere, and comes back when the disk does.
+
+use rand::{SeedableRng, rngs::StdRng};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use store::disk::Disk;
+use store::disk::sim::SimDisk;
+use store::{Buffer, Key, Looked, Options, Store};
+
+const SIZE: u64 = 4 << 20;
+const PATIENCE: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_secs(20);
+
+struct Hanging {
+    disk: SimDisk,
+    hangs: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Hanging {
+    fn set(&self, hangs: bool) {
+        *self.hangs.lock().unwrap() = hangs;
+        self.changed.notify_all();
+    }
+}
+
+impl Disk for Hanging {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        drop(self.changed.wait_while(self.hangs.lock().unwrap(), |hangs| *hangs));
+        self.disk.read(offset, buffer, length)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+
+    fn read_block(&self) -> usize {
+        self.disk.read_block()
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_read_that_hangs() {
+    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+    let disk = Arc::new(Hanging { disk, hangs: Mutex::new(false), changed: Condvar::new() });
+    let options = Options { size: Some(SIZE), packet: 64 << 10, patience: PATIENCE, ..Options::at("") };
+    let key = |n: u32| Key::new(format!("GET http://example.com/{n}").into_bytes());
+    let store = Store::over(disk.clone(), &options).unwrap();
+    (0..9).for_each(|n| store.put(&key(n), b"", &[n as u8; 500]).unwrap());
+    assert!(store.close());
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
+    runtime.unwrap().block_on(async {
+        let reader = store.reader().unwrap();
+        assert!(matches!(reader.look(&key(0)).await, Looked::Found(_)));
+        disk.set(true);
+        let began = Instant::now();
+        // The first one waits, the others know.
+        for n in 1..9 {
+            assert!(matches!(reader.look(&key(n)).await, Looked::Late), "{n}");
+        }
+        let waited = began.elapsed();
+        assert!(waited >= PATIENCE && waited < SOON, "{waited:?}");
+        assert_eq!(store.stats().busy_reads, 8);
+        disk.set(false);
+        while !matches!(reader.look(&key(1)).await, Looked::Found(_)) {
+            assert!(began.elapsed() < SOON, "the disk is well again");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for n in 0..9 {
+            assert!(matches!(reader.look(&key(n)).await, Looked::Found(_)), "{n}");
+        }
+    });
+    assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
+}
