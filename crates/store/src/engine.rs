@@ -143,6 +143,8 @@ pub struct Engine {
     checkpoint_retry: Retry,
     keeper: Keeper,
     fencer: Fencer,
+    /// The highest sequence number behind which a restart's scan may not see: that of the last gap, or of what the start found.
+    gap: u64,
     /// Segments passed in a row that gave no room.
     barren: u64,
     /// Segments passed over in a row since a restart may need what cannot be read of them.
@@ -270,6 +272,7 @@ impl Engine {
             checkpoint_retry: Retry::default(),
             keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
             fencer,
+            gap: state.seq,
             removals_since: (!state.removals.is_empty()).then_some(0),
             removals: std::mem::take(&mut state.removals).into(),
             state,
@@ -746,6 +749,7 @@ impl Engine {
     /// after a pause, like a write that fails.
     fn pass_over(&mut self) -> bool {
         self.mend = true;
+        self.gap = self.gap.max(self.state.seq);
         self.fencer.raise();
         self.passed_over += 1;
         let all = self.passed_over >= self.state.layout.segments;
@@ -949,6 +953,7 @@ impl Engine {
             self.state.index.remove_at(entry.hash, place);
             self.state.overlay.remove_at(entry.hash, place);
         }
+        self.gap = self.gap.max(seq);
         self.counters.given_up += 1;
         self.checkpointer.abandon();
         self.mend = true;
@@ -956,8 +961,7 @@ impl Engine {
     }
 
     fn next_fence_io(&mut self) -> Option<(Running, Op)> {
-        let waiting = self.batches.iter().map(|b| b.seq).chain(self.open.as_ref().map(|o| o.seq)).min();
-        let fence = Fence { seq: waiting.unwrap_or(self.state.seq + 1), ledger: self.keeper.generation() };
+        let fence = Fence { seq: self.gap + 1, ledger: self.keeper.generation() };
         let op = self.fencer.next_io(fence, self.state.layout.identity, self.now)?;
         Some((Running::Fence, op))
     }

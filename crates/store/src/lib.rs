@@ -10,6 +10,8 @@ pub mod disk;
 pub mod engine;
 mod fence;
 pub mod format;
+#[cfg(test)]
+mod gap;
 pub mod index;
 mod inspect;
 mod ledger;

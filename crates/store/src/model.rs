@@ -146,7 +146,7 @@ struct World {
     ledger_set: bool,
 }
 
-fn key(n: u64) -> Key {
+pub(crate) fn key(n: u64) -> Key {
     Key::new(format!("key {n}").into_bytes())
 }
 
@@ -558,7 +558,12 @@ impl World {
 }
 
 /// A start that reads nothing in `unread`.
-fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize, unread: Range<u64>) -> (Engine, Arc<Index>) {
+pub(crate) fn open(
+    disk: &Arc<SimDisk>,
+    pool: &Arc<Pool>,
+    overlay: usize,
+    unread: Range<u64>,
+) -> (Engine, Arc<Index>) {
     let mut buffer = pool.take(2 * BLOCK);
     let faults = Faults::default();
     disk.set_faults(faults);
