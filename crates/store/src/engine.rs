@@ -530,16 +530,26 @@ impl Engine {
 
     /// The next thing to do on the medium, if any.
     pub fn next_io(&mut self) -> Option<Io> {
-        let (running, op) = self
+        let next = self
             .next_fence_io()
             .or_else(|| self.next_ledger_io())
             .or_else(|| self.next_contents())
             .or_else(|| self.next_write())
             .or_else(|| self.next_checkpoint_io())?;
+        Some(self.hand_out(next))
+    }
+
+    /// The next of these that is a read, if any: of the contents of segments whose turn comes soon.
+    pub fn next_read(&mut self) -> Option<Io> {
+        let next = self.next_contents()?;
+        Some(self.hand_out(next))
+    }
+
+    fn hand_out(&mut self, (running, op): (Running, Op)) -> Io {
         let id = self.next_id;
         self.next_id += 1;
         self.running.insert(id, running);
-        Some(Io { id, op })
+        Io { id, op }
     }
 
     /// Takes the outcome of an `Io`; reads bring their bytes. Its other resources must have been dropped.

@@ -32,7 +32,7 @@ use crate::format::update::Target;
 use crate::format::{BLOCK, DATA_START, Layout, UNIT, align_down, align_up};
 use crate::index::Index;
 use crate::policy::Fbc;
-use crate::recovery::recover;
+use crate::recovery::{Reads, recover};
 use crate::{DEFAULT_OVERLAY, Key, Refused};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
@@ -574,7 +574,7 @@ pub(crate) fn open(
         .collect();
     superblocks.sort_by_key(|s| std::cmp::Reverse(s.generation));
     disk.fail_reads_in(unread);
-    let (state, _) = recover(&**disk, pool, &superblocks, overlay).unwrap();
+    let (state, _) = recover(&Reads::new(&**disk, pool), &superblocks, overlay).unwrap();
     disk.fail_reads_in(0..0);
     let index = state.index.clone();
     (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), INTERVAL, pool.clone()), index)

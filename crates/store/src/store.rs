@@ -14,7 +14,7 @@ use crate::index::{Index, Slot};
 use crate::overlay::Overlay;
 use crate::policy::{Admission, Fbc, Threshold};
 use crate::reader::{Backend, Reader};
-use crate::recovery::{self, recover};
+use crate::recovery::{Reads, recover};
 use crate::writer::Writer;
 use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Threads that write packets and read tables: as many writes as the engine has in flight.
 const IO_THREADS: usize = 4;
+/// Reads before a store is open, at most.
+const FIRST_READS: usize = 64;
 /// Largest piece of a body in one record.
 const SPAN: usize = 256 << 10;
 /// How long `close` waits for the last writes; and when writes fail.
@@ -173,7 +175,7 @@ impl Store {
     fn start(medium: Medium, options: &Options, began: Instant) -> Result<Store, OpenError> {
         let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
-        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes)
+        let (state, recovered) = recover(&Reads::new(&*disk, &pool), &superblocks, options.overlay_bytes)
             .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
         if recovered.unread {
             (options.tell)(&format!(
@@ -184,7 +186,7 @@ impl Store {
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
-        shared.carry_out_all(&*disk);
+        shared.look_ahead(&*disk);
         let opened = format!(
             "cache {name} ({} MiB, {} packets): {} objects, {} tables read, in {} ms; reads by {}{note}",
             layout.size() >> 20,
@@ -530,8 +532,22 @@ impl Shared {
         }
     }
 
-    /// All that the engine wants done now, and whether there was anything. After opening that is to read the contents of the
-    /// first segments, so that the first put finds room.
+    /// Reads the contents of the first segments, so that the first put finds room. All else, and all from the first failure on,
+    /// is the threads' part: opening waits neither for a checkpoint nor for a disk that fails.
+    fn look_ahead(&self, disk: &dyn Disk) {
+        for _ in 0..FIRST_READS {
+            let io = self.engine().next_read();
+            let Some(Io { id, op }) = io else { return };
+            let result = self.carry_out(disk, op);
+            let failed = result.is_err();
+            drop(self.done(id, result));
+            if failed {
+                return;
+            }
+        }
+    }
+
+    /// All that the engine wants done now, and whether there was anything.
     pub fn carry_out_all(&self, disk: &dyn Disk) -> bool {
         let mut some = false;
         loop {
@@ -740,9 +756,9 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
     if size < DATA_START {
         return Err(format!("{path} is not a Cosm cache (or was cut off); name another path or remove it"));
     }
-    let first_bytes = |length| {
-        recovery::read(disk, &Pool::new(0), 0, length).map_err(|e| format!("cannot read cache {path}: {e}"))
-    };
+    let pool = Pool::new(0);
+    let reads = Reads::new(disk, &pool);
+    let first_bytes = |length| reads.read(0, length).map_err(|e| format!("cannot read cache {path}: {e}"));
     let first = first_bytes(COPIES.len() * BLOCK)?;
     let copies = COPIES.map(|at| Superblock::decode(&first[at as usize..at as usize + BLOCK]));
     let mut valid: Vec<Superblock> = copies.iter().filter_map(|c| c.ok()).collect();

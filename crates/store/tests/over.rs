@@ -1,11 +1,14 @@
 //! The threaded store over the simulated disk: kills, failing writes, failing reads.
 
 use rand::{SeedableRng, rngs::StdRng};
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use store::disk::Disk;
 use store::disk::sim::{Faults, SimDisk};
 use store::format::{DATA_START, PROBE, fence};
-use store::{Body, Key, Options, Refused, Store};
+use store::{Body, Buffer, Key, Options, Refused, Store};
 use tokio::runtime::LocalRuntime;
 
 const SIZE: u64 = 4 << 20;
@@ -220,7 +223,7 @@ fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_
     store.abandon();
     disk.fail_reads_in(DATA_START..SIZE);
     let store = over(&disk, &patient());
-    assert_eq!(store.put(&key(2), b"", b"two"), Err(Refused::Broken));
+    eventually("it does not say so", || store.put(&key(2), b"", b"two") == Err(Refused::Broken));
     assert!(!store.persist(Duration::from_millis(50)), "nothing counts as written");
     assert_eq!(body(&store, 1), None);
     disk.fail_reads_in(0..0);
@@ -228,4 +231,40 @@ fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_
     assert!(store.persist(SOON));
     store.abandon();
     assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
+}
+
+/// Counts the reads that a caller of `Store::over` waits for.
+struct Counted {
+    disk: Arc<SimDisk>,
+    reads: AtomicU32,
+}
+
+impl Disk for Counted {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        let of_the_store = std::thread::current().name().is_some_and(|name| name.starts_with("store-"));
+        self.reads.fetch_add(u32::from(!of_the_store), Relaxed);
+        self.disk.read(offset, buffer, length)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+    fn read_block(&self) -> usize {
+        self.disk.read_block()
+    }
+}
+
+#[test]
+fn opening_waits_for_few_reads_of_a_disk_that_fails() {
+    let disk = Arc::new(Counted { disk: disk(), reads: AtomicU32::new(0) });
+    let options = Options { packet: 16 << 10, ..patient() };
+    drop(Store::over(disk.clone(), &options).unwrap());
+    disk.reads.store(0, Relaxed);
+    disk.disk.fail_reads_in(DATA_START..SIZE);
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let reads = disk.reads.load(Relaxed);
+    assert!(reads < 100, "{reads} reads of 192 segments");
+    store.abandon();
 }
