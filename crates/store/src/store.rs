@@ -593,6 +593,11 @@ impl Shared {
         }
     }
 
+    /// True when `tell_of_harm` would look.
+    fn looks_for_harm(&self) -> bool {
+        self.millis() >= self.look.load(Relaxed)
+    }
+
     /// Says what somebody else did to the medium, once. Looks once a flush interval.
     fn tell_of_harm(&self, disk: &dyn Disk) {
         let now = self.millis();
@@ -666,6 +671,11 @@ impl Shared {
 fn work(shared: &Shared, disk: &dyn Disk) {
     let mut engine = shared.engine();
     while !shared.is_abandoned() {
+        if shared.looks_for_harm() {
+            drop(engine);
+            shared.tell_of_harm(disk);
+            engine = shared.engine();
+        }
         if let Some(Io { id, op }) = engine.next_io() {
             drop(engine);
             let result = shared.carry_out(disk, op);
@@ -675,14 +685,7 @@ fn work(shared: &Shared, disk: &dyn Disk) {
         if shared.is_ending() {
             return;
         }
-        let waited = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner);
-        if waited.1.timed_out() {
-            drop(waited);
-            shared.tell_of_harm(disk);
-            engine = shared.engine();
-        } else {
-            engine = waited.0;
-        }
+        engine = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner).0;
         engine.tick(shared.millis());
     }
 }

@@ -2,7 +2,7 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::Disk;
@@ -233,13 +233,20 @@ fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_
     assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
 }
 
-/// Counts the reads that a caller of `Store::over` waits for.
-struct Counted {
+/// Counts the reads that a caller of `Store::over` waits for, and can be harmed.
+struct Watched {
     disk: Arc<SimDisk>,
     reads: AtomicU32,
+    harmed: AtomicBool,
 }
 
-impl Disk for Counted {
+impl Watched {
+    fn new() -> Arc<Watched> {
+        Arc::new(Watched { disk: disk(), reads: AtomicU32::new(0), harmed: AtomicBool::new(false) })
+    }
+}
+
+impl Disk for Watched {
     fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
         let of_the_store = std::thread::current().name().is_some_and(|name| name.starts_with("store-"));
         self.reads.fetch_add(u32::from(!of_the_store), Relaxed);
@@ -254,11 +261,14 @@ impl Disk for Counted {
     fn read_block(&self) -> usize {
         self.disk.read_block()
     }
+    fn harm(&self) -> Option<&'static str> {
+        self.harmed.load(Relaxed).then_some("was cut off")
+    }
 }
 
 #[test]
 fn opening_waits_for_few_reads_of_a_disk_that_fails() {
-    let disk = Arc::new(Counted { disk: disk(), reads: AtomicU32::new(0) });
+    let disk = Watched::new();
     let options = Options { packet: 16 << 10, ..patient() };
     drop(Store::over(disk.clone(), &options).unwrap());
     disk.reads.store(0, Relaxed);
@@ -266,5 +276,27 @@ fn opening_waits_for_few_reads_of_a_disk_that_fails() {
     let store = Store::over(disk.clone(), &options).unwrap();
     let reads = disk.reads.load(Relaxed);
     assert!(reads < 100, "{reads} reads of 192 segments");
+    store.abandon();
+}
+
+#[test]
+fn harm_to_the_medium_is_told_of_under_load() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let disk = Watched::new();
+    let options = Options {
+        flush_interval: Duration::from_millis(100),
+        tell: |line| SAID.lock().unwrap().push(line.to_owned()),
+        ..patient()
+    };
+    let store = Store::over(disk.clone(), &options).unwrap();
+    disk.harmed.store(true, Relaxed);
+    let mut n = 0;
+    eventually("it is not told", || {
+        // The threads are never without work for long.
+        (n..n + 10).for_each(|n| _ = store.put(&key(n), b"", &[1; 15_000]));
+        n += 10;
+        !SAID.lock().unwrap().is_empty()
+    });
+    assert_eq!(*SAID.lock().unwrap(), ["cache  was cut off"]);
     store.abandon();
 }
