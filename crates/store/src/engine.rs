@@ -997,7 +997,12 @@ impl Engine {
                     self.checkpointer.give_back(pending);
                     break;
                 }
-                Some((Err(_), _)) | None => self.checkpointer.abandon(),
+                Some((Err(_), _)) | None => {
+                    self.checkpointer.abandon();
+                    self.checkpoint_retry.fail(now);
+                    self.cause = "a record of a checkpoint is too large".into();
+                    self.mend = true;
+                }
             }
         }
         if self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {

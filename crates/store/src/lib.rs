@@ -10,11 +10,11 @@ pub mod disk;
 pub mod engine;
 mod fence;
 pub mod format;
-#[cfg(test)]
-mod gap;
 pub mod index;
 mod inspect;
 mod ledger;
+#[cfg(test)]
+mod lives;
 #[cfg(test)]
 mod model;
 mod overlay;

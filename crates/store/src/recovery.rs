@@ -15,7 +15,7 @@
 
 use crate::Key;
 use crate::buffer::{Buffer, Pool};
-use crate::checkpoint::{load_page, load_root, page_key, root_key};
+use crate::checkpoint::{load_page, load_root, page_bytes, page_key, root_key};
 use crate::disk::Disk;
 use crate::engine::{State, TABLE_READ};
 use crate::format::contents::{self, Contents, Mark, Unreadable};
@@ -143,7 +143,7 @@ fn load_checkpoint(
             match page.kind {
                 Kind::Page if load_page(&index, &page.body) => {}
                 Kind::Overlay => {
-                    for (hash, target, meta) in update::entries(&page.body) {
+                    for (hash, target, meta) in update::entries(&page.body).filter(|e| fits(&e.2, layout)) {
                         overlay.insert(hash, Update { target, meta, record: None });
                     }
                 }
@@ -154,6 +154,11 @@ fn load_checkpoint(
     let mut pins: Vec<u64> = pages.iter().map(|p| p.0).chain([checkpoint.root_place]).collect();
     pins.sort_unstable();
     Ok(Some(Loaded { index, overlay, pins, checkpoint }))
+}
+
+/// True for metadata of an update that the next checkpoint can hold; no longer one was ever taken.
+fn fits(meta: &[u8], layout: &Layout) -> bool {
+    meta.len() <= page_bytes(layout)
 }
 
 /// A record's parts, copied.
@@ -456,7 +461,8 @@ impl Recovery<'_> {
         in_parallel(candidates, |c| {
             let (key, parts) = read_any(self.reads, &self.layout, (c.place, c.units)).ok()??;
             let target = Target::decode(&parts.body)?;
-            let ours = parts.kind == Kind::Update && key.index_hash() == c.hash;
+            let ours =
+                parts.kind == Kind::Update && key.index_hash() == c.hash && fits(&parts.meta, &self.layout);
             let update = Update { target, meta: parts.meta.into(), record: Some(c.place) };
             ours.then_some((c.hash, update))
         })
@@ -536,6 +542,8 @@ mod tests {
     use super::*;
     use crate::disk::sim::SimDisk;
     use crate::format::DATA_START;
+    use crate::format::record::{About, Record};
+    use crate::packetizer::OpenSegment;
     use rand::{SeedableRng, rngs::StdRng};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -637,6 +645,29 @@ mod tests {
             // Nobody knows how many segments were opened behind the fence.
             assert!(state.seq >= 4 * LEAP - 1);
             assert_eq!(state.seq % LAYOUT.segments, state.cursor);
+        }
+    }
+
+    #[test]
+    fn an_update_that_no_checkpoint_could_hold_is_none() {
+        for (more, updated) in [(0, 1), (1, 0)] {
+            let flaky = Flaky::new(|_| false, 0, 0);
+            let mut open = OpenSegment::new(0, 1, Buffer::new(LAYOUT.segment as usize), Vec::new());
+            let key = Key::new(b"key".to_vec());
+            let mut put = |kind, meta: &[u8], body: &[u8], mark| {
+                let about = About { kind, id: 0, length: body.len() as u64, span: 0, written: 0 };
+                let record = Record::new(LAYOUT.identity, about, key.bytes(), meta, body).unwrap();
+                let at = open.append(key.index_hash(), &record, mark).unwrap();
+                (LAYOUT.place(0, at), (record.size() / UNIT) as u16)
+            };
+            let (place, units) = put(Kind::Object, b"", b"body", Mark::Put);
+            let target = Target { place, units, sum: record::part_sum(LAYOUT.identity, b"body") };
+            let meta = vec![7; page_bytes(&LAYOUT) + more];
+            put(Kind::Update, &meta, &target.encode(), Mark::Update);
+            open.take_writes(LAYOUT.identity);
+            flaky.write(LAYOUT.start(0), &open.image).unwrap();
+            let (state, _) = flaky.recover().unwrap();
+            assert_eq!((state.index.len(), state.overlay.len()), (1, updated));
         }
     }
 

@@ -1,14 +1,15 @@
-//! What was removed behind a gap in the log stays removed: lives of one cache, step by step.
+//! Lives of one cache, step by step: what random histories seldom come to.
 
 use crate::buffer::Pool;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::engine::{Engine, Io, Op};
-use crate::format::Layout;
 use crate::format::record::{About, Kind, Record};
 use crate::format::superblock::{COPIES, Superblock};
+use crate::format::{Layout, update::Target};
 use crate::index::Index;
 use crate::model::{key, open};
+use crate::overlay::Update;
 use crate::{DEFAULT_OVERLAY, Refused};
 use rand::{SeedableRng, rngs::StdRng};
 use std::ops::Range;
@@ -164,4 +165,22 @@ fn the_fence_is_behind_the_gap_whatever_waits_in_front_of_it() {
 
     life.restart(0..0);
     assert!(!life.has(KEY), "what was removed, and said to be so in the file, is back");
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_made_is_tried_again_and_nothing_counts_as_written_meanwhile() {
+    let mut life = Life::new();
+    life.put(KEY, 100).unwrap();
+    life.settle();
+    let hash = key(KEY).index_hash();
+    let target = Target { place: life.index.find(hash).unwrap().place, units: 1, sum: 0 };
+    let meta = vec![0; LAYOUT.segment as usize / 2].into();
+    life.engine.state.overlay.insert(hash, Update { target, meta, record: None });
+    life.engine.checkpoint();
+    life.engine.tick(life.now);
+    life.read();
+    assert_eq!((life.engine.unwritten_since(), life.engine.is_failing()), (Some(0), true));
+    life.engine.state.overlay.remove(hash);
+    life.settle();
+    assert_eq!((life.engine.unwritten_since(), life.engine.counters().checkpoints), (None, 1));
 }
