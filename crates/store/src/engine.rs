@@ -156,8 +156,8 @@ pub struct Engine {
     mending: bool,
     /// Writes of packets that succeeded.
     proofs: u64,
-    /// Why a write failed last.
-    cause: String,
+    /// What failed last, and why.
+    cause: (Failing, String),
     /// As of the last call that brought the time.
     now: Millis,
     counters: Counters,
@@ -181,6 +181,14 @@ pub struct Counters {
     pub given_up: u64,
     /// Objects for which the newest checkpoint had no room: a restart forgets them.
     pub omitted: u64,
+}
+
+/// What keeps the store from storing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    Writing,
+    /// Of segments that must be known before they are written over.
+    Reading,
 }
 
 /// The writes of one seal or flush.
@@ -290,7 +298,7 @@ impl Engine {
             mend,
             mending: false,
             proofs: 0,
-            cause: String::new(),
+            cause: (Failing::Writing, String::new()),
             now: 0,
             counters: Counters::default(),
         }
@@ -469,9 +477,9 @@ impl Engine {
         self.batches.iter().map(|b| b.retry).chain(others).any(|retry| retry.is_failing())
     }
 
-    /// Why a write failed last.
-    pub fn cause(&self) -> &str {
-        &self.cause
+    /// What failed last, and why.
+    pub fn cause(&self) -> (Failing, &str) {
+        (self.cause.0, &self.cause.1)
     }
 
     /// What failed is tried again without a pause.
@@ -562,7 +570,7 @@ impl Engine {
             && !matches!(running, Some(Running::Contents { .. } | Running::Probe))
         {
             self.counters.write_errors += 1;
-            self.cause = cause;
+            self.cause = (Failing::Writing, cause);
         }
         match running {
             Some(Running::Batch { seq, seal, data }) => self.batch_done(seq, seal, data, ok),
@@ -767,7 +775,7 @@ impl Engine {
             self.passed_over = 0;
             self.checkpointer.abandon();
             self.checkpoint_retry.fail(self.now);
-            self.cause = "its packets cannot be read, and are still needed".into();
+            self.cause = (Failing::Reading, "its packets cannot be read, and are still needed".into());
         }
         !all
     }
@@ -1000,7 +1008,7 @@ impl Engine {
                 Some((Err(_), _)) | None => {
                     self.checkpointer.abandon();
                     self.checkpoint_retry.fail(now);
-                    self.cause = "a record of a checkpoint is too large".into();
+                    self.cause = (Failing::Writing, "a record of a checkpoint is too large".into());
                     self.mend = true;
                 }
             }

@@ -1,4 +1,5 @@
-//! Recovery: from the medium back to a `State`. Reads only; a start writes nothing before its first packet.
+//! Recovery: from the medium back to a `State`. Reads only. What a start writes unasked, the engine does, where the log has a gap
+//! or something was not read: the fence and a checkpoint.
 //!
 //! 1. The newest superblock whose checkpoint can be read whole gives the index as it was; before the first checkpoint
 //!    that is nothing. When none can be read, every segment's table of contents is read instead.

@@ -5,7 +5,7 @@ use crate::disk::file::{self, Access, FileDisk, layout};
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
-use crate::engine::{Engine, Io, Millis, Op, State};
+use crate::engine::{Engine, Failing, Io, Millis, Op, State};
 use crate::format::record::{About, Kind, Record, part_sum};
 use crate::format::superblock::{COPIES, NotOurs, Superblock};
 use crate::format::update::Target;
@@ -86,7 +86,7 @@ pub(crate) struct Shared {
     /// How often the engine is told the time when nothing else happens.
     tick: Duration,
     clock: Clock,
-    /// How the cache is called, and who is told when writes begin to fail or work again.
+    /// How the cache is called, and who is told when writes, or reads before them, begin to fail or work again.
     name: String,
     tell: fn(&str),
     told: Mutex<Told>,
@@ -97,10 +97,10 @@ pub(crate) struct Shared {
     interval: Millis,
 }
 
-/// What was said of writes last.
+/// What was said last of what fails.
 #[derive(Default)]
 struct Told {
-    failing: bool,
+    failing: Option<Failing>,
     given_up: u64,
     harm: Option<&'static str>,
 }
@@ -177,10 +177,13 @@ impl Store {
         let pool = Pool::new(POOL);
         let (state, recovered) = recover(&Reads::new(&*disk, &pool), &superblocks, options.overlay_bytes)
             .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
+        let older = "let no older version of this program open it before this one has ended in order";
         if recovered.unread {
             (options.tell)(&format!(
-                "reading cache {name} failed at its start: what could not be read is missed; look at the disk"
+                "reading cache {name} failed at its start: what could not be read is missed; look at the disk, and {older}"
             ));
+        } else if state.mend {
+            (options.tell)(&format!("the log of cache {name} has a gap, which a checkpoint mends: {older}"));
         }
         let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
@@ -620,18 +623,22 @@ impl Shared {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &self.name;
         let engine = self.engine();
-        let (failing, given_up) = (engine.is_failing(), engine.counters().given_up);
+        let (what, cause) = engine.cause();
+        let (failing, given_up) = (engine.is_failing().then_some(what), engine.counters().given_up);
+        let doing = match told.failing.unwrap_or(what) {
+            Failing::Writing => "writing to",
+            Failing::Reading => "reading",
+        };
         let line = match (told.failing, failing) {
-            (false, true) => format!(
-                "writing to cache {name} fails ({}); it is tried again, and until it works little is stored: look at \
-                 the disk, its free space and the permissions",
-                engine.cause()
+            (None, Some(_)) => format!(
+                "{doing} cache {name} fails ({cause}); it is tried again, and until it works little is stored: look \
+                 at the disk, its free space and the permissions",
             ),
-            (true, false) if given_up > told.given_up => format!(
-                "writing to cache {name} works again, but for {} packet(s) that the disk does not take",
+            (Some(_), None) if given_up > told.given_up => format!(
+                "{doing} cache {name} works again, but for {} packet(s) that the disk does not take",
                 given_up - told.given_up
             ),
-            (true, false) => format!("writing to cache {name} works again"),
+            (Some(_), None) => format!("{doing} cache {name} works again"),
             _ => return,
         };
         drop(engine);

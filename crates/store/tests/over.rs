@@ -216,13 +216,15 @@ fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
 
 #[test]
 fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_can_be() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let disk = disk();
     let store = over(&disk, &patient());
     store.put(&key(1), b"", b"one").unwrap();
     assert!(store.persist(SOON));
     store.abandon();
+    let options = Options { tell: |line| SAID.lock().unwrap().push(line.to_owned()), ..patient() };
     disk.fail_reads_in(DATA_START..SIZE);
-    let store = over(&disk, &patient());
+    let store = over(&disk, &options);
     eventually("it does not say so", || store.put(&key(2), b"", b"two") == Err(Refused::Broken));
     assert!(!store.persist(Duration::from_millis(50)), "nothing counts as written");
     assert_eq!(body(&store, 1), None);
@@ -230,6 +232,10 @@ fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_
     eventually("it stores again", || store.put(&key(3), b"", b"three").is_ok());
     assert!(store.persist(SOON));
     store.abandon();
+    let said = SAID.lock().unwrap();
+    assert!(said[0].contains("failed at its start") && said[0].contains("no older version"), "{said:?}");
+    assert!(said[1].starts_with("reading cache") && said[1].contains("cannot be read"), "{said:?}");
+    assert!(said[2].starts_with("reading cache") && said[2].ends_with("works again"), "{said:?}");
     assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
 }
 
