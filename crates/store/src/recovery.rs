@@ -574,10 +574,13 @@ mod tests {
 
     const LAYOUT: Layout = Layout { segment: 16 << 10, segments: 1_000, identity: 1 };
 
+    /// Says of which offsets.
+    type Fails = fn(u64) -> bool;
+
     /// A disk on which the first reads of some places fail.
     struct Flaky {
         disk: SimDisk,
-        fails: fn(u64) -> bool,
+        fails: Fails,
         failures: u32,
         /// How long such a read takes, milliseconds, and what time it is.
         takes: u64,
@@ -587,7 +590,7 @@ mod tests {
     }
 
     impl Flaky {
-        fn new(fails: fn(u64) -> bool, failures: u32, takes: u64) -> Flaky {
+        fn new(fails: Fails, failures: u32, takes: u64) -> Flaky {
             let disk = SimDisk::new(LAYOUT.size() as usize, StdRng::seed_from_u64(1));
             let (now, pauses, seen) = Default::default();
             Flaky { disk, fails, failures, takes, now, pauses, seen }
@@ -683,7 +686,7 @@ mod tests {
     #[test]
     fn reads_that_fail_end_a_start_soon_and_what_was_not_read_counts_as_unread() {
         let every_other = |at: u64| at >= DATA_START && ((at - DATA_START) >> 14).is_multiple_of(2);
-        let cases: [(fn(u64) -> bool, u64, usize, usize); 3] = [
+        let cases: [(Fails, u64, usize, usize); 3] = [
             (|at| at >= DATA_START, 0, 1_000, FAILURES as usize + PARALLEL),
             // What takes long is tried once.
             (|at| at >= DATA_START, 3_000, 1_000, 4 + PARALLEL),
