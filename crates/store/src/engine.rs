@@ -143,6 +143,8 @@ pub struct Engine {
     checkpoint_retry: Retry,
     keeper: Keeper,
     fencer: Fencer,
+    /// The highest sequence number behind which a restart's scan may not see: that of the last gap, or of what the start found.
+    gap: u64,
     /// Segments passed in a row that gave no room.
     barren: u64,
     /// Segments passed over in a row since a restart may need what cannot be read of them.
@@ -154,8 +156,8 @@ pub struct Engine {
     mending: bool,
     /// Writes of packets that succeeded.
     proofs: u64,
-    /// Why a write failed last.
-    cause: String,
+    /// What failed last, and why.
+    cause: (Failing, String),
     /// As of the last call that brought the time.
     now: Millis,
     counters: Counters,
@@ -179,6 +181,14 @@ pub struct Counters {
     pub given_up: u64,
     /// Objects for which the newest checkpoint had no room: a restart forgets them.
     pub omitted: u64,
+}
+
+/// What keeps the store from storing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    Writing,
+    /// Of segments that must be known before they are written over.
+    Reading,
 }
 
 /// The writes of one seal or flush.
@@ -270,6 +280,7 @@ impl Engine {
             checkpoint_retry: Retry::default(),
             keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
             fencer,
+            gap: state.seq,
             removals_since: (!state.removals.is_empty()).then_some(0),
             removals: std::mem::take(&mut state.removals).into(),
             state,
@@ -287,7 +298,7 @@ impl Engine {
             mend,
             mending: false,
             proofs: 0,
-            cause: String::new(),
+            cause: (Failing::Writing, String::new()),
             now: 0,
             counters: Counters::default(),
         }
@@ -466,9 +477,9 @@ impl Engine {
         self.batches.iter().map(|b| b.retry).chain(others).any(|retry| retry.is_failing())
     }
 
-    /// Why a write failed last.
-    pub fn cause(&self) -> &str {
-        &self.cause
+    /// What failed last, and why.
+    pub fn cause(&self) -> (Failing, &str) {
+        (self.cause.0, &self.cause.1)
     }
 
     /// What failed is tried again without a pause.
@@ -527,16 +538,26 @@ impl Engine {
 
     /// The next thing to do on the medium, if any.
     pub fn next_io(&mut self) -> Option<Io> {
-        let (running, op) = self
+        let next = self
             .next_fence_io()
             .or_else(|| self.next_ledger_io())
             .or_else(|| self.next_contents())
             .or_else(|| self.next_write())
             .or_else(|| self.next_checkpoint_io())?;
+        Some(self.hand_out(next))
+    }
+
+    /// The next of these that is a read, if any: of the contents of segments whose turn comes soon.
+    pub fn next_read(&mut self) -> Option<Io> {
+        let next = self.next_contents()?;
+        Some(self.hand_out(next))
+    }
+
+    fn hand_out(&mut self, (running, op): (Running, Op)) -> Io {
         let id = self.next_id;
         self.next_id += 1;
         self.running.insert(id, running);
-        Some(Io { id, op })
+        Io { id, op }
     }
 
     /// Takes the outcome of an `Io`; reads bring their bytes. Its other resources must have been dropped.
@@ -549,7 +570,7 @@ impl Engine {
             && !matches!(running, Some(Running::Contents { .. } | Running::Probe))
         {
             self.counters.write_errors += 1;
-            self.cause = cause;
+            self.cause = (Failing::Writing, cause);
         }
         match running {
             Some(Running::Batch { seq, seal, data }) => self.batch_done(seq, seal, data, ok),
@@ -746,6 +767,7 @@ impl Engine {
     /// after a pause, like a write that fails.
     fn pass_over(&mut self) -> bool {
         self.mend = true;
+        self.gap = self.gap.max(self.state.seq);
         self.fencer.raise();
         self.passed_over += 1;
         let all = self.passed_over >= self.state.layout.segments;
@@ -753,7 +775,7 @@ impl Engine {
             self.passed_over = 0;
             self.checkpointer.abandon();
             self.checkpoint_retry.fail(self.now);
-            self.cause = "its packets cannot be read, and are still needed".into();
+            self.cause = (Failing::Reading, "its packets cannot be read, and are still needed".into());
         }
         !all
     }
@@ -949,6 +971,7 @@ impl Engine {
             self.state.index.remove_at(entry.hash, place);
             self.state.overlay.remove_at(entry.hash, place);
         }
+        self.gap = self.gap.max(seq);
         self.counters.given_up += 1;
         self.checkpointer.abandon();
         self.mend = true;
@@ -956,8 +979,7 @@ impl Engine {
     }
 
     fn next_fence_io(&mut self) -> Option<(Running, Op)> {
-        let waiting = self.batches.iter().map(|b| b.seq).chain(self.open.as_ref().map(|o| o.seq)).min();
-        let fence = Fence { seq: waiting.unwrap_or(self.state.seq + 1), ledger: self.keeper.generation() };
+        let fence = Fence { seq: self.gap + 1, ledger: self.keeper.generation() };
         let op = self.fencer.next_io(fence, self.state.layout.identity, self.now)?;
         Some((Running::Fence, op))
     }
@@ -983,7 +1005,12 @@ impl Engine {
                     self.checkpointer.give_back(pending);
                     break;
                 }
-                Some((Err(_), _)) | None => self.checkpointer.abandon(),
+                Some((Err(_), _)) | None => {
+                    self.checkpointer.abandon();
+                    self.checkpoint_retry.fail(now);
+                    self.cause = (Failing::Writing, "a record of a checkpoint is too large".into());
+                    self.mend = true;
+                }
             }
         }
         if self.checkpointer.wants_flush(self.open.as_ref().map(|o| o.seq)) {

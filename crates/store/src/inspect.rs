@@ -7,7 +7,7 @@ use crate::format::contents::Entry;
 use crate::format::record::{self, Kind};
 use crate::format::superblock::Superblock;
 use crate::packetizer::bytes_of;
-use crate::recovery::{read_table, recover};
+use crate::recovery::{Reads, read_table, recover};
 use crate::{DEFAULT_OVERLAY, OpenError, store::superblocks};
 use std::io;
 use std::path::Path;
@@ -41,7 +41,8 @@ pub struct Inspection {
 pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
     let (disk, pool, superblocks) = look(path)?;
     let newest = superblocks[0];
-    let (state, recovered) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY).map_err(unread(path))?;
+    let (state, recovered) =
+        recover(&Reads::new(&disk, &pool), &superblocks, DEFAULT_OVERLAY).map_err(unread(path))?;
     Ok(Inspection {
         format: crate::format::VERSION,
         size: newest.layout.size(),
@@ -80,12 +81,13 @@ pub struct Checked {
 /// Reads every segment and verifies every record that a start would serve. `progress(done, of)` is called now and then.
 pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked, OpenError> {
     let (disk, pool, superblocks) = look(path)?;
-    let (state, _) = recover(&disk, &pool, &superblocks, DEFAULT_OVERLAY).map_err(unread(path))?;
+    let (state, _) =
+        recover(&Reads::new(&disk, &pool), &superblocks, DEFAULT_OVERLAY).map_err(unread(path))?;
     let layout = state.layout;
     let mut checked = Checked::default();
     for number in 0..layout.segments {
         progress(number, layout.segments);
-        let contents = match read_table(&disk, &pool, &layout, number) {
+        let contents = match read_table(&Reads::new(&disk, &pool), &layout, number) {
             Ok(Some(contents)) => contents,
             Ok(None) => {
                 checked.without_table += 1;

@@ -14,6 +14,8 @@ pub mod index;
 mod inspect;
 mod ledger;
 #[cfg(test)]
+mod lives;
+#[cfg(test)]
 mod model;
 mod overlay;
 mod packetizer;

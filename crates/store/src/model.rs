@@ -32,7 +32,7 @@ use crate::format::update::Target;
 use crate::format::{BLOCK, DATA_START, Layout, UNIT, align_down, align_up};
 use crate::index::Index;
 use crate::policy::Fbc;
-use crate::recovery::recover;
+use crate::recovery::{Reads, recover};
 use crate::{DEFAULT_OVERLAY, Key, Refused};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
@@ -146,7 +146,7 @@ struct World {
     ledger_set: bool,
 }
 
-fn key(n: u64) -> Key {
+pub(crate) fn key(n: u64) -> Key {
     Key::new(format!("key {n}").into_bytes())
 }
 
@@ -558,7 +558,12 @@ impl World {
 }
 
 /// A start that reads nothing in `unread`.
-fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize, unread: Range<u64>) -> (Engine, Arc<Index>) {
+pub(crate) fn open(
+    disk: &Arc<SimDisk>,
+    pool: &Arc<Pool>,
+    overlay: usize,
+    unread: Range<u64>,
+) -> (Engine, Arc<Index>) {
     let mut buffer = pool.take(2 * BLOCK);
     let faults = Faults::default();
     disk.set_faults(faults);
@@ -569,7 +574,7 @@ fn open(disk: &Arc<SimDisk>, pool: &Arc<Pool>, overlay: usize, unread: Range<u64
         .collect();
     superblocks.sort_by_key(|s| std::cmp::Reverse(s.generation));
     disk.fail_reads_in(unread);
-    let (state, _) = recover(&**disk, pool, &superblocks, overlay).unwrap();
+    let (state, _) = recover(&Reads::new(&**disk, pool), &superblocks, overlay).unwrap();
     disk.fail_reads_in(0..0);
     let index = state.index.clone();
     (Engine::new(state, Box::new(Fbc { cmax: 3, amax: 100 }), INTERVAL, pool.clone()), index)

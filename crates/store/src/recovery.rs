@@ -1,4 +1,5 @@
-//! Recovery: from the medium back to a `State`. Reads only; a start writes nothing before its first packet.
+//! Recovery: from the medium back to a `State`. Reads only. What a start writes unasked, the engine does, where the log has a gap
+//! or something was not read: the fence and a checkpoint.
 //!
 //! 1. The newest superblock whose checkpoint can be read whole gives the index as it was; before the first checkpoint
 //!    that is nothing. When none can be read, every segment's table of contents is read instead.
@@ -11,11 +12,11 @@
 //! A read that fails is tried again. What cannot be read now may be read well at a later start: so what is written from now on
 //! has higher numbers than anything on the medium may have, which the fence tells later starts; and nothing counts as written
 //! until a checkpoint is in force that outdates what was not read (`State::mend`). A ledger that may have said anything is
-//! `ledger::UNREADABLE`.
+//! `ledger::UNREADABLE`. What failing reads may cost is bounded: beyond it, the rest counts as unread without being read.
 
 use crate::Key;
 use crate::buffer::{Buffer, Pool};
-use crate::checkpoint::{load_page, load_root, page_key, root_key};
+use crate::checkpoint::{load_page, load_root, page_bytes, page_key, root_key};
 use crate::disk::Disk;
 use crate::engine::{State, TABLE_READ};
 use crate::format::contents::{self, Contents, Mark, Unreadable};
@@ -31,7 +32,8 @@ use crate::packetizer::bytes_of;
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Reads at once.
 const PARALLEL: usize = 8;
@@ -40,8 +42,12 @@ const PAGES: usize = 64;
 /// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order. Behind what
 /// was given up or passed over is a fence. Few in tests, where a cache has few segments.
 const QUIET: usize = if cfg!(test) { 6 } else { 32 };
-/// Attempts to read one thing.
+/// Attempts to read one thing; one alone where it took so long that the device has tried for itself.
 const ATTEMPTS: u32 = 3;
+const LONG: Duration = Duration::from_secs(1);
+/// After so many failures, or when they took so long, nothing is read any more.
+const FAILURES: u32 = 64;
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a recovery found, for the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,24 +64,25 @@ pub struct Recovered {
 /// `superblocks` are the valid ones, newest first; the overlay has room for `overlay_bytes`. An error where the fence cannot be
 /// read: without it nobody knows where the log goes on.
 pub fn recover(
-    disk: &dyn Disk,
-    pool: &Arc<Pool>,
+    reads: &Reads<'_>,
     superblocks: &[Superblock],
     overlay_bytes: usize,
 ) -> io::Result<(State, Recovered)> {
     let newest = superblocks[0];
     let mut found = Recovered::default();
-    let block = read(disk, pool, fence::OFFSET, BLOCK)?;
+    let block = reads.read(fence::OFFSET, BLOCK)?;
     let fence = Fence::decode(newest.layout.identity, &block).unwrap_or_default();
+    let recovery = Recovery { reads, layout: newest.layout };
+    // Before failures elsewhere are too many to read on: one that is not read counts as a purge of everything.
+    let (ledger, ledger_read) = recovery.ledger(fence.ledger);
     let mut unread = Vec::new();
     let loaded = superblocks.iter().find_map(|s| {
-        let loaded = load_checkpoint(disk, pool, s, overlay_bytes);
+        let loaded = load_checkpoint(reads, s, overlay_bytes);
         if loaded.is_err() {
             unread.push(s.checkpoint);
         }
         loaded.ok().flatten()
     });
-    let recovery = Recovery { disk, pool, layout: newest.layout };
     let mut state = match loaded {
         Some(Loaded { index, overlay, pins, checkpoint }) => {
             found.from_checkpoint = index.len() as u64;
@@ -92,7 +99,6 @@ pub fn recover(
             state
         }
     };
-    let (ledger, ledger_read) = recovery.ledger(fence.ledger);
     state.ledger = ledger;
     state.unread = !unread.is_empty() || !ledger_read || !state.doubtful.is_empty();
     recovery.spare(&mut state, &unread);
@@ -100,7 +106,7 @@ pub fn recover(
     state.mend = state.unread || fence.seq > state.replay_seq;
     recovery.go_on(&mut state, newest.checkpoint, fence);
     found.objects = state.index.len() as u64;
-    found.unread = state.unread;
+    found.unread = state.unread || reads.are_given_up();
     Ok((state, found))
 }
 
@@ -113,8 +119,7 @@ struct Loaded {
 }
 
 fn load_checkpoint(
-    disk: &dyn Disk,
-    pool: &Arc<Pool>,
+    reads: &Reads<'_>,
     superblock: &Superblock,
     overlay_bytes: usize,
 ) -> io::Result<Option<Loaded>> {
@@ -126,20 +131,20 @@ fn load_checkpoint(
         return Ok(Some(Loaded { index, overlay, pins: Vec::new(), checkpoint }));
     }
     let root = (checkpoint.root_place, checkpoint.root_units);
-    let root = read_record(disk, pool, layout, root, &root_key(superblock.generation))?;
+    let root = read_record(reads, layout, root, &root_key(superblock.generation))?;
     let Some(root) = root.filter(|root| root.kind == Kind::Root) else { return Ok(None) };
     let pages = load_root(&root.body);
     let numbered: Vec<(u32, (u64, u16))> = (0..).zip(pages.iter().copied()).collect();
     for some in numbered.chunks(PAGES) {
         let read = |&(number, page): &(u32, (u64, u16))| {
-            read_record(disk, pool, layout, page, &page_key(superblock.generation, number))
+            read_record(reads, layout, page, &page_key(superblock.generation, number))
         };
         for page in in_parallel(some, read) {
             let Some(page) = page? else { return Ok(None) };
             match page.kind {
                 Kind::Page if load_page(&index, &page.body) => {}
                 Kind::Overlay => {
-                    for (hash, target, meta) in update::entries(&page.body) {
+                    for (hash, target, meta) in update::entries(&page.body).filter(|e| fits(&e.2, layout)) {
                         overlay.insert(hash, Update { target, meta, record: None });
                     }
                 }
@@ -152,6 +157,11 @@ fn load_checkpoint(
     Ok(Some(Loaded { index, overlay, pins, checkpoint }))
 }
 
+/// True for metadata of an update that the next checkpoint can hold; no longer one was ever taken.
+fn fits(meta: &[u8], layout: &Layout) -> bool {
+    meta.len() <= page_bytes(layout)
+}
+
 /// A record's parts, copied.
 struct Parts {
     kind: Kind,
@@ -161,20 +171,18 @@ struct Parts {
 
 /// The record at a place, when its key is the one expected.
 fn read_record(
-    disk: &dyn Disk,
-    pool: &Arc<Pool>,
+    reads: &Reads<'_>,
     layout: &Layout,
     (place, units): (u64, u16),
     key: &Key,
 ) -> io::Result<Option<Parts>> {
-    let found = read_any(disk, pool, layout, (place, units))?;
+    let found = read_any(reads, layout, (place, units))?;
     Ok(found.and_then(|(found, parts)| (found == *key).then_some(parts)))
 }
 
 /// The record at a place, if there is a whole one, with its key.
 fn read_any(
-    disk: &dyn Disk,
-    pool: &Arc<Pool>,
+    reads: &Reads<'_>,
     layout: &Layout,
     (place, units): (u64, u16),
 ) -> io::Result<Option<(Key, Parts)>> {
@@ -183,7 +191,7 @@ fn read_any(
     let inside = |start: &u64| start.checked_add(length as u64).is_some_and(|end| end <= layout.size());
     let Some(start) = start.filter(inside) else { return Ok(None) };
     let skip = start as usize % BLOCK;
-    let buffer = read(disk, pool, start - skip as u64, align_up(skip + length, BLOCK))?;
+    let buffer = reads.read(start - skip as u64, align_up(skip + length, BLOCK))?;
     let bytes = &buffer[skip..skip + length];
     let Some(found) = record::parse(layout.identity, bytes) else { return Ok(None) };
     let part = |range: Range<usize>| bytes[range].to_vec();
@@ -191,17 +199,62 @@ fn read_any(
     Ok(Some((Key::new(part(found.key)), Parts { kind: found.about.kind, meta, body })))
 }
 
-/// Reads; what fails is tried again.
-pub fn read(disk: &dyn Disk, pool: &Arc<Pool>, offset: u64, length: usize) -> io::Result<Buffer> {
-    let mut buffer = pool.take(length);
-    let mut attempt = 1;
-    loop {
-        match disk.read(offset, &mut buffer, length) {
-            Ok(()) => return Ok(buffer),
-            Err(error) if attempt == ATTEMPTS => return Err(error),
-            Err(_) => disk.pause(),
+/// The reads of one start: what fails is tried again, within bounds.
+pub struct Reads<'a> {
+    disk: &'a dyn Disk,
+    pool: &'a Arc<Pool>,
+    /// Time since some moment.
+    clock: Box<dyn Fn() -> Duration + Sync + 'a>,
+    failed: Mutex<Failed>,
+}
+
+/// Reads that failed.
+#[derive(Default)]
+struct Failed {
+    times: u32,
+    /// How long one or more of them were under way, and when the last one had ended.
+    took: Duration,
+    until: Duration,
+}
+
+impl<'a> Reads<'a> {
+    pub fn new(disk: &'a dyn Disk, pool: &'a Arc<Pool>) -> Reads<'a> {
+        let began = Instant::now();
+        Reads { disk, pool, clock: Box::new(move || began.elapsed()), failed: Mutex::default() }
+    }
+
+    pub fn read(&self, offset: u64, length: usize) -> io::Result<Buffer> {
+        if self.are_given_up() {
+            return Err(io::Error::other("not read, for too much could not be read"));
         }
-        attempt += 1;
+        let mut buffer = self.pool.take(length);
+        let mut attempt = 1;
+        loop {
+            let began = (self.clock)();
+            let Err(error) = self.disk.read(offset, &mut buffer, length) else { return Ok(buffer) };
+            let took = self.count(began);
+            if attempt == ATTEMPTS || took >= LONG || self.are_given_up() {
+                return Err(error);
+            }
+            attempt += 1;
+            self.disk.pause();
+        }
+    }
+
+    /// A read failed that began then: how long it took.
+    fn count(&self, began: Duration) -> Duration {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (self.clock)();
+        failed.times += 1;
+        let from = began.max(failed.until);
+        failed.took += now.saturating_sub(from);
+        failed.until = failed.until.max(now);
+        now.saturating_sub(began)
+    }
+
+    fn are_given_up(&self) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.times >= FAILURES || failed.took >= PATIENCE
     }
 }
 
@@ -216,8 +269,7 @@ struct Candidate {
 }
 
 struct Recovery<'a> {
-    disk: &'a dyn Disk,
-    pool: &'a Arc<Pool>,
+    reads: &'a Reads<'a>,
     layout: Layout,
 }
 
@@ -240,7 +292,7 @@ impl Recovery<'_> {
     fn ledger_copy(&self, offset: u64) -> io::Result<Option<Ledger>> {
         let mut length = BLOCK;
         loop {
-            let buffer = read(self.disk, self.pool, offset, length)?;
+            let buffer = self.reads.read(offset, length)?;
             match Ledger::decode(self.layout.identity, &buffer[..length]) {
                 Ok(ledger) => return Ok(Some(ledger)),
                 Err(ledger::Unreadable::Longer(longer)) if longer > length => {
@@ -272,7 +324,8 @@ impl Recovery<'_> {
         self.replay(state, new.filter(|(_, c)| c.seq >= checkpoint.replay_seq).collect());
     }
 
-    /// Reads tables from a segment on, until `QUIET` in a row are older than `replay_seq`.
+    /// Reads tables from a segment on, until `QUIET` in a row are older than `replay_seq`. Those that cannot be read do not
+    /// count: whatever they are, or lies behind, a leap outdates it.
     fn scan(&self, from: u64, replay_seq: u64, scanned: &mut HashMap<u64, io::Result<Option<Contents>>>) {
         let segments = self.layout.segments;
         let (mut quiet, mut passed) = (0, 0);
@@ -283,8 +336,9 @@ impl Recovery<'_> {
             let missing: Vec<u64> = batch.iter().filter(|n| !scanned.contains_key(n)).copied().collect();
             scanned.extend(self.tables(&missing));
             for number in batch {
-                let is_old = |c: &Option<Contents>| c.as_ref().is_none_or(|c| c.seq < replay_seq);
-                quiet = if scanned[&number].as_ref().is_ok_and(is_old) { quiet + 1 } else { 0 };
+                let Ok(table) = &scanned[&number] else { continue };
+                let is_old = table.as_ref().is_none_or(|c| c.seq < replay_seq);
+                quiet = if is_old { quiet + 1 } else { 0 };
             }
             passed += some;
         }
@@ -325,7 +379,8 @@ impl Recovery<'_> {
     }
 
     /// Where the log goes on: after the newest segment that was found, and not before the fence or what the newest
-    /// checkpoint knew. What could not be read may be newer than all that; a leap leads beyond it.
+    /// checkpoint knew. What could not be read, or lies where a gap ended the scan, may be newer than all that; a leap leads
+    /// beyond it.
     fn go_on(&self, state: &mut State, newest: Checkpoint, fence: Fence) {
         for seq in [newest.replay_seq, fence.seq].map(|next| next.saturating_sub(1)) {
             if seq > state.seq {
@@ -333,7 +388,7 @@ impl Recovery<'_> {
             }
         }
         state.cursor %= self.layout.segments;
-        if state.unread {
+        if state.mend {
             let least = state.seq + LEAP;
             let turn = self.layout.segments;
             state.seq = least + (state.cursor + turn - least % turn) % turn;
@@ -405,9 +460,10 @@ impl Recovery<'_> {
     /// The update records among `candidates` that are whole, read in parallel.
     fn updates(&self, candidates: &[Candidate]) -> Vec<(u64, Update)> {
         in_parallel(candidates, |c| {
-            let (key, parts) = read_any(self.disk, self.pool, &self.layout, (c.place, c.units)).ok()??;
+            let (key, parts) = read_any(self.reads, &self.layout, (c.place, c.units)).ok()??;
             let target = Target::decode(&parts.body)?;
-            let ours = parts.kind == Kind::Update && key.index_hash() == c.hash;
+            let ours =
+                parts.kind == Kind::Update && key.index_hash() == c.hash && fits(&parts.meta, &self.layout);
             let update = Update { target, meta: parts.meta.into(), record: Some(c.place) };
             ours.then_some((c.hash, update))
         })
@@ -442,7 +498,7 @@ impl Recovery<'_> {
 
     /// The tables of some segments, read in parallel, in the order given.
     fn tables(&self, numbers: &[u64]) -> Vec<(u64, io::Result<Option<Contents>>)> {
-        in_parallel(numbers, |&n| (n, read_table(self.disk, self.pool, &self.layout, n))).collect()
+        in_parallel(numbers, |&n| (n, read_table(self.reads, &self.layout, n))).collect()
     }
 }
 
@@ -462,17 +518,12 @@ fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> i
 }
 
 /// A segment's table of contents, if it has a valid one; an error where the medium does not give it.
-pub fn read_table(
-    disk: &dyn Disk,
-    pool: &Arc<Pool>,
-    layout: &Layout,
-    number: u64,
-) -> io::Result<Option<Contents>> {
+pub fn read_table(reads: &Reads<'_>, layout: &Layout, number: u64) -> io::Result<Option<Contents>> {
     let segment = layout.segment as usize;
     let mut length = TABLE_READ.min(segment);
     loop {
         let offset = layout.start(number) + (segment - length) as u64;
-        let buffer = read(disk, pool, offset, length)?;
+        let buffer = reads.read(offset, length)?;
         match contents::decode(layout.identity, number, segment, &buffer[..length]) {
             Ok(mut contents) => {
                 // A damaged entry cannot be in a table whose checksum holds; one that we would misplace still must
@@ -492,14 +543,16 @@ mod tests {
     use super::*;
     use crate::disk::sim::SimDisk;
     use crate::format::DATA_START;
+    use crate::format::record::{About, Record};
+    use crate::packetizer::OpenSegment;
     use rand::{SeedableRng, rngs::StdRng};
-    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     #[test]
     fn places_that_lead_out_of_the_log_are_not_followed() {
         let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
         let (disk, pool) = (SimDisk::new(0, StdRng::seed_from_u64(1)), Pool::new(0));
-        let recovery = Recovery { disk: &disk, pool: &pool, layout };
+        let recovery = Recovery { reads: &Reads::new(&disk, &pool), layout };
         let (first, end) = (DATA_START / UNIT as u64, layout.size() / UNIT as u64);
         let index = Index::new(1);
         let places = [
@@ -519,12 +572,37 @@ mod tests {
         assert_eq!(kept, [2, 4]);
     }
 
-    /// A disk on which the first reads of each place fail, from `from` on.
+    const LAYOUT: Layout = Layout { segment: 16 << 10, segments: 1_000, identity: 1 };
+
+    /// Says of which offsets.
+    type Fails = fn(u64) -> bool;
+
+    /// A disk on which the first reads of some places fail.
     struct Flaky {
         disk: SimDisk,
-        from: u64,
+        fails: Fails,
         failures: u32,
+        /// How long such a read takes, milliseconds, and what time it is.
+        takes: u64,
+        now: AtomicU64,
+        pauses: AtomicU64,
         seen: Mutex<HashMap<u64, u32>>,
+    }
+
+    impl Flaky {
+        fn new(fails: Fails, failures: u32, takes: u64) -> Flaky {
+            let disk = SimDisk::new(LAYOUT.size() as usize, StdRng::seed_from_u64(1));
+            let (now, pauses, seen) = Default::default();
+            Flaky { disk, fails, failures, takes, now, pauses, seen }
+        }
+
+        fn recover(&self) -> io::Result<(State, Recovered)> {
+            let first = Superblock { layout: LAYOUT, generation: 1, checkpoint: Default::default() };
+            let clock = Box::new(|| Duration::from_millis(self.now.load(Relaxed)));
+            let pool = Pool::new(0);
+            let reads = Reads { clock, ..Reads::new(self, &pool) };
+            recover(&reads, &[first], 0)
+        }
     }
 
     impl Disk for Flaky {
@@ -532,7 +610,8 @@ mod tests {
             let mut seen = self.seen.lock().unwrap();
             let times = seen.entry(offset).or_default();
             *times += 1;
-            if *times <= self.failures && offset >= self.from {
+            if *times <= self.failures && (self.fails)(offset) {
+                self.now.fetch_add(self.takes, Relaxed);
                 return Err(io::Error::other("simulated read error"));
             }
             self.disk.read(offset, buffer, length)
@@ -546,42 +625,86 @@ mod tests {
         fn read_block(&self) -> usize {
             self.disk.read_block()
         }
+        fn pause(&self) {
+            self.pauses.fetch_add(1, Relaxed);
+        }
     }
 
     #[test]
     fn what_cannot_be_read_is_read_again_and_then_not_taken_for_nothing() {
-        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
-        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
         for (failures, expected) in [(ATTEMPTS - 1, &b"ledger"[..]), (ATTEMPTS, &ledger::UNREADABLE)] {
-            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
+            let flaky = Flaky::new(|at| (ledger::COPIES[0]..DATA_START).contains(&at), failures, 0);
             let found = Ledger { generation: 5, bytes: b"ledger".to_vec() };
             let mut image = vec![0; BLOCK];
             found.encode(1, &mut image);
-            disk.write(ledger::offset(5), &image).unwrap();
+            flaky.write(ledger::offset(5), &image).unwrap();
             let fence = Fence { seq: 3 * LEAP, ledger: 2 * LEAP };
-            disk.write(fence::OFFSET, &fence.encode(1)).unwrap();
-            let from = ledger::COPIES[0];
-            let flaky = Flaky { disk, from, failures, seen: Mutex::default() };
-            let (state, recovered) = recover(&flaky, &Pool::new(0), &[first], 0).unwrap();
+            flaky.write(fence::OFFSET, &fence.encode(1)).unwrap();
+            let (state, recovered) = flaky.recover().unwrap();
             let unread = failures == ATTEMPTS;
             assert!(state.mend, "behind a fence");
             assert_eq!((state.unread, recovered.unread), (unread, unread));
             assert_eq!(state.ledger.bytes, expected);
             assert_eq!(state.ledger.generation, if unread { 3 * LEAP } else { 5 });
-            // Nobody knows how many segments were opened behind it.
-            assert!(if unread { state.seq >= 4 * LEAP - 1 } else { state.seq == 3 * LEAP - 1 });
-            assert_eq!(state.seq % layout.segments, state.cursor);
+            // Nobody knows how many segments were opened behind the fence.
+            assert!(state.seq >= 4 * LEAP - 1);
+            assert_eq!(state.seq % LAYOUT.segments, state.cursor);
+        }
+    }
+
+    #[test]
+    fn an_update_that_no_checkpoint_could_hold_is_none() {
+        for (more, updated) in [(0, 1), (1, 0)] {
+            let flaky = Flaky::new(|_| false, 0, 0);
+            let mut open = OpenSegment::new(0, 1, Buffer::new(LAYOUT.segment as usize), Vec::new());
+            let key = Key::new(b"key".to_vec());
+            let mut put = |kind, meta: &[u8], body: &[u8], mark| {
+                let about = About { kind, id: 0, length: body.len() as u64, span: 0, written: 0 };
+                let record = Record::new(LAYOUT.identity, about, key.bytes(), meta, body).unwrap();
+                let at = open.append(key.index_hash(), &record, mark).unwrap();
+                (LAYOUT.place(0, at), (record.size() / UNIT) as u16)
+            };
+            let (place, units) = put(Kind::Object, b"", b"body", Mark::Put);
+            let target = Target { place, units, sum: record::part_sum(LAYOUT.identity, b"body") };
+            let meta = vec![7; page_bytes(&LAYOUT) + more];
+            put(Kind::Update, &meta, &target.encode(), Mark::Update);
+            open.take_writes(LAYOUT.identity);
+            flaky.write(LAYOUT.start(0), &open.image).unwrap();
+            let (state, _) = flaky.recover().unwrap();
+            assert_eq!((state.index.len(), state.overlay.len()), (1, updated));
         }
     }
 
     #[test]
     fn nothing_is_recovered_without_knowing_of_the_fence() {
-        let layout = Layout { segment: 16 << 10, segments: 20, identity: 1 };
-        let first = Superblock { layout, generation: 1, checkpoint: Default::default() };
         for (failures, opens) in [(ATTEMPTS - 1, true), (ATTEMPTS, false)] {
-            let disk = SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(1));
-            let flaky = Flaky { disk, from: 0, failures, seen: Mutex::default() };
-            assert_eq!(recover(&flaky, &Pool::new(0), &[first], 0).is_ok(), opens);
+            let flaky = Flaky::new(|at| at < DATA_START, failures, 0);
+            assert_eq!(flaky.recover().is_ok(), opens);
+        }
+    }
+
+    #[test]
+    fn reads_that_fail_end_a_start_soon_and_what_was_not_read_counts_as_unread() {
+        let every_other = |at: u64| at >= DATA_START && ((at - DATA_START) >> 14).is_multiple_of(2);
+        let cases: [(Fails, u64, usize, usize); 3] = [
+            (|at| at >= DATA_START, 0, 1_000, FAILURES as usize + PARALLEL),
+            // What takes long is tried once.
+            (|at| at >= DATA_START, 3_000, 1_000, 4 + PARALLEL),
+            // They do not keep a start from finding the end of the log.
+            (every_other, 0, PARALLEL, 2 * PARALLEL * ATTEMPTS as usize),
+        ];
+        for (fails, takes, unread, most) in cases {
+            let flaky = Flaky::new(fails, u32::MAX, takes);
+            let (state, recovered) = flaky.recover().unwrap();
+            assert!(state.unread && state.mend && recovered.unread && state.seq >= LEAP);
+            assert_eq!((state.doubtful.len(), &*state.ledger.bytes), (unread, &b""[..]));
+            let seen = flaky.seen.lock().unwrap();
+            let reads: u32 = seen.iter().filter(|(at, _)| **at >= DATA_START).map(|(_, times)| times).sum();
+            assert!(reads as usize <= most, "{reads} reads");
+            assert!(
+                flaky.pauses.load(Relaxed) < u64::from(reads)
+                    && (takes == 0 || seen.values().all(|n| *n == 1))
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::disk::file::{self, Access, FileDisk, layout};
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
-use crate::engine::{Engine, Io, Millis, Op, State};
+use crate::engine::{Engine, Failing, Io, Millis, Op, State};
 use crate::format::record::{About, Kind, Record, part_sum};
 use crate::format::superblock::{COPIES, NotOurs, Superblock};
 use crate::format::update::Target;
@@ -14,7 +14,7 @@ use crate::index::{Index, Slot};
 use crate::overlay::Overlay;
 use crate::policy::{Admission, Fbc, Threshold};
 use crate::reader::{Backend, Reader};
-use crate::recovery::{self, recover};
+use crate::recovery::{Reads, recover};
 use crate::writer::Writer;
 use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Threads that write packets and read tables: as many writes as the engine has in flight.
 const IO_THREADS: usize = 4;
+/// Reads before a store is open, at most.
+const FIRST_READS: usize = 64;
 /// Largest piece of a body in one record.
 const SPAN: usize = 256 << 10;
 /// How long `close` waits for the last writes; and when writes fail.
@@ -84,7 +86,7 @@ pub(crate) struct Shared {
     /// How often the engine is told the time when nothing else happens.
     tick: Duration,
     clock: Clock,
-    /// How the cache is called, and who is told when writes begin to fail or work again.
+    /// How the cache is called, and who is told when writes, or reads before them, begin to fail or work again.
     name: String,
     tell: fn(&str),
     told: Mutex<Told>,
@@ -95,10 +97,10 @@ pub(crate) struct Shared {
     interval: Millis,
 }
 
-/// What was said of writes last.
+/// What was said last of what fails.
 #[derive(Default)]
 struct Told {
-    failing: bool,
+    failing: Option<Failing>,
     given_up: u64,
     harm: Option<&'static str>,
 }
@@ -173,18 +175,21 @@ impl Store {
     fn start(medium: Medium, options: &Options, began: Instant) -> Result<Store, OpenError> {
         let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
-        let (state, recovered) = recover(&*disk, &pool, &superblocks, options.overlay_bytes)
+        let (state, recovered) = recover(&Reads::new(&*disk, &pool), &superblocks, options.overlay_bytes)
             .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
+        let older = "let no older version of this program open it before this one has ended in order";
         if recovered.unread {
             (options.tell)(&format!(
-                "reading cache {name} failed at its start: what could not be read is missed; look at the disk"
+                "reading cache {name} failed at its start: what could not be read is missed; look at the disk, and {older}"
             ));
+        } else if state.mend {
+            (options.tell)(&format!("the log of cache {name} has a gap, which a checkpoint mends: {older}"));
         }
         let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
-        shared.carry_out_all(&*disk);
+        shared.look_ahead(&*disk);
         let opened = format!(
             "cache {name} ({} MiB, {} packets): {} objects, {} tables read, in {} ms; reads by {}{note}",
             layout.size() >> 20,
@@ -530,8 +535,22 @@ impl Shared {
         }
     }
 
-    /// All that the engine wants done now, and whether there was anything. After opening that is to read the contents of the
-    /// first segments, so that the first put finds room.
+    /// Reads the contents of the first segments, so that the first put finds room. All else, and all from the first failure on,
+    /// is the threads' part: opening waits neither for a checkpoint nor for a disk that fails.
+    fn look_ahead(&self, disk: &dyn Disk) {
+        for _ in 0..FIRST_READS {
+            let io = self.engine().next_read();
+            let Some(Io { id, op }) = io else { return };
+            let result = self.carry_out(disk, op);
+            let failed = result.is_err();
+            drop(self.done(id, result));
+            if failed {
+                return;
+            }
+        }
+    }
+
+    /// All that the engine wants done now, and whether there was anything.
     pub fn carry_out_all(&self, disk: &dyn Disk) -> bool {
         let mut some = false;
         loop {
@@ -577,6 +596,11 @@ impl Shared {
         }
     }
 
+    /// True when `tell_of_harm` would look.
+    fn looks_for_harm(&self) -> bool {
+        self.millis() >= self.look.load(Relaxed)
+    }
+
     /// Says what somebody else did to the medium, once. Looks once a flush interval.
     fn tell_of_harm(&self, disk: &dyn Disk) {
         let now = self.millis();
@@ -599,18 +623,22 @@ impl Shared {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &self.name;
         let engine = self.engine();
-        let (failing, given_up) = (engine.is_failing(), engine.counters().given_up);
+        let (what, cause) = engine.cause();
+        let (failing, given_up) = (engine.is_failing().then_some(what), engine.counters().given_up);
+        let doing = match told.failing.unwrap_or(what) {
+            Failing::Writing => "writing to",
+            Failing::Reading => "reading",
+        };
         let line = match (told.failing, failing) {
-            (false, true) => format!(
-                "writing to cache {name} fails ({}); it is tried again, and until it works little is stored: look at \
-                 the disk, its free space and the permissions",
-                engine.cause()
+            (None, Some(_)) => format!(
+                "{doing} cache {name} fails ({cause}); it is tried again, and until it works little is stored: look \
+                 at the disk, its free space and the permissions",
             ),
-            (true, false) if given_up > told.given_up => format!(
-                "writing to cache {name} works again, but for {} packet(s) that the disk does not take",
+            (Some(_), None) if given_up > told.given_up => format!(
+                "{doing} cache {name} works again, but for {} packet(s) that the disk does not take",
                 given_up - told.given_up
             ),
-            (true, false) => format!("writing to cache {name} works again"),
+            (Some(_), None) => format!("{doing} cache {name} works again"),
             _ => return,
         };
         drop(engine);
@@ -650,6 +678,11 @@ impl Shared {
 fn work(shared: &Shared, disk: &dyn Disk) {
     let mut engine = shared.engine();
     while !shared.is_abandoned() {
+        if shared.looks_for_harm() {
+            drop(engine);
+            shared.tell_of_harm(disk);
+            engine = shared.engine();
+        }
         if let Some(Io { id, op }) = engine.next_io() {
             drop(engine);
             let result = shared.carry_out(disk, op);
@@ -659,14 +692,7 @@ fn work(shared: &Shared, disk: &dyn Disk) {
         if shared.is_ending() {
             return;
         }
-        let waited = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner);
-        if waited.1.timed_out() {
-            drop(waited);
-            shared.tell_of_harm(disk);
-            engine = shared.engine();
-        } else {
-            engine = waited.0;
-        }
+        engine = shared.wake.wait_timeout(engine, shared.tick).unwrap_or_else(PoisonError::into_inner).0;
         engine.tick(shared.millis());
     }
 }
@@ -740,9 +766,9 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
     if size < DATA_START {
         return Err(format!("{path} is not a Cosm cache (or was cut off); name another path or remove it"));
     }
-    let first_bytes = |length| {
-        recovery::read(disk, &Pool::new(0), 0, length).map_err(|e| format!("cannot read cache {path}: {e}"))
-    };
+    let pool = Pool::new(0);
+    let reads = Reads::new(disk, &pool);
+    let first_bytes = |length| reads.read(0, length).map_err(|e| format!("cannot read cache {path}: {e}"));
     let first = first_bytes(COPIES.len() * BLOCK)?;
     let copies = COPIES.map(|at| Superblock::decode(&first[at as usize..at as usize + BLOCK]));
     let mut valid: Vec<Superblock> = copies.iter().filter_map(|c| c.ok()).collect();

@@ -1,11 +1,14 @@
 //! The threaded store over the simulated disk: kills, failing writes, failing reads.
 
 use rand::{SeedableRng, rngs::StdRng};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use store::disk::Disk;
 use store::disk::sim::{Faults, SimDisk};
 use store::format::{DATA_START, PROBE, fence};
-use store::{Body, Key, Options, Refused, Store};
+use store::{Body, Buffer, Key, Options, Refused, Store};
 use tokio::runtime::LocalRuntime;
 
 const SIZE: u64 = 4 << 20;
@@ -213,19 +216,93 @@ fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
 
 #[test]
 fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_can_be() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let disk = disk();
     let store = over(&disk, &patient());
     store.put(&key(1), b"", b"one").unwrap();
     assert!(store.persist(SOON));
     store.abandon();
+    let options = Options { tell: |line| SAID.lock().unwrap().push(line.to_owned()), ..patient() };
     disk.fail_reads_in(DATA_START..SIZE);
-    let store = over(&disk, &patient());
-    assert_eq!(store.put(&key(2), b"", b"two"), Err(Refused::Broken));
+    let store = over(&disk, &options);
+    eventually("it does not say so", || store.put(&key(2), b"", b"two") == Err(Refused::Broken));
     assert!(!store.persist(Duration::from_millis(50)), "nothing counts as written");
     assert_eq!(body(&store, 1), None);
     disk.fail_reads_in(0..0);
     eventually("it stores again", || store.put(&key(3), b"", b"three").is_ok());
     assert!(store.persist(SOON));
     store.abandon();
+    let said = SAID.lock().unwrap();
+    assert!(said[0].contains("failed at its start") && said[0].contains("no older version"), "{said:?}");
+    assert!(said[1].starts_with("reading cache") && said[1].contains("cannot be read"), "{said:?}");
+    assert!(said[2].starts_with("reading cache") && said[2].ends_with("works again"), "{said:?}");
     assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
+}
+
+/// Counts the reads that a caller of `Store::over` waits for, and can be harmed.
+struct Watched {
+    disk: Arc<SimDisk>,
+    reads: AtomicU32,
+    harmed: AtomicBool,
+}
+
+impl Watched {
+    fn new() -> Arc<Watched> {
+        Arc::new(Watched { disk: disk(), reads: AtomicU32::new(0), harmed: AtomicBool::new(false) })
+    }
+}
+
+impl Disk for Watched {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        let of_the_store = std::thread::current().name().is_some_and(|name| name.starts_with("store-"));
+        self.reads.fetch_add(u32::from(!of_the_store), Relaxed);
+        self.disk.read(offset, buffer, length)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+    fn read_block(&self) -> usize {
+        self.disk.read_block()
+    }
+    fn harm(&self) -> Option<&'static str> {
+        self.harmed.load(Relaxed).then_some("was cut off")
+    }
+}
+
+#[test]
+fn opening_waits_for_few_reads_of_a_disk_that_fails() {
+    let disk = Watched::new();
+    let options = Options { packet: 16 << 10, ..patient() };
+    drop(Store::over(disk.clone(), &options).unwrap());
+    disk.reads.store(0, Relaxed);
+    disk.disk.fail_reads_in(DATA_START..SIZE);
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let reads = disk.reads.load(Relaxed);
+    assert!(reads < 100, "{reads} reads of 192 segments");
+    store.abandon();
+}
+
+#[test]
+fn harm_to_the_medium_is_told_of_under_load() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let disk = Watched::new();
+    let options = Options {
+        flush_interval: Duration::from_millis(100),
+        tell: |line| SAID.lock().unwrap().push(line.to_owned()),
+        ..patient()
+    };
+    let store = Store::over(disk.clone(), &options).unwrap();
+    disk.harmed.store(true, Relaxed);
+    let mut n = 0;
+    eventually("it is not told", || {
+        // The threads are never without work for long.
+        (n..n + 10).for_each(|n| _ = store.put(&key(n), b"", &[1; 15_000]));
+        n += 10;
+        !SAID.lock().unwrap().is_empty()
+    });
+    assert_eq!(*SAID.lock().unwrap(), ["cache  was cut off"]);
+    store.abandon();
 }

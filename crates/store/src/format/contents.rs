@@ -3,7 +3,7 @@
 //!
 //! … entry 1 | entry 0 | trailer (64 bytes) at the segment's end
 
-use super::{BLOCK, Fields, align_down};
+use super::{BLOCK, Fields, NUMBERS, align_down};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const TRAILER: usize = 64;
@@ -63,7 +63,7 @@ pub struct Contents {
 /// Why a segment's end is no table of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Never written, torn, or another segment's.
+    /// Never written, torn, another segment's, or of an impossible number.
     Invalid,
     /// The table is longer than the bytes given: its length.
     Longer(usize),
@@ -110,7 +110,7 @@ pub fn decode(identity: u64, number: u64, segment: usize, tail: &[u8]) -> Result
     let mut fields = Fields(&tail[trailer_at..]);
     let (magic, count, seq, of) = (fields.u32(), fields.u32() as usize, fields.u64(), fields.u64());
     let sum = fields.u64();
-    if magic != MAGIC || of != number || count > most(segment) {
+    if magic != MAGIC || of != number || count > most(segment) || seq >= NUMBERS {
         return Err(Unreadable::Invalid);
     }
     let length = TRAILER + count * ENTRY;
@@ -150,6 +150,11 @@ mod tests {
         let tail = &image[image.len() - BLOCK..];
         assert_eq!(decode(3, 11, image.len(), tail), Ok(Contents { seq: 99, entries }));
         assert_eq!(decode(3, 12, image.len(), tail), Err(Unreadable::Invalid));
+        for (seq, valid) in [(NUMBERS - 1, true), (NUMBERS, false)] {
+            let mut image = image.clone();
+            encode(3, 11, seq, &[], &mut image);
+            assert_eq!(decode(3, 11, image.len(), &image).is_ok(), valid);
+        }
         let short = TRAILER + 3 * ENTRY;
         let length = TRAILER + 40 * ENTRY;
         assert_eq!(decode(3, 11, image.len(), &tail[BLOCK - short..]), Err(Unreadable::Longer(length)));

@@ -1,7 +1,7 @@
 //! The fence: where the log goes on behind segments that nobody knows enough of. One block in the header, of whose bytes the
 //! first sector alone counts, so that it is old or new and never torn; none means: the log has no gap.
 
-use super::{BLOCK, Fields};
+use super::{BLOCK, Fields, NUMBERS};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const MAGIC: [u8; 8] = *b"COSMFENC";
@@ -36,7 +36,7 @@ impl Fence {
         let mut fields = Fields(&block[8..CHECKED + 8]);
         let fence = Fence { seq: fields.u64(), ledger: fields.u64() };
         let valid = block[..8] == MAGIC && fields.u64() == xxh3_64_with_seed(&block[..CHECKED], identity);
-        valid.then_some(fence)
+        (valid && fence.seq.max(fence.ledger) < NUMBERS).then_some(fence)
     }
 }
 
@@ -52,6 +52,9 @@ mod tests {
         assert_eq!(Fence::decode(5, &block), Some(fence));
         assert_eq!(Fence::decode(6, &block), None);
         assert_eq!(Fence::decode(5, &[0; BLOCK]), None);
+        for wrong in [Fence { seq: NUMBERS, ledger: 3 }, Fence { seq: 3, ledger: NUMBERS }] {
+            assert_eq!(Fence::decode(5, &wrong.encode(5)), None);
+        }
         for bit in 0..8 * (CHECKED + 8) {
             let mut flipped = block;
             flipped[bit / 8] ^= 1 << (bit % 8);

@@ -1,7 +1,7 @@
 //! The ledger: a small piece of the caller's bytes that a restart gives back whole, or as it was before. Two copies
 //! between the superblocks and the first segment, written in turn, so that a torn write leaves the other one.
 
-use super::{BLOCK, Fields, align_up};
+use super::{BLOCK, Fields, NUMBERS, align_up};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const MAGIC: [u8; 8] = *b"COSMLEDG";
@@ -61,7 +61,7 @@ impl Ledger {
     pub fn decode(identity: u64, copy: &[u8]) -> Result<Ledger, Unreadable> {
         let mut fields = Fields(&copy[MAGIC.len()..HEADER]);
         let (generation, length, sum) = (fields.u64(), fields.u64(), fields.u64());
-        if copy[..MAGIC.len()] != MAGIC || length > MAX as u64 {
+        if copy[..MAGIC.len()] != MAGIC || length > MAX as u64 || generation >= NUMBERS {
             return Err(Unreadable::Invalid);
         }
         let end = HEADER + length as usize;
@@ -104,6 +104,9 @@ mod tests {
             }
         }
         assert_eq!(Ledger::decode(3, &[0; BLOCK]), Err(Unreadable::Invalid));
+        let mut image = vec![0; BLOCK];
+        Ledger { generation: NUMBERS, bytes: Vec::new() }.encode(3, &mut image);
+        assert_eq!(Ledger::decode(3, &image), Err(Unreadable::Invalid));
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub const PROBE: u64 = 2 * BLOCK as u64;
 /// Bumped by every change that an older reader would misread.
 pub const VERSION: u32 = 2;
 
+/// Sequence numbers and generations are below this: sums of them and of leaps do not overflow. No life comes near it.
+pub const NUMBERS: u64 = 1 << 63;
+
 /// Sizes that never change after a cache was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

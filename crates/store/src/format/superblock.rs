@@ -1,7 +1,7 @@
 //! The superblock: what this file is and where its newest checkpoint lies. Two copies, written in turn, so that a
 //! torn write leaves the other one.
 
-use super::{BLOCK, DATA_START, Fields, Layout, VERSION};
+use super::{BLOCK, DATA_START, Fields, Layout, NUMBERS, UNIT, VERSION};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const MAGIC: [u8; 8] = *b"COSMSTOR";
@@ -98,7 +98,11 @@ impl Superblock {
             && layout
                 .segments
                 .checked_mul(u64::from(layout.segment))
-                .is_some_and(|n| n.checked_add(DATA_START).is_some());
+                .is_some_and(|n| n.checked_add(DATA_START).is_some())
+            && generation.max(checkpoint.replay_seq) < NUMBERS
+            && checkpoint.replay_from < layout.segments
+            && checkpoint.virgin <= layout.segments
+            && root_place <= layout.size() / UNIT as u64;
         if !sane || sum != xxh3_64_with_seed(&block[..CHECKED], layout.identity) {
             return Err(NotOurs::Damaged);
         }
@@ -127,5 +131,31 @@ mod tests {
         }
         assert_eq!(Superblock::decode(&[0; BLOCK]), Err(NotOurs::Blank));
         assert_eq!(Superblock::decode(&[7; BLOCK]), Err(NotOurs::Foreign));
+    }
+
+    #[test]
+    fn numbers_that_lead_nowhere_are_refused() {
+        let layout = Layout { segment: 1 << 20, segments: 64, identity: 0x1234 };
+        let end = layout.size() / UNIT as u64;
+        let most = Checkpoint {
+            root_place: end,
+            root_units: 3,
+            replay_seq: NUMBERS - 1,
+            replay_from: 63,
+            virgin: 64,
+        };
+        let decode = |generation, checkpoint| {
+            Superblock::decode(&Superblock { layout, generation, checkpoint }.encode()).map(|s| s.checkpoint)
+        };
+        assert_eq!(decode(NUMBERS - 1, most), Ok(most));
+        assert_eq!(decode(NUMBERS, most), Err(NotOurs::Damaged));
+        for wrong in [
+            Checkpoint { replay_seq: NUMBERS, ..most },
+            Checkpoint { replay_from: 64, ..most },
+            Checkpoint { virgin: 65, ..most },
+            Checkpoint { root_place: end + 1, ..most },
+        ] {
+            assert_eq!(decode(1, wrong), Err(NotOurs::Damaged), "{wrong:?}");
+        }
     }
 }
