@@ -274,31 +274,36 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// The newer valid copy of the ledger; an empty one when there is none. Where a copy cannot be read, it may be the newer
-    /// one: then what was in the ledger is unknown, and its generation is above that of both copies. `fenced` is the
-    /// generation that the fence names. False when not all could be read.
+    /// The newer valid copy of the ledger; an empty one when none was ever written. Where a copy cannot be read, it may be the
+    /// newer one, and where both hold something else a tear was not all: then what was in the ledger is unknown, and its
+    /// generation is above that of both copies. `fenced` is the generation that the fence names. False when it is unknown.
     fn ledger(&self, fenced: u64) -> (Ledger, bool) {
         let copies = ledger::COPIES.map(|offset| self.ledger_copy(offset));
         let read = copies.iter().all(|copy| copy.is_ok());
-        let newer = copies.into_iter().filter_map(|copy| copy.ok().flatten()).max_by_key(|l| l.generation);
-        let newer = newer.unwrap_or_default();
-        if read {
+        let damaged = copies.iter().all(|copy| matches!(copy, Ok(Copy::Damaged)));
+        let valid = copies.into_iter().filter_map(|copy| match copy {
+            Ok(Copy::Valid(ledger)) => Some(ledger),
+            _ => None,
+        });
+        let newer = valid.max_by_key(|ledger| ledger.generation).unwrap_or_default();
+        if read && !damaged {
             return (newer, true);
         }
         let generation = newer.generation.max(fenced) + LEAP;
         (Ledger { generation, bytes: ledger::UNREADABLE.to_vec() }, false)
     }
 
-    fn ledger_copy(&self, offset: u64) -> io::Result<Option<Ledger>> {
+    fn ledger_copy(&self, offset: u64) -> io::Result<Copy> {
         let mut length = BLOCK;
         loop {
             let buffer = self.reads.read(offset, length)?;
             match Ledger::decode(self.layout.identity, &buffer[..length]) {
-                Ok(ledger) => return Ok(Some(ledger)),
+                Ok(ledger) => return Ok(Copy::Valid(ledger)),
                 Err(ledger::Unreadable::Longer(longer)) if longer > length => {
                     length = align_up(longer, BLOCK)
                 }
-                Err(_) => return Ok(None),
+                Err(_) if buffer[..length].iter().all(|&byte| byte == 0) => return Ok(Copy::Blank),
+                Err(_) => return Ok(Copy::Damaged),
             }
         }
     }
@@ -517,6 +522,15 @@ fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> i
     answers.into_iter().flatten()
 }
 
+/// What lies where a copy of the ledger has its place.
+enum Copy {
+    /// None was written there yet.
+    Blank,
+    Valid(Ledger),
+    /// Torn, or spoilt.
+    Damaged,
+}
+
 /// A segment's table of contents, if it has a valid one; an error where the medium does not give it.
 pub fn read_table(reads: &Reads<'_>, layout: &Layout, number: u64) -> io::Result<Option<Contents>> {
     let segment = layout.segment as usize;
@@ -649,6 +663,17 @@ mod tests {
             // Nobody knows how many segments were opened behind the fence.
             assert!(state.seq >= 4 * LEAP - 1);
             assert_eq!(state.seq % LAYOUT.segments, state.cursor);
+        }
+    }
+
+    #[test]
+    fn a_ledger_of_which_nothing_is_left_may_have_said_anything() {
+        for (spoilt, known) in [(&[][..], true), (&[0][..], true), (&[1], true), (&[0, 1], false)] {
+            let flaky = Flaky::new(|_| false, 0, 0);
+            spoilt.iter().for_each(|&n: &usize| flaky.write(ledger::COPIES[n], &[7; BLOCK]).unwrap());
+            let (state, recovered) = flaky.recover().unwrap();
+            let expected = if known { &[][..] } else { &ledger::UNREADABLE };
+            assert_eq!((state.ledger.bytes.as_slice(), recovered.unread), (expected, !known), "{spoilt:?}");
         }
     }
 
