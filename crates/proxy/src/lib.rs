@@ -38,7 +38,7 @@ pub use internal_error::end_on_panic;
 pub use report::counters::Kind;
 pub use report::stats::{Row, rows};
 pub use report::{Ended, Place, Record};
-pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, Settings, Timeouts};
+pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 
 use crate::client::Crowd;
 use crate::report::Exit;

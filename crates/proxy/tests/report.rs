@@ -164,6 +164,7 @@ async fn what_came_of_a_request_is_told_once() {
     assert_eq!((fetched.hop.as_deref(), stored.hop.as_deref()), (Some(&*host), None));
     assert_eq!((stored.status, stored.sent, stored.whole), (Some(200), 5, true));
     assert_eq!((&*head.method, head.sent, head.whole), ("HEAD", 0, true));
+    assert!(told.iter().all(|told| told.client.is_loopback()));
     assert!(told.iter().all(|told| told.times.0 <= told.times.1 && told.times.1 > Duration::ZERO));
     assert!(fetched.times.0 < fetched.times.1, "{fetched:?}");
 }
@@ -234,7 +235,8 @@ async fn the_end_that_the_client_did_not_take_did_not_go_out() {
 #[tokio::test]
 async fn a_client_that_leaves_before_the_answer_is_told_too() {
     let origin = Origin::with(|mut client, seen| async move {
-        seen.lock().unwrap().push(client.head().await.unwrap());
+        let head = client.head().await.unwrap();
+        seen.lock().unwrap().push(head);
         client.is_closed().await;
     })
     .await;

@@ -91,6 +91,7 @@ impl Drop for Proxy {
 /// What is kept of a request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
+    pub client: std::net::IpAddr,
     pub method: String,
     pub status: Option<u16>,
     pub hop: Option<String>,
@@ -104,8 +105,8 @@ pub struct Told {
 static TOLD: Mutex<Vec<((String, String), Told)>> = Mutex::new(Vec::new());
 
 fn told(record: &proxy::Record) {
-    assert!(record.client.is_loopback());
     let told = Told {
+        client: record.client,
         method: record.method.to_string(),
         status: record.status.map(|status| status.as_u16()),
         hop: record.hop.as_ref().map(ToString::to_string),
