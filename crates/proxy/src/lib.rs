@@ -37,7 +37,7 @@ pub use console::say;
 pub use internal_error::end_on_panic;
 pub use report::counters::Kind;
 pub use report::stats::{Row, rows};
-pub use report::{Ended, Place, Record};
+pub use report::{Ended, Place, Transaction};
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 
 use crate::client::Crowd;

@@ -214,7 +214,7 @@ impl Exchange {
     }
 
     fn is_sent_on(&self) {
-        self.stream.note(|record| record.hop = Some(self.target.hop.clone()));
+        self.stream.note(|transaction| transaction.hop = Some(self.target.hop.clone()));
     }
 
     /// Streams a response through.
@@ -304,9 +304,9 @@ pub async fn connect(
             ));
         }
         let (authority, port) = access::connect(request.uri(), &worker.settings)?;
-        stream.note(|record| {
-            record.connects_to(authority.clone());
-            record.hop = Some(authority.clone());
+        stream.note(|transaction| {
+            transaction.connects_to(authority.clone());
+            transaction.hop = Some(authority.clone());
         });
         worker.origins.dial(authority, port, stream.client.zone).await
     };

@@ -68,11 +68,11 @@ pub fn answer(
         if let Some(held) = in_memory(worker, &key, &parts.headers)
             && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
         {
-            stream.note(|record| record.asks_for_key(key));
+            stream.note(|transaction| transaction.asks_for_key(key));
             return Ok(response);
         }
     }
-    stream.note(|record| record.asks_for(target.clone()));
+    stream.note(|transaction| transaction.asks_for(target.clone()));
     let (worker, stream, content) = (worker.clone(), stream.clone(), Content::of(content));
     Err(Later::Exchange(Box::new(Exchange {
         worker,

@@ -6,7 +6,7 @@
 use crate::access::client::Client;
 use crate::message::interim::Interim;
 use crate::origin::Line;
-use crate::report::{Exit, Place, Record};
+use crate::report::{Exit, Place, Transaction};
 use cache::Report;
 use http::{Method, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -23,7 +23,7 @@ pub struct Stream {
     ended: Cell<u64>,
     exit: Rc<Exit>,
     /// The request under way, or whose response's end is with the connection.
-    record: RefCell<Option<Record>>,
+    transaction: RefCell<Option<Transaction>>,
     /// The connection has all of the response, but for a tunnel's bytes.
     departing: Cell<bool>,
     interims: RefCell<Vec<Interim>>,
@@ -48,7 +48,7 @@ impl Stream {
             begun: Cell::new(0),
             ended: Cell::new(0),
             exit,
-            record: RefCell::new(None),
+            transaction: RefCell::new(None),
             departing: Cell::new(false),
             interims: RefCell::default(),
             tunnel: RefCell::new(None),
@@ -67,14 +67,14 @@ impl Stream {
         // The connection holds responses to requests that came at once together.
         self.flushed();
         self.begun.set(self.begun.get() + 1);
-        self.record.replace(Some(Record::new(self.client.address, method)));
+        self.transaction.replace(Some(Transaction::new(self.client.address, method)));
         Flight { stream: self.clone(), sent: 0, over: false }
     }
 
     /// Notes something of the request under way.
-    pub fn note(&self, note: impl FnOnce(&mut Record)) {
-        if let Some(record) = &mut *self.record.borrow_mut() {
-            note(record);
+    pub fn note(&self, note: impl FnOnce(&mut Transaction)) {
+        if let Some(transaction) = &mut *self.transaction.borrow_mut() {
+            note(transaction);
         }
     }
 
@@ -87,20 +87,22 @@ impl Stream {
 
     /// A tunnel has ended; `whole` when both sides did so. Bytes from and to the client.
     pub fn tunnelled(&self, received: u64, sent: u64, whole: bool) {
-        self.note(|record| (record.received, record.sent, record.whole) = (received, sent, whole));
+        self.note(|transaction| {
+            (transaction.received, transaction.sent, transaction.whole) = (received, sent, whole)
+        });
         self.tell();
     }
 
     /// The connection has ended: what did not go out by now does not.
     pub fn broken_off(&self) {
-        self.note(|record| record.whole = false);
+        self.note(|transaction| transaction.whole = false);
         self.tell();
     }
 
     fn tell(&self) {
         self.departing.set(false);
-        if let Some(record) = self.record.take() {
-            self.exit.tell(record);
+        if let Some(transaction) = self.transaction.take() {
+            self.exit.tell(transaction);
         }
     }
 
@@ -138,7 +140,7 @@ impl Stream {
     pub fn tunnel_to(&self, upstream: Upstream) {
         *self.tunnel.borrow_mut() = Some(upstream);
         self.is_tunnel.set(true);
-        self.note(|record| record.tunnel = true);
+        self.note(|transaction| transaction.tunnel = true);
     }
 
     pub fn is_tunnel(&self) -> bool {
@@ -172,8 +174,9 @@ impl Flight {
     /// What the response is.
     pub fn answered(&mut self, status: StatusCode, report: Option<Report>, place: Place, over: bool) {
         self.over = over;
-        self.stream
-            .note(|record| (record.status, record.report, record.place) = (Some(status), report, place));
+        self.stream.note(|transaction| {
+            (transaction.status, transaction.report, transaction.place) = (Some(status), report, place)
+        });
     }
 
     /// Bytes of the body went out; `over` when they were the last.
@@ -187,7 +190,7 @@ impl Drop for Flight {
     fn drop(&mut self) {
         let stream = &self.stream;
         stream.ended.set(stream.ended.get() + 1);
-        stream.note(|record| (record.sent, record.whole) = (self.sent, self.over));
+        stream.note(|transaction| (transaction.sent, transaction.whole) = (self.sent, self.over));
         match self.over {
             true => stream.departing.set(true),
             false => stream.tell(),

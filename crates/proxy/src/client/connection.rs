@@ -12,7 +12,7 @@ use crate::answer::stream::{Flight, Stream};
 use crate::message::framing::{Ambiguous, Place, Walker};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
-use crate::report::{Exit, Record};
+use crate::report::{Exit, Transaction};
 use crate::settings::{Bounds, Timeouts};
 use crate::worker::Worker;
 use http::{Request, Response};
@@ -243,7 +243,7 @@ impl Service<Request<Incoming>> for Door {
                 link.walker.borrow_mut().stop();
             }
             // The head goes out at once, whatever the body waits for.
-            link.stream.note(Record::begins);
+            link.stream.note(Transaction::begins);
             departing(response, flight)
         }))
     }
@@ -343,7 +343,7 @@ impl Watched {
         match result.is_ready() {
             true => self.link.writes.set(self.link.writes.get() + 1),
             // The last byte will tell little of the first.
-            false => self.link.stream.note(Record::begins),
+            false => self.link.stream.note(Transaction::begins),
         }
         result
     }

@@ -1,6 +1,6 @@
 //! What one worker counts: plain additions to cache lines of its own, which the operator's thread reads at any time.
 
-use super::{Place, Record};
+use super::{Place, Transaction};
 use cache::{Outcome, Pass};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -59,12 +59,12 @@ table! {
 }
 
 impl Class {
-    pub fn of(record: &Record) -> Class {
-        match (&record.report, record.status) {
-            _ if record.tunnel => Class::Tunnel,
+    pub fn of(transaction: &Transaction) -> Class {
+        match (&transaction.report, transaction.status) {
+            _ if transaction.tunnel => Class::Tunnel,
             (None, None) => Class::Left,
             (Some(report), _) => {
-                Class::of_outcome(report.outcome, report.collapsed == Some(true), record.place)
+                Class::of_outcome(report.outcome, report.collapsed == Some(true), transaction.place)
             }
             (None, Some(status)) => match status.as_u16() {
                 ..400 => Class::Own,

@@ -1,8 +1,8 @@
 //! The one exit: what came of a request is told here, once, when its response has ended.
 //!
-//! `Record` is what is told. Counters grow from it (`counters`), and whoever started the proxy may look at it. What always holds:
-//! each request that was counted in is told once, whatever becomes of it; telling asks for no memory, takes no lock, and writes
-//! nothing that another worker writes.
+//! A `Transaction` is what is told. Counters grow from it (`counters`), and whoever started the proxy may look at it. What
+//! always holds: each request that was counted in is told once, whatever becomes of it; telling asks for no memory, takes no
+//! lock, and writes nothing that another worker writes.
 
 pub mod counters;
 pub mod stats;
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use store::Key;
 
 /// Is told of each request by the worker that served it, which waits meanwhile.
-pub type Ended = fn(&Record);
+pub type Ended = fn(&Transaction);
 
 /// A request whose response has ended: its last byte went to the kernel, it broke off, or the client left.
 #[derive(Debug)]
-pub struct Record {
+pub struct Transaction {
     pub client: IpAddr,
     pub method: Method,
     target: Named,
@@ -32,8 +32,10 @@ pub struct Record {
     pub status: Option<StatusCode>,
     /// What the cache had to do with it; nothing with the proxy's own answers.
     pub report: Option<Report>,
+    /// Of what was stored, if that answered.
     pub place: Place,
-    /// Where the request, or a part of it, was sent on to.
+    /// Where the request was sent on to, or where that was tried. What answered from the cache, or from another's fetch, has
+    /// none.
     pub hop: Option<Authority>,
     /// Bytes of the body that went to the client, those that a connection that broke did not take included; of a tunnel,
     /// all.
@@ -67,9 +69,9 @@ enum Named {
     Authority(Authority),
 }
 
-impl Record {
-    pub fn new(client: IpAddr, method: Method) -> Record {
-        Record {
+impl Transaction {
+    pub fn new(client: IpAddr, method: Method) -> Transaction {
+        Transaction {
             client,
             method,
             target: Named::Nothing,
@@ -158,14 +160,14 @@ impl Exit {
         Exit { counters, ended, _stays: PhantomData }
     }
 
-    pub fn tell(&self, mut record: Record) {
-        record.last = Some(clock::moment());
-        let class = Class::of(&record);
-        self.counters.count(class, record.sent, record.to_first());
-        if !record.whole {
+    pub fn tell(&self, mut transaction: Transaction) {
+        transaction.last = Some(clock::moment());
+        let class = Class::of(&transaction);
+        self.counters.count(class, transaction.sent, transaction.to_first());
+        if !transaction.whole {
             self.add(Number::BrokenOff, 1);
         }
-        (self.ended)(&record);
+        (self.ended)(&transaction);
     }
 
     pub fn add(&self, number: Number, by: u64) {
@@ -200,7 +202,7 @@ mod tests {
             stream.write_all(response).unwrap();
         });
         let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
-        let tell = |_: &Record| ASKED.lock().unwrap().push(clock::tests::ASKED.get());
+        let tell = |_: &Transaction| ASKED.lock().unwrap().push(clock::tests::ASKED.get());
         let proxy = crate::start_telling(settings, None, tell).unwrap();
         let mut client = TcpStream::connect(proxy.addresses()[0]).unwrap();
         for _ in 0..4 {

@@ -104,18 +104,19 @@ pub struct Told {
 /// By host and path, of all proxies of the test program.
 static TOLD: Mutex<Vec<((String, String), Told)>> = Mutex::new(Vec::new());
 
-fn told(record: &proxy::Record) {
+fn told(transaction: &proxy::Transaction) {
     let told = Told {
-        client: record.client,
-        method: record.method.to_string(),
-        status: record.status.map(|status| status.as_u16()),
-        hop: record.hop.as_ref().map(ToString::to_string),
-        sent: record.sent,
-        received: record.received,
-        whole: record.whole,
-        times: (record.to_first(), record.to_last()),
+        client: transaction.client,
+        method: transaction.method.to_string(),
+        status: transaction.status.map(|status| status.as_u16()),
+        hop: transaction.hop.as_ref().map(ToString::to_string),
+        sent: transaction.sent,
+        received: transaction.received,
+        whole: transaction.whole,
+        times: (transaction.to_first(), transaction.to_last()),
     };
-    let asked = (record.host().unwrap_or_default().into(), record.path().unwrap_or_default().into());
+    let asked =
+        (transaction.host().unwrap_or_default().into(), transaction.path().unwrap_or_default().into());
     TOLD.lock().unwrap().push((asked, told));
 }
 
