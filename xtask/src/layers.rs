@@ -19,6 +19,8 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "access",
         // What is kept.
         "tiers",
+        // What came of each request.
+        "report",
         // Upstream.
         "origin",
         // Bodies shared and moved.

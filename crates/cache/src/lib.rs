@@ -44,7 +44,7 @@ pub use part::{Part, ask_for_the_rest, can_answer, combined, falls_short};
 pub use purge::{Purges, Scope};
 pub use request::{Asked, Pass, Plan};
 pub use resume::Resume;
-pub use status::{Miss, Outcome, Report};
+pub use status::{Item, Miss, Outcome, Report};
 pub use stored::{Head, NotStored, SetCookie, Stored};
 pub use upgrade::{is_asked_upgrade, upgrades};
 pub use validate::{freshen, freshen_by_head, make_conditional, make_unconditional};

@@ -42,9 +42,9 @@ impl Outcome {
         self.row().0
     }
 
-    /// Cache-Status without its varying parts. Allocates nothing.
-    pub fn value(self) -> HeaderValue {
-        HeaderValue::from_static(self.row().1)
+    /// What Cache-Status says of it behind the cache's name, without the varying parameters.
+    pub fn parameters(self) -> &'static str {
+        self.row().1
     }
 
     pub fn is_hit(self) -> bool {
@@ -56,28 +56,28 @@ impl Outcome {
     #[rustfmt::skip]
     const fn row(self) -> (&'static str, &'static str) {
         match self {
-            Outcome::Hit => ("hit", "cosm; hit"),
-            Outcome::HitStale => ("hit-stale", "cosm; hit; detail=max-stale"),
-            Outcome::HitRevalidating => ("hit-revalidating", "cosm; hit; detail=stale-while-revalidate"),
-            Outcome::StaleOnError => ("stale-on-error", "cosm; fwd=stale; detail=stale-on-error"),
-            Outcome::Revalidated(Stale::Expired) => ("revalidated", "cosm; fwd=stale; fwd-status=304"),
-            Outcome::Revalidated(Stale::NoCache) => ("revalidated-no-cache", "cosm; fwd=stale; fwd-status=304; detail=no-cache"),
-            Outcome::Revalidated(Stale::RequestNoCache) => ("revalidated-request-no-cache", "cosm; fwd=request; fwd-status=304; detail=no-cache"),
-            Outcome::Revalidated(Stale::RequestMaxAge) => ("revalidated-request-max-age", "cosm; fwd=request; fwd-status=304; detail=max-age"),
-            Outcome::Revalidated(Stale::MinFresh) => ("revalidated-min-fresh", "cosm; fwd=request; fwd-status=304; detail=min-fresh"),
-            Outcome::Miss(Miss::Uri) => ("miss", "cosm; fwd=uri-miss"),
-            Outcome::Miss(Miss::Vary) => ("miss-vary", "cosm; fwd=vary-miss"),
-            Outcome::Miss(Miss::Stale(Stale::Expired)) => ("miss-expired", "cosm; fwd=stale"),
-            Outcome::Miss(Miss::Stale(Stale::NoCache)) => ("miss-no-cache", "cosm; fwd=stale; detail=no-cache"),
-            Outcome::Miss(Miss::Stale(Stale::RequestNoCache)) => ("miss-request-no-cache", "cosm; fwd=request; detail=no-cache"),
-            Outcome::Miss(Miss::Stale(Stale::RequestMaxAge)) => ("miss-request-max-age", "cosm; fwd=request; detail=max-age"),
-            Outcome::Miss(Miss::Stale(Stale::MinFresh)) => ("miss-min-fresh", "cosm; fwd=request; detail=min-fresh"),
-            Outcome::Miss(Miss::Partial) => ("miss-partial", "cosm; fwd=partial"),
-            Outcome::Pass(Pass::Method) => ("pass-method", "cosm; fwd=method"),
-            Outcome::Pass(Pass::NoStore) => ("pass-no-store", "cosm; fwd=bypass; detail=no-store"),
-            Outcome::Pass(Pass::Upgrade) => ("pass-upgrade", "cosm; fwd=bypass; detail=upgrade"),
-            Outcome::Pass(Pass::Content) => ("pass-content", "cosm; fwd=bypass; detail=content"),
-            Outcome::Pass(Pass::Precondition) => ("pass-precondition", "cosm; fwd=bypass; detail=precondition"),
+            Outcome::Hit => ("hit", "hit"),
+            Outcome::HitStale => ("hit-stale", "hit; detail=max-stale"),
+            Outcome::HitRevalidating => ("hit-revalidating", "hit; detail=stale-while-revalidate"),
+            Outcome::StaleOnError => ("stale-on-error", "fwd=stale; detail=stale-on-error"),
+            Outcome::Revalidated(Stale::Expired) => ("revalidated", "fwd=stale; fwd-status=304"),
+            Outcome::Revalidated(Stale::NoCache) => ("revalidated-no-cache", "fwd=stale; fwd-status=304; detail=no-cache"),
+            Outcome::Revalidated(Stale::RequestNoCache) => ("revalidated-request-no-cache", "fwd=request; fwd-status=304; detail=no-cache"),
+            Outcome::Revalidated(Stale::RequestMaxAge) => ("revalidated-request-max-age", "fwd=request; fwd-status=304; detail=max-age"),
+            Outcome::Revalidated(Stale::MinFresh) => ("revalidated-min-fresh", "fwd=request; fwd-status=304; detail=min-fresh"),
+            Outcome::Miss(Miss::Uri) => ("miss", "fwd=uri-miss"),
+            Outcome::Miss(Miss::Vary) => ("miss-vary", "fwd=vary-miss"),
+            Outcome::Miss(Miss::Stale(Stale::Expired)) => ("miss-expired", "fwd=stale"),
+            Outcome::Miss(Miss::Stale(Stale::NoCache)) => ("miss-no-cache", "fwd=stale; detail=no-cache"),
+            Outcome::Miss(Miss::Stale(Stale::RequestNoCache)) => ("miss-request-no-cache", "fwd=request; detail=no-cache"),
+            Outcome::Miss(Miss::Stale(Stale::RequestMaxAge)) => ("miss-request-max-age", "fwd=request; detail=max-age"),
+            Outcome::Miss(Miss::Stale(Stale::MinFresh)) => ("miss-min-fresh", "fwd=request; detail=min-fresh"),
+            Outcome::Miss(Miss::Partial) => ("miss-partial", "fwd=partial"),
+            Outcome::Pass(Pass::Method) => ("pass-method", "fwd=method"),
+            Outcome::Pass(Pass::NoStore) => ("pass-no-store", "fwd=bypass; detail=no-store"),
+            Outcome::Pass(Pass::Upgrade) => ("pass-upgrade", "fwd=bypass; detail=upgrade"),
+            Outcome::Pass(Pass::Content) => ("pass-content", "fwd=bypass; detail=content"),
+            Outcome::Pass(Pass::Precondition) => ("pass-precondition", "fwd=bypass; detail=precondition"),
         }
     }
 }
@@ -111,20 +111,17 @@ impl From<Outcome> for Report {
 }
 
 impl Report {
-    /// The whole Cache-Status. Allocates only when there is more to say than the outcome, and then once.
-    pub fn value(&self) -> HeaderValue {
-        let (_, start) = self.outcome.row();
-        if *self == Report::from(self.outcome) {
-            return HeaderValue::from_static(start);
-        }
+    /// The whole Cache-Status, of a cache whose name is `item`. Allocates once.
+    pub fn value(&self, item: &Item) -> HeaderValue {
         let mut text = Text::default();
-        let written = self.write(start, &mut text);
+        let written = self.write(item, &mut text);
         let value = written.ok().and_then(|()| HeaderValue::from_bytes(text.bytes()).ok());
-        value.unwrap_or_else(|| HeaderValue::from_static(start))
+        value.unwrap_or(HeaderValue::from_static(""))
     }
 
-    fn write(&self, start: &str, to: &mut Text) -> fmt::Result {
-        to.write_str(start)?;
+    fn write(&self, Item(name): &Item, to: &mut Text) -> fmt::Result {
+        let start = self.outcome.parameters();
+        write!(to, "{name}; {start}")?;
         if let Some(status) = self.fwd_status.filter(|_| !start.contains("fwd-status")) {
             write!(to, "; fwd-status={}", status.as_u16())?;
         }
@@ -146,15 +143,39 @@ impl Report {
     }
 }
 
+/// A cache's name as Cache-Status has it (RFC 9211 section 2): a token or a quoted string (RFC 9651 sections 3.3.3 and 3.3.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item(String);
+
+impl Item {
+    /// Bytes of a name; more are left out.
+    pub const MAX: usize = 64;
+
+    pub fn new(name: &str) -> Item {
+        let tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b);
+        let is_token =
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '*') && name.bytes().all(tchar);
+        let printed = name.chars().filter(|c| matches!(c, ' '..='~')).take(Item::MAX);
+        if is_token {
+            return Item(printed.collect());
+        }
+        let escaped = printed.flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]));
+        Item(format!("\"{}\"", escaped.collect::<String>()))
+    }
+}
+
+/// Bytes of a Cache-Status: the longest name, all of it escaped, and all parameters at once.
+const ROOM: usize = 2 * Item::MAX + 2 + 176;
+
 /// Text that is written where no memory has to be asked for; what does not fit is an error.
 struct Text {
-    bytes: [u8; 192],
+    bytes: [u8; ROOM],
     length: usize,
 }
 
 impl Default for Text {
     fn default() -> Text {
-        Text { bytes: [0; 192], length: 0 }
+        Text { bytes: [0; ROOM], length: 0 }
     }
 }
 
@@ -195,7 +216,7 @@ mod tests {
         let all = all();
         for (i, a) in all.iter().enumerate() {
             for b in &all[i + 1..] {
-                assert!(a.word() != b.word() && a.value() != b.value(), "{a:?} {b:?}");
+                assert!(a.word() != b.word() && a.parameters() != b.parameters(), "{a:?} {b:?}");
             }
         }
     }
@@ -211,10 +232,9 @@ mod tests {
     #[test]
     fn rfc9211_2_hit_and_fwd_exclude_each_other() {
         for outcome in all() {
-            let value = outcome.value();
             let has =
-                |name: &str| value.to_str().unwrap().split("; ").any(|p| p.split('=').next() == Some(name));
-            assert!(has("cosm") && !(has("hit") && has("fwd")), "{outcome:?}");
+                |name: &str| outcome.parameters().split("; ").any(|p| p.split('=').next() == Some(name));
+            assert!(has("hit") != has("fwd"), "{outcome:?}");
             assert_eq!(has("hit"), outcome.is_hit(), "{outcome:?}");
         }
     }
@@ -229,7 +249,7 @@ mod tests {
                 not_stored: Some(NotStored::NotUnderstood),
                 ..report
             };
-            let value = report.value();
+            let value = report.value(&Item::new(&"\\".repeat(Item::MAX)));
             assert!(value.to_str().unwrap().contains("; ttl=-2147483648; stored; collapsed=?0"), "{value:?}");
         }
     }
@@ -249,7 +269,7 @@ mod tests {
             (Report { ttl: Some(376), ..Outcome::Hit.into() }, "cosm; hit; ttl=376"),
             (Report { ttl: Some(-412), ..Outcome::HitStale.into() }, "cosm; hit; detail=max-stale; ttl=-412"),
         ] {
-            assert_eq!(report.value(), text);
+            assert_eq!(report.value(&Item::new("cosm")), text);
         }
     }
 }

@@ -89,15 +89,25 @@ pub enum NotStored {
     VaryChanged,
     /// Nothing permits it (section 3, last item), or it could never be used: neither fresh nor to be validated.
     NoFreshness,
+    /// HTTP permits it, and it is larger than the cache takes.
+    TooLarge,
+    /// Its end is told by the end of the connection alone, which a break is not told from.
+    Unframed,
+    /// It came from where not every client may reach.
+    Restricted,
+    /// The store is behind with writing or reading.
+    Busy,
+    /// The cache has no place for anything: none is configured, or the disk takes no writes.
+    NoRoom,
 }
 
 impl NotStored {
     #[rustfmt::skip]
-    pub const ALL: [NotStored; 14] = {
+    pub const ALL: [NotStored; 19] = {
         use NotStored::*;
         [
             Request, Method, Interim, Partial, NotModified, Status, NotUnderstood, NoStore, Private, Authorization,
-            SetCookie, VaryStar, VaryChanged, NoFreshness,
+            SetCookie, VaryStar, VaryChanged, NoFreshness, TooLarge, Unframed, Restricted, Busy, NoRoom,
         ]
     };
 
@@ -117,6 +127,11 @@ impl NotStored {
             NotStored::VaryStar => "vary-star",
             NotStored::VaryChanged => "vary-changed",
             NotStored::NoFreshness => "no-freshness",
+            NotStored::TooLarge => "too-large",
+            NotStored::Unframed => "unframed",
+            NotStored::Restricted => "restricted",
+            NotStored::Busy => "busy",
+            NotStored::NoRoom => "no-room",
         }
     }
 }

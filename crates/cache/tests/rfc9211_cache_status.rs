@@ -2,12 +2,12 @@
 
 mod common;
 
-use cache::{Miss, NotStored, Outcome, Pass, Report, Stale};
+use cache::{Item, Miss, NotStored, Outcome, Pass, Report, Stale};
 use common::*;
 use http::StatusCode;
 
 fn said(report: impl Into<Report>) -> String {
-    report.into().value().to_str().unwrap().to_owned()
+    report.into().value(&Item::new("cosm")).to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -97,4 +97,23 @@ fn s2_8_detail_is_a_token() {
         assert!(detail.starts_with(|c: char| c.is_ascii_alphabetic()), "{detail}");
         assert!(detail.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{detail}");
     }
+}
+
+#[test]
+fn s2_the_member_is_the_caches_name_as_token_or_string() {
+    for (name, item) in [
+        ("cosm", "cosm"),
+        ("edge-7.example.net", "edge-7.example.net"),
+        ("*", "*"),
+        // RFC 9651 section 3.3.4: a token begins with a letter or `*`.
+        ("007", "\"007\""),
+        ("-edge", "\"-edge\""),
+        ("two words", "\"two words\""),
+        ("a\"b\\c", "\"a\\\"b\\\\c\""),
+        ("", "\"\""),
+    ] {
+        assert_eq!(Report::from(Outcome::Hit).value(&Item::new(name)), format!("{item}; hit"));
+    }
+    let long = Report::from(Outcome::Hit).value(&Item::new(&"a".repeat(1000)));
+    assert_eq!(long, format!("{}; hit", "a".repeat(Item::MAX)));
 }

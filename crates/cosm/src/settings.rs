@@ -347,6 +347,7 @@ mod tests {
             ("cache-size", "1", "1B is too small: at least 2MiB"),
             ("cmax", "0", "0 is out of bounds: 1 to 255"),
             ("pseudonym", "a b", "is not a name"),
+            ("pseudonym", &"a".repeat(65), "up to 64 letters"),
             ("io", "fast", "`fast` is none of auto, uring, threads"),
             ("io", "a\nb", "`a\\nb` has a control character"),
             ("cache", "a\u{7}", "has a control character"),

@@ -1,9 +1,10 @@
 //! The operator's door: a listener of its own, with a thread of its own.
 //!
-//! `POST /purge?url=…` and its kin, `GET /healthz`. Only people and programs that reach the address itself are served:
+//! `POST /purge?url=…` and its kin, `GET /healthz`, `GET /stats.json`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
 use crate::message::target::SCHEME;
+use crate::report::stats;
 use crate::worker::Shared;
 use cache::{Scope, key};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, VIA};
@@ -135,8 +136,12 @@ struct Route {
     path: &'static str,
     method: Method,
     help: &'static str,
+    /// Of its answer.
+    content_type: &'static str,
     answer: fn(&Shared, &str) -> Result<String, Refused>,
 }
+
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Status and text.
 struct Refused(StatusCode, String);
@@ -148,36 +153,45 @@ const ROUTES: &[Route] = &[
         help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
                any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
                alone means every host",
+        content_type: TEXT,
         answer: purge,
     },
     Route {
         path: "/healthz",
         method: Method::GET,
         help: "ok while the proxy serves",
+        content_type: TEXT,
         answer: |_, _| Ok("ok\n".into()),
+    },
+    Route {
+        path: "/stats.json",
+        method: Method::GET,
+        help: "what was counted since the start, and what is stored, as numbers",
+        content_type: "application/json",
+        answer: |shared, _| Ok(stats::json(&shared.counters, &shared.tiers)),
     },
 ];
 
 fn route(shared: &Shared, request: &http::request::Parts) -> Reply {
     if !is_direct(&request.headers) {
         let why = "the admin address answers neither through a proxy nor to another site's page\n";
-        return text(StatusCode::FORBIDDEN, why.into());
+        return reply(StatusCode::FORBIDDEN, TEXT, why.into());
     }
     let Some(route) = ROUTES.iter().find(|route| route.path == request.uri.path()) else {
         let routes = ROUTES.iter().map(|r| format!("{} {}  {}\n", r.method, r.path, r.help));
-        return text(StatusCode::NOT_FOUND, format!("there is:\n{}", routes.collect::<String>()));
+        return reply(StatusCode::NOT_FOUND, TEXT, format!("there is:\n{}", routes.collect::<String>()));
     };
     if request.method != route.method && (request.method != Method::HEAD || route.method != Method::GET) {
         let mut reply =
-            text(StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {}\n", route.path, route.method));
+            reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, format!("{} takes {}\n", route.path, route.method));
         if let Ok(method) = HeaderValue::try_from(route.method.as_str()) {
             reply.headers_mut().insert(ALLOW, method);
         }
         return reply;
     }
     match (route.answer)(shared, request.uri.query().unwrap_or_default()) {
-        Ok(done) => text(StatusCode::OK, done),
-        Err(Refused(status, why)) => text(status, format!("{why}\n")),
+        Ok(done) => reply(StatusCode::OK, route.content_type, done),
+        Err(Refused(status, why)) => reply(status, TEXT, format!("{why}\n")),
     }
 }
 
@@ -191,11 +205,11 @@ fn is_direct(headers: &HeaderMap) -> bool {
     !headers.contains_key(VIA) && is_here && origin.as_bytes() == format!("http://{host}").as_bytes()
 }
 
-fn text(status: StatusCode, text: String) -> Reply {
+fn reply(status: StatusCode, content_type: &'static str, text: String) -> Reply {
     let mut reply = Response::new(Full::new(text.into()));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
 }

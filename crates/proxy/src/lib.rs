@@ -15,6 +15,7 @@ mod fill;
 mod internal_error;
 mod message;
 mod origin;
+mod report;
 mod settings;
 mod tiers;
 mod transfer;
@@ -34,9 +35,14 @@ pub mod fuzzing {
 pub use cache::SetCookie;
 pub use console::say;
 pub use internal_error::end_on_panic;
-pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, Settings, Timeouts};
+pub use report::counters::Kind;
+pub use report::stats::{Row, rows};
+pub use report::{Ended, Place, Transaction};
+pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 
 use crate::client::Crowd;
+use crate::report::Exit;
+use crate::report::counters::Counters;
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -63,10 +69,15 @@ pub struct Running {
 
 /// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only.
 pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
+    start_telling(settings, store, |_| {})
+}
+
+/// The same, and each request is told when its response has ended.
+pub fn start_telling(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<Running> {
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
     let crowd = Crowd::new(settings.bounds.connections);
-    let shared = Arc::new(shared(settings, store)?);
+    let shared = Arc::new(shared(settings, store, ended)?);
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
     let mut admin = None;
@@ -83,7 +94,8 @@ pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
         let stop = stop.clone();
         threads.push(thread.spawn(move || {
-            let result = work(shared, crowd, listeners, stopped);
+            let counters = shared.counters[n].clone();
+            let result = work(shared, counters, crowd, listeners, stopped);
             // One that cannot work ends all: half a proxy would hang half of its clients.
             stop.send_replace(true);
             result
@@ -130,15 +142,17 @@ impl Running {
 /// One worker's thread.
 fn work(
     shared: Arc<Shared>,
+    counters: Arc<Counters>,
     crowd: Arc<Crowd>,
     listeners: Vec<TcpListener>,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(client::run(shared, crowd, listeners, stopped))
+    let exit = Exit::new(counters, shared.ended);
+    runtime.block_on(client::run(shared, crowd, listeners, stopped, exit))
 }
 
-fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
+fn shared(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<Shared> {
     let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
     let reverse = match &settings.origin {
         None => None,
@@ -159,6 +173,8 @@ fn shared(settings: Settings, store: Option<Store>) -> io::Result<Shared> {
         ),
         fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
         reverse,
+        counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
+        ended,
         settings: Arc::new(settings),
     })
 }

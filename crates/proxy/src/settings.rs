@@ -8,6 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Bytes of a pseudonym; of a longer one `Cache-Status` has the begin.
+pub const PSEUDONYM_MAX: usize = cache::Item::MAX;
+
 /// What a proxy is told at its start. `Default` is a forward proxy on 127.0.0.1:3128.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -21,7 +24,7 @@ pub struct Settings {
     pub origin_host: OriginHost,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
     pub workers: usize,
-    /// The name by which this proxy calls itself in `Via` and `Cache-Status`. A token.
+    /// The name by which this proxy calls itself in `Via` and `Cache-Status`. A token of up to `PSEUDONYM_MAX` bytes.
     pub pseudonym: String,
 
     /// Networks whose clients are served; others get 403 and are closed.

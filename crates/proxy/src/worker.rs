@@ -6,6 +6,8 @@ use crate::fill::Fills;
 use crate::message::hops::Names;
 use crate::message::target::Reverse;
 use crate::origin::Origins;
+use crate::report::counters::Counters;
+use crate::report::{Ended, Exit};
 use crate::settings::Settings;
 use crate::tiers::Tiers;
 use std::cell::Cell;
@@ -20,12 +22,16 @@ pub struct Shared {
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
     pub reverse: Option<Reverse>,
+    /// Of each worker.
+    pub counters: Vec<Arc<Counters>>,
+    pub ended: Ended,
 }
 
 /// What one worker's requests share.
 pub struct Worker {
     pub shared: Arc<Shared>,
     pub settings: Arc<Settings>,
+    pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
     pub reader: Option<Reader>,
     /// Connections end with their current request.
@@ -37,10 +43,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(shared: Arc<Shared>) -> Rc<Worker> {
-        let settings = shared.settings.clone();
+    pub fn new(shared: Arc<Shared>, exit: Exit) -> Rc<Worker> {
+        let (settings, exit) = (shared.settings.clone(), Rc::new(exit));
         Rc::new(Worker {
-            origins: Origins::new(settings.clone()),
+            origins: Origins::new(settings.clone(), exit.clone()),
+            exit,
             reader: shared.tiers.store.as_ref().and_then(reader),
             stopping: Cell::new(false),
             pumps: Cell::new(0),

@@ -102,7 +102,11 @@ async fn this_host_is_for_clients_on_it() {
             assert_eq!(near.get(request("GET", &host)).await.text(), "inner", "{host}");
             let again = cache_status(&near.get(request("GET", &host)).await).to_owned();
             let stored = host.starts_with("localhost");
-            assert_eq!(again, if stored { "cosm; hit" } else { "cosm; fwd=uri-miss" }, "{host}");
+            assert_eq!(
+                again,
+                if stored { "cosm; hit" } else { "cosm; fwd=uri-miss; detail=restricted" },
+                "{host}"
+            );
             for method in ["GET", "POST", "CONNECT"] {
                 let answer = client_at(&proxy, address).await.get(request(method, &host)).await;
                 assert!(is_refused(&answer), "{address}: {method} {host}: {answer:?}");
@@ -142,7 +146,10 @@ async fn what_comes_from_an_address_of_this_host_is_not_shared() {
         let mut near = Client::connect(SocketAddr::from(([127, 0, 0, 1], proxy.address.port()))).await;
         for _ in 0..2 {
             let answer = near.get(request("GET", &host)).await;
-            assert_eq!((answer.text(), cache_status(&answer)), ("own", "cosm; fwd=uri-miss"));
+            assert_eq!(
+                (answer.text(), cache_status(&answer)),
+                ("own", "cosm; fwd=uri-miss; detail=restricted")
+            );
         }
         assert!(is_refused(&client_at(&proxy, address).await.get(request("GET", &host)).await));
     }

@@ -110,7 +110,7 @@ async fn only_a_body_whose_end_was_seen_is_stored() {
                 if *status == 200 {
                     assert_eq!(answer.text(), "c".repeat(100));
                     assert_eq!(answer.field("content-length"), None, "{}", answer.head);
-                    assert_eq!(cache_status(&answer), "cosm; fwd=uri-miss", "{lines:?}");
+                    assert_eq!(cache_status(&answer), "cosm; fwd=uri-miss; detail=unframed", "{lines:?}");
                 }
             }
             assert_eq!(connections(&origin), 2, "{lines:?}");

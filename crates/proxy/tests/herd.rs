@@ -129,6 +129,27 @@ async fn leaders_that_leave_are_succeeded_by_one_at_a_time() {
     assert_eq!(stage.origin.requests().len(), LEAVE + 1);
 }
 
+/// What the first answer says of variants is known to nobody who waits: they look once more, and find what it brought.
+#[tokio::test]
+async fn who_finds_what_came_with_the_fetch_it_waited_for_is_collapsed() {
+    const COUNT: usize = 20;
+    let mut stage = Stage::new().await;
+    let proxy = Proxy::forward();
+    let clients = stage.herd(&proxy, COUNT, "").await;
+    settle().await;
+    stage.next().await.answer(ok(&format!("{FRESH}Vary: Accept-Language\r\n"), "hello"));
+    let answers = answers(clients).await;
+    assert_eq!(stage.origin.requests().len(), 1);
+    assert_eq!(count(&answers, "cosm; fwd=uri-miss; stored"), 1);
+    let collapsed = answers
+        .iter()
+        .map(cache_status)
+        .filter(|status| status.starts_with("cosm; fwd=uri-miss; ttl=") && status.ends_with("; collapsed"));
+    assert_eq!(collapsed.count(), COUNT - 1, "{answers:?}");
+    let later = proxy.client().await.get(stage.origin.request("/", "")).await;
+    assert_eq!(cache_status(&later), "cosm; hit");
+}
+
 #[tokio::test]
 async fn an_error_of_the_origin_goes_to_one_and_the_next_asks_for_the_others() {
     const COUNT: usize = 300;

@@ -62,13 +62,13 @@ pub static TABLE: &[Setting] = &[
         "Number of worker threads; auto: one per CPU core"),
     row!(SERVICE, "pseudonym", Other("NAME", |c, v| {
             let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            if !v.bytes().all(is_token) {
-                return Err(format!("`{v}` is not a name: letters, digits and -._ without blanks"));
+            if !v.bytes().all(is_token) || v.len() > proxy::PSEUDONYM_MAX {
+                return Err(format!("`{v}` is not a name: up to 64 letters, digits and -._ without blanks"));
             }
             c.proxy.pseudonym = v.into();
             Ok(())
         }), [], "cosm", Proxy, Start,
-        "Name of this proxy in the Via header"),
+        "Name of this proxy in the Via and Cache-Status headers, up to 64 characters"),
 
     row!(ORIGIN, "origin", Other("URL", |c, v| {
             c.proxy.origin = Some(v.parse()?);

@@ -9,7 +9,9 @@ use std::net::IpAddr;
 /// What a client's address says of it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// As its origins are told: IPv4 as such, also where it came over a socket of both families.
+    /// IPv4 as such, also where it came over a socket of both families.
+    pub address: IpAddr,
+    /// As its origins are told.
     pub told: Address,
     /// Its network is served.
     pub served: bool,
@@ -23,6 +25,7 @@ impl Client {
         let address = address.to_canonical();
         let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
         Client {
+            address,
             told: Address::of(address),
             served: is_in(&settings.clients),
             trusted: is_in(&settings.trust),

@@ -2,18 +2,24 @@
 
 use crate::answer::stream::Flight;
 use crate::message::pieces::Pieces;
-use crate::transfer::pump::Started;
+use crate::report::Place;
+use crate::transfer::pump::LeadersBody;
 use bytes::Bytes;
+use cache::Report;
+use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A response's body.
 pub struct ReplyBody {
     source: Source,
+    /// What the cache had to do with the response.
+    report: Option<Report>,
+    place: Place,
     /// Counts the request out when the body has gone.
-    _flight: Option<Flight>,
+    flight: Option<Flight>,
 }
 
 enum Source {
@@ -27,16 +33,26 @@ impl ReplyBody {
     }
 
     pub fn whole(bytes: Bytes) -> ReplyBody {
-        ReplyBody { source: Source::Whole(bytes), _flight: None }
+        ReplyBody::of(Source::Whole(bytes))
     }
 
     pub fn pieces(pieces: impl Pieces) -> ReplyBody {
-        ReplyBody { source: Source::Pieces(Box::new(pieces)), _flight: None }
+        ReplyBody::of(Source::Pieces(Box::new(pieces)))
     }
 
-    pub fn carrying(mut self, flight: Flight) -> ReplyBody {
-        self._flight = Some(flight);
-        self
+    fn of(source: Source) -> ReplyBody {
+        ReplyBody { source, report: None, place: Place::default(), flight: None }
+    }
+
+    /// The response is what the cache found, or has to do with the cache.
+    pub fn telling(self, report: Report, place: Place) -> ReplyBody {
+        ReplyBody { report: Some(report), place, ..self }
+    }
+
+    /// The response goes out, which its last byte tells.
+    pub fn carrying(self, mut flight: Flight, status: StatusCode) -> ReplyBody {
+        flight.answered(status, self.report, self.place, self.is_end_stream());
+        ReplyBody { flight: Some(flight), ..self }
     }
 }
 
@@ -48,11 +64,20 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match &mut self.source {
-            Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Source::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Source::Pieces(pieces) => pieces.poll_piece(cx),
+        let next = match &mut self.source {
+            Source::Whole(bytes) if bytes.is_empty() => None,
+            Source::Whole(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+            Source::Pieces(pieces) => ready!(pieces.poll_piece(cx)),
+        };
+        let (bytes, over) = match &next {
+            None => (0, true),
+            Some(Ok(frame)) => (frame.data_ref().map_or(0, Bytes::len), self.is_end_stream()),
+            Some(Err(_)) => (0, false),
+        };
+        if let Some(flight) = &mut self.flight {
+            flight.sent(bytes, over);
         }
+        Poll::Ready(next)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -70,11 +95,11 @@ impl Body for ReplyBody {
     }
 }
 
-impl From<Started> for ReplyBody {
-    fn from(started: Started) -> ReplyBody {
-        match started {
-            Started::Whole(bytes) => ReplyBody::whole(bytes),
-            Started::Pieces(pieces) => ReplyBody::pieces(pieces),
+impl From<LeadersBody> for ReplyBody {
+    fn from(body: LeadersBody) -> ReplyBody {
+        match body {
+            LeadersBody::Whole(bytes) => ReplyBody::whole(bytes),
+            LeadersBody::Pieces(pieces) => ReplyBody::pieces(pieces),
         }
     }
 }

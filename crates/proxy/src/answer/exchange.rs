@@ -20,9 +20,11 @@ use crate::message::target::{SCHEME, Target};
 use crate::origin::content::Content;
 use crate::origin::fetch::Fetched;
 use crate::origin::{Line, Outgoing, request};
+use crate::report::Place;
 use crate::settings::{Forwarded, OriginHost};
+use crate::tiers::Disk;
 use crate::tiers::invalidation::Moment;
-use crate::transfer::pump;
+use crate::transfer::pump::{self, Started};
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Pass, Plan, Report, Resume, Time, Vary};
@@ -33,7 +35,6 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::rc::Rc;
 
 /// A request and all that is known about it.
@@ -44,8 +45,7 @@ pub struct Exchange {
     pub content: Option<Content>,
     pub target: Target,
     pub asked: Asked,
-    /// The disk could not say in time what it has for this request.
-    pub late: Cell<bool>,
+    pub disk: Disk,
 }
 
 impl Exchange {
@@ -129,7 +129,7 @@ impl Exchange {
         let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
         let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, clock::now());
         let storable = storable.and_then(|head| head.obeying(self.worker.settings.set_cookie));
-        let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched)) else {
+        let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched).is_ok()) else {
             return self.pass(fetched, outcome.into());
         };
         let tiers = &self.worker.shared.tiers;
@@ -143,10 +143,10 @@ impl Exchange {
         head.purges_known = began.purges;
         let lead = self.worker.shared.fills.lone(&key, began);
         let object = pump::Object::new(key, head, began);
-        self.keep(lead, fetched, object, Report { stored: true, ..outcome.into() })
+        self.keep(lead, fetched, object, outcome.into())
     }
 
-    /// Passes a response on while it is stored.
+    /// Passes a response on while it is stored, and says whether it is.
     pub fn keep(
         &self,
         lead: Lead,
@@ -157,7 +157,6 @@ impl Exchange {
         let Fetched { mut parts, body, .. } = fetched;
         fields::for_client(&mut parts.headers, &self.worker.shared.names);
         parts.headers.remove(TRAILER);
-        parts.headers.append(CACHE_STATUS, report.value());
         if !object.begin.is_empty() {
             parts.status = object.head.status;
             parts.headers.remove(CONTENT_RANGE);
@@ -165,8 +164,17 @@ impl Exchange {
         }
         let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
         let repair = |object: &pump::Object, length| self.repair(&object.head, length);
-        let body = pump::start(&self.worker, lead, body, object, verdict, repair);
-        reply::response(parts.status, parts.headers, body.into())
+        let status = parts.status;
+        let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
+        let report = Report { stored: kept.is_ok(), not_stored: kept.err().flatten(), ..report };
+        let body = self.saying(&mut parts.headers, report, body.into());
+        reply::response(status, parts.headers, body)
+    }
+
+    /// Says in the fields and to the exit what the cache has to do with a response.
+    pub fn saying(&self, headers: &mut HeaderMap, report: Report, body: ReplyBody) -> ReplyBody {
+        headers.append(CACHE_STATUS, report.value(&self.worker.shared.names.item));
+        body.telling(report, Place::default())
     }
 
     /// How the origin is asked for what of a response's body cannot be had, if it can be asked. `length` is that of the
@@ -187,18 +195,24 @@ impl Exchange {
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
         let head = self.for_origin()?;
         let expects = fields::expects_continue(&self.parts);
-        let Exchange { worker, stream, parts, content, target, asked, late } = self;
+        self.is_sent_on();
+        let Exchange { worker, stream, parts, content, target, asked, disk } = self;
         let outgoing = Outgoing { head, content, expects, client: stream.client.zone };
         let fetched = worker.origins.fetch(&target, outgoing, relay(&stream, &parts)).await?;
         // The content is on its way; what remains of the exchange needs none.
-        Ok((Exchange { worker, stream, parts, content: None, target, asked, late }, fetched))
+        Ok((Exchange { worker, stream, parts, content: None, target, asked, disk }, fetched))
     }
 
     /// Sends the request with a head of the caller's making, and content only if all of it is here.
     pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
+        self.is_sent_on();
         let content = self.content.as_ref().and_then(Content::again);
         let outgoing = Outgoing { head, content, expects: false, client: self.stream.client.zone };
         self.worker.origins.fetch(&self.target, outgoing, relay(&self.stream, &self.parts)).await
+    }
+
+    fn is_sent_on(&self) {
+        self.stream.note(|transaction| transaction.hop = Some(self.target.hop.clone()));
     }
 
     /// Streams a response through.
@@ -214,9 +228,9 @@ impl Exchange {
             return self.upgraded(parts, body.into_line());
         }
         fields::for_client(&mut parts.headers, &self.worker.shared.names);
-        parts.headers.append(CACHE_STATUS, report.value());
         parts.version = Version::HTTP_11;
-        Response::from_parts(parts, ReplyBody::pieces(body))
+        let body = self.saying(&mut parts.headers, report, ReplyBody::pieces(body));
+        Response::from_parts(parts, body)
     }
 
     fn upgraded(&self, mut parts: response::Parts, line: Option<Line>) -> Response<ReplyBody> {
@@ -288,6 +302,10 @@ pub async fn connect(
             ));
         }
         let (authority, port) = access::connect(request.uri(), &worker.settings)?;
+        stream.note(|transaction| {
+            transaction.connects_to(authority.clone());
+            transaction.hop = Some(authority.clone());
+        });
         worker.origins.dial(authority, port, stream.client.zone).await
     };
     match opened.await {

@@ -9,6 +9,7 @@ use crate::fill::{Answer, Failure, Joined, LOOKS, Lead, News, Opened, Seat};
 use crate::message::pieces::Pieces as _;
 use crate::message::refusal::Refusal;
 use crate::origin::fetch::Fetched;
+use crate::report::Place;
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{Entry, Held, Resident, Searches, Variants, nonce};
 use crate::transfer::pump;
@@ -76,6 +77,8 @@ impl Exchange {
         // Fetches of others that did not suit, the last of them if it goes on, and the duty to fetch for others.
         let (mut vain, mut refused, mut duty) = (0, None, None::<Lead>);
         let mut waited = false;
+        // Why nothing stored could answer when it first joined another's fetch.
+        let mut followed = None::<Miss>;
         loop {
             let look = self.look(&content).await;
             let (why, stale) = match &look.found {
@@ -87,7 +90,11 @@ impl Exchange {
                         if let Some(lead) = duty {
                             lead.again();
                         }
-                        let response = self.hit(held, outcome.into());
+                        // What came meanwhile came with a fetch that this one waited for.
+                        let response = match followed {
+                            Some(why) => self.hit(held, collapsed(Outcome::Miss(why))),
+                            None => self.hit(held, outcome.into()),
+                        };
                         if outcome == Outcome::HitRevalidating {
                             let (why, stale) = (Miss::Stale(Stale::Expired), Some(held.clone()));
                             let look = Rc::new(look);
@@ -130,6 +137,7 @@ impl Exchange {
                 Joined::Follower(seat) => seat,
             };
             waited |= seat.early;
+            followed.get_or_insert(why);
             match self.follow(seat, &want).await {
                 Followed::Answered(response) => return response,
                 Followed::Alone => {
@@ -209,7 +217,7 @@ impl Exchange {
     /// What was purged is not found.
     async fn find(&self, key: &Key) -> Option<Arc<Held>> {
         let shared = &self.worker.shared;
-        shared.tiers.find(key, self.worker.reader.as_ref(), &shared.names, &self.late).await
+        shared.tiers.find(key, self.worker.reader.as_ref(), &shared.names, &self.disk).await
     }
 
     fn verdict(&self, held: &Held) -> Result<Outcome, Miss> {
@@ -243,6 +251,7 @@ impl Exchange {
 
     /// The same request as nobody's: a plain GET or QUERY, whose interim responses go nowhere.
     fn behind(mut self) -> Exchange {
+        self.stream = self.stream.apart();
         if self.asked.is_head() {
             self.parts.method = Method::GET;
         }
@@ -264,7 +273,8 @@ impl Exchange {
             Body::Whole(_) => None,
         };
         let (asked, headers) = (&self.asked, &self.parts.headers);
-        reply::stored(&self.worker, asked, headers, resident(held), report, clock::now(), repair)
+        let place = if self.disk.read.get() || repair.is_some() { Place::Disk } else { Place::Memory };
+        reply::stored(&self.worker, asked, headers, resident(held), (report, place), clock::now(), repair)
     }
 
     fn only_if_cached(&self) -> Response<ReplyBody> {
@@ -291,9 +301,9 @@ impl Exchange {
                 }
             }
             News::Answered(answer) if self.is_answered(&answer, want) => {
-                let report = Report { collapsed: Some(true), ..self.outcome(&answer, want).into() };
                 let fwd_status = answer.validated.then_some(StatusCode::NOT_MODIFIED);
-                Followed::Answered(self.hit(&answer.held, Report { fwd_status, ..report }))
+                let report = Report { fwd_status, ..collapsed(self.outcome(&answer, want)) };
+                Followed::Answered(self.hit(&answer.held, report))
             }
             News::Answered(_) | News::Again => Followed::LookAgain(None),
             News::Lead(lead) => Followed::Lead(lead),
@@ -342,17 +352,15 @@ impl Exchange {
     }
 
     fn read_along(&self, seat: Seat, opened: &Opened, want: &Want) -> Response<ReplyBody> {
-        let report = Report { collapsed: Some(true), ..Outcome::Miss(want.why).into() };
+        let report = collapsed(Outcome::Miss(want.why));
         let resident = resident(&opened.held);
-        let mut fields = resident.fields(resident.head.age(clock::now()), report.value());
+        let status = report.value(&self.worker.shared.names.item);
+        let mut fields = resident.fields(resident.head.age(clock::now()), status);
         if let Some(length) = opened.length {
             fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
-        reply::response(
-            resident.status(),
-            fields,
-            ReplyBody::pieces(pump::follow(&self.worker, seat, opened)),
-        )
+        let body = ReplyBody::pieces(pump::follow(&self.worker, seat, opened));
+        reply::response(resident.status(), fields, body.telling(report, Place::default()))
     }
 
     /// Fetches on behalf of everybody who joined.
@@ -414,7 +422,7 @@ impl Exchange {
             }
             if let Some(part) = resting.take() {
                 match storable.as_ref().map(|head| self.whole(part, head, &fetched)) {
-                    Ok(Some((head, begin))) if self.keeps(&fetched) => {
+                    Ok(Some((head, begin))) if self.keeps(&fetched).is_ok() => {
                         return self.fill(lead, fetched, head, begin, began, want);
                     }
                     // Only the whole can be used as it is.
@@ -425,11 +433,13 @@ impl Exchange {
             return match storable {
                 // A part that nobody asked for, or another one than it says.
                 Ok(head) if head.part().is_some() && (!self.asked.has_range() || falls_short(&fetched)) => {
-                    self.pass_alone(lead, fetched, Some(NotStored::Partial), want)
+                    self.pass_alone(lead, fetched, NotStored::Partial, want)
                 }
-                Ok(head) if self.keeps(&fetched) => self.fill(lead, fetched, head, Bytes::new(), began, want),
-                Ok(_) => self.pass_alone(lead, fetched, None, want),
-                Err(why) => self.pass_alone(lead, fetched, Some(why), want),
+                Ok(head) => match self.keeps(&fetched) {
+                    Ok(()) => self.fill(lead, fetched, head, Bytes::new(), began, want),
+                    Err(why) => self.pass_alone(lead, fetched, why, want),
+                },
+                Err(why) => self.pass_alone(lead, fetched, why, want),
             };
         }
     }
@@ -465,13 +475,19 @@ impl Exchange {
 
     /// Whether a storable response's body can be kept: all must be permitted to get it, its end must be told, and there must
     /// be a place for it.
-    pub fn keeps(&self, fetched: &Fetched) -> bool {
-        let length = fetched.body.left();
+    pub fn keeps(&self, fetched: &Fetched) -> Result<(), NotStored> {
+        let length = fetched.body.left().unwrap_or(0);
         let max = match self.worker.shared.tiers.store {
             Some(_) => self.worker.settings.bounds.object_bytes,
             None => self.worker.shared.tiers.memory.object_max(),
         };
-        fetched.shareable && fetched.body.is_framed() && length.unwrap_or(0) <= max && max > 0
+        match () {
+            _ if !fetched.shareable => Err(NotStored::Restricted),
+            _ if !fetched.body.is_framed() => Err(NotStored::Unframed),
+            _ if max == 0 => Err(NotStored::NoRoom),
+            _ if length > max => Err(NotStored::TooLarge),
+            _ => Ok(()),
+        }
     }
 
     /// Passes a response on while it is stored; `begin` goes before what the origin sends.
@@ -486,13 +502,13 @@ impl Exchange {
     ) -> Response<ReplyBody> {
         lead.worth_waiting(&self.worker.shared.fills);
         // What a disk that is late may have is not written once more if it is large: who reads it there would lose it.
-        let stores =
-            !self.late.get() || fetched.body.left().is_some_and(|left| pump::is_small(&self.worker, left));
+        let stores = !self.disk.late.get()
+            || fetched.body.left().is_some_and(|left| pump::is_small(&self.worker, left));
         let key = if stores { self.object_key(&head, &want.look) } else { want.look.key.clone() };
         let part = want.part.clone().filter(|_| head.part().is_some());
         let fwd_status = (!begin.is_empty()).then_some(fetched.parts.status);
         let collapsed = want.collapsed;
-        let report = Report { stored: stores, collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
+        let report = Report { collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
         let object = pump::Object { begin, part, stores, ..pump::Object::new(key, head, began) };
         self.keep(lead, fetched, object, report)
     }
@@ -544,13 +560,7 @@ impl Exchange {
         self.worker.shared.tiers.mark(marker)
     }
 
-    fn pass_alone(
-        &self,
-        lead: Lead,
-        fetched: Fetched,
-        why: Option<NotStored>,
-        want: &Want,
-    ) -> Response<ReplyBody> {
+    fn pass_alone(&self, lead: Lead, fetched: Fetched, why: NotStored, want: &Want) -> Response<ReplyBody> {
         // What comes from where not everybody may reach is this client's own affair.
         if fetched.shareable && says_of_resource(fetched.parts.status, why) {
             lead.alone(&self.worker.shared.fills);
@@ -561,7 +571,7 @@ impl Exchange {
             self.worker.shared.tiers.remove(&want.look.key);
         }
         let collapsed = want.collapsed;
-        self.pass(fetched, Report { not_stored: why, collapsed, ..Outcome::Miss(want.why).into() })
+        self.pass(fetched, Report { not_stored: Some(why), collapsed, ..Outcome::Miss(want.why).into() })
     }
 
     /// The origin says that the stored response holds: it is updated, and answers.
@@ -630,10 +640,15 @@ impl Exchange {
 
 /// Whether a response that is not stored says that others of its resource would not be either, so that nobody needs to
 /// wait for one. An error of the origin, a part, and what this one request brought about say nothing of the kind.
-fn says_of_resource(status: StatusCode, why: Option<NotStored>) -> bool {
+fn says_of_resource(status: StatusCode, why: NotStored) -> bool {
     use NotStored::{Interim, Method, NotModified, Partial, Request, Status};
-    let of_request = matches!(why, Some(Request | Method | Interim | Partial | NotModified | Status));
+    let of_request = matches!(why, Request | Method | Interim | Partial | NotModified | Status);
     !of_request && !status.is_server_error() && status != StatusCode::PARTIAL_CONTENT
+}
+
+/// What a request says that a fetch of another answered.
+fn collapsed(outcome: Outcome) -> Report {
+    Report { collapsed: Some(true), ..outcome.into() }
 }
 
 /// Whether a part is not what it says it is, as far as that is known before it comes.

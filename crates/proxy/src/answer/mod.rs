@@ -19,12 +19,13 @@ use crate::clock;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
+use crate::report::Place;
+use crate::tiers::Disk;
 use crate::tiers::memory::{Entry, Held};
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::Key;
@@ -62,16 +63,26 @@ pub fn answer(
         Err(refusal) => return Ok(Refusal::response(refusal)),
     };
     let asked = Asked::of(&parts.method, &parts.headers);
-    if asked.plan() == Plan::Lookup
-        && !asked.is_query()
-        && let Some(held) = in_memory(worker, &target.primary_key(), &parts.headers)
-        && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
-    {
-        return Ok(response);
+    if asked.plan() == Plan::Lookup && !asked.is_query() {
+        let key = target.primary_key();
+        if let Some(held) = in_memory(worker, &key, &parts.headers)
+            && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
+        {
+            stream.note(|transaction| transaction.asks_for_key(key));
+            return Ok(response);
+        }
     }
+    stream.note(|transaction| transaction.asks_for(target.clone()));
     let (worker, stream, content) = (worker.clone(), stream.clone(), Content::of(content));
-    let late = Cell::new(false);
-    Err(Later::Exchange(Box::new(Exchange { worker, stream, parts, content, target, asked, late })))
+    Err(Later::Exchange(Box::new(Exchange {
+        worker,
+        stream,
+        parts,
+        content,
+        target,
+        asked,
+        disk: Disk::default(),
+    })))
 }
 
 impl Later {
@@ -100,7 +111,7 @@ fn hit(
         Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
     };
     count_use(worker, held);
-    Some(reply::stored(worker, asked, &parts.headers, resident, outcome.into(), now, None))
+    Some(reply::stored(worker, asked, &parts.headers, resident, (outcome.into(), Place::Memory), now, None))
 }
 
 /// What the memory tier holds for a request, its variant selected.

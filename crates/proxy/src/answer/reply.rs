@@ -5,6 +5,7 @@ use crate::fill::repair::Repair;
 use crate::message::fields::CACHE_STATUS;
 use crate::message::hops::add_via;
 use crate::message::pieces::Pieces;
+use crate::report::Place;
 use crate::tiers::memory::Resident;
 use crate::transfer::span::SpanBody;
 use crate::worker::Worker;
@@ -30,7 +31,7 @@ pub fn stored(
     asked: &Asked,
     request: &HeaderMap,
     resident: &Resident,
-    report: Report,
+    (report, place): (Report, Place),
     now: Time,
     repair: Option<Arc<Repair>>,
 ) -> Response<ReplyBody> {
@@ -38,9 +39,10 @@ pub fn stored(
     let length = resident.body.len();
     let age = resident.head.age(now);
     let report = Report { ttl: Some(resident.head.ttl(now)), ..report };
-    match cache::answer(asked, request, &resident.head, length) {
+    let status = report.value(&worker.shared.names.item);
+    let response = match cache::answer(asked, request, &resident.head, length) {
         Answer::Full => {
-            let mut headers = resident.fields(age, report.value());
+            let mut headers = resident.fields(age, status);
             let body = if asked.is_head() {
                 headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
                 ReplyBody::empty()
@@ -53,11 +55,11 @@ pub fn stored(
             let mut headers = cache::not_modified_headers(&resident.head);
             add_via(&mut headers, &worker.shared.names);
             headers.insert(AGE, HeaderValue::from(age));
-            headers.insert(CACHE_STATUS, resident.status_field(report.value()));
+            headers.insert(CACHE_STATUS, resident.status_field(status));
             response(StatusCode::NOT_MODIFIED, headers, ReplyBody::empty())
         }
         Answer::Part { first, last } => {
-            let mut headers = resident.fields(age, report.value());
+            let mut headers = resident.fields(age, status);
             let (begin, complete) = extent(resident);
             headers.insert(CONTENT_RANGE, cache::content_range(first, last, complete));
             let end = (last - begin).saturating_add(1).min(length);
@@ -65,7 +67,7 @@ pub fn stored(
             response(StatusCode::PARTIAL_CONTENT, headers, body)
         }
         Answer::Parts(ranges) => {
-            let mut headers = resident.fields(age, report.value());
+            let mut headers = resident.fields(age, status);
             let (begin, complete) = extent(resident);
             let kind = headers.remove(CONTENT_TYPE);
             let boundary = format!("cosm-{:016x}", RandomState::new().build_hasher().finish());
@@ -85,10 +87,11 @@ pub fn stored(
             let mut headers = HeaderMap::new();
             add_via(&mut headers, &worker.shared.names);
             headers.insert(CONTENT_RANGE, cache::unsatisfied_content_range(length));
-            headers.insert(CACHE_STATUS, report.value());
+            headers.insert(CACHE_STATUS, status);
             response(StatusCode::RANGE_NOT_SATISFIABLE, headers, ReplyBody::empty())
         }
-    }
+    };
+    response.map(|body| body.telling(report, place))
 }
 
 /// Where in its representation a stored body begins, and how long that is.

@@ -1,10 +1,14 @@
 //! One stream of a client's connection: requests and their responses, one at a time. HTTP/1 has one a connection.
 //!
-//! Nothing here knows how the connection frames what goes over it; that is `client`'s.
+//! Nothing here knows how the connection frames what goes over it; that is `client`'s. A request is counted in by `begin`; its
+//! response has ended when the connection has sent on (`flushed`) what its `Flight` saw the end of, or when either breaks off.
 
 use crate::access::client::Client;
 use crate::message::interim::Interim;
 use crate::origin::Line;
+use crate::report::{Exit, Place, Transaction};
+use cache::Report;
+use http::{Method, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
@@ -17,6 +21,11 @@ pub struct Stream {
     pub client: Client,
     begun: Cell<u64>,
     ended: Cell<u64>,
+    exit: Rc<Exit>,
+    /// The request under way, or whose response's end is with the connection.
+    transaction: RefCell<Option<Transaction>>,
+    /// The connection has all of the response, but for a tunnel's bytes.
+    departing: Cell<bool>,
     interims: RefCell<Vec<Interim>>,
     tunnel: RefCell<Option<Upstream>>,
     /// It is no HTTP any more, or will not be once the current response has gone.
@@ -33,11 +42,14 @@ pub enum Upstream {
 }
 
 impl Stream {
-    pub fn new(client: Client) -> Stream {
+    pub fn new(client: Client, exit: Rc<Exit>) -> Stream {
         Stream {
             client,
             begun: Cell::new(0),
             ended: Cell::new(0),
+            exit,
+            transaction: RefCell::new(None),
+            departing: Cell::new(false),
             interims: RefCell::default(),
             tunnel: RefCell::new(None),
             is_tunnel: Cell::new(false),
@@ -45,10 +57,53 @@ impl Stream {
         }
     }
 
+    /// A stream of the same client that leads nowhere and is counted nowhere.
+    pub fn apart(&self) -> Rc<Stream> {
+        Rc::new(Stream::new(self.client.clone(), self.exit.clone()))
+    }
+
     /// Counts a request in; the returned guard counts it out when its response has gone.
-    pub fn begin(self: &Rc<Stream>) -> Flight {
+    pub fn begin(self: &Rc<Stream>, method: Method) -> Flight {
+        // The connection holds responses to requests that came at once together.
+        self.flushed();
         self.begun.set(self.begun.get() + 1);
-        Flight(self.clone())
+        self.transaction.replace(Some(Transaction::new(self.client.address, method)));
+        Flight { stream: self.clone(), sent: 0, over: false }
+    }
+
+    /// Notes something of the request under way.
+    pub fn note(&self, note: impl FnOnce(&mut Transaction)) {
+        if let Some(transaction) = &mut *self.transaction.borrow_mut() {
+            note(transaction);
+        }
+    }
+
+    /// All that the connection had to send has gone.
+    pub fn flushed(&self) {
+        if self.departing.get() && !self.is_tunnel() {
+            self.tell();
+        }
+    }
+
+    /// A tunnel has ended; `whole` when both sides did so. Bytes from and to the client.
+    pub fn tunnelled(&self, received: u64, sent: u64, whole: bool) {
+        self.note(|transaction| {
+            (transaction.received, transaction.sent, transaction.whole) = (received, sent, whole)
+        });
+        self.tell();
+    }
+
+    /// The connection has ended: what did not go out by now does not.
+    pub fn broken_off(&self) {
+        self.note(|transaction| transaction.whole = false);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.departing.set(false);
+        if let Some(transaction) = self.transaction.take() {
+            self.exit.tell(transaction);
+        }
     }
 
     /// Requests that came, ever.
@@ -85,6 +140,7 @@ impl Stream {
     pub fn tunnel_to(&self, upstream: Upstream) {
         *self.tunnel.borrow_mut() = Some(upstream);
         self.is_tunnel.set(true);
+        self.note(|transaction| transaction.tunnel = true);
     }
 
     pub fn is_tunnel(&self) -> bool {
@@ -108,10 +164,36 @@ impl Stream {
 }
 
 /// A request between its head and the last byte of its response.
-pub struct Flight(Rc<Stream>);
+pub struct Flight {
+    stream: Rc<Stream>,
+    sent: u64,
+    over: bool,
+}
+
+impl Flight {
+    /// What the response is.
+    pub fn answered(&mut self, status: StatusCode, report: Option<Report>, place: Place, over: bool) {
+        self.over = over;
+        self.stream.note(|transaction| {
+            (transaction.status, transaction.report, transaction.place) = (Some(status), report, place)
+        });
+    }
+
+    /// Bytes of the body went out; `over` when they were the last.
+    pub fn sent(&mut self, bytes: usize, over: bool) {
+        self.sent += bytes as u64;
+        self.over = over;
+    }
+}
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.0.ended.set(self.0.ended.get() + 1);
+        let stream = &self.stream;
+        stream.ended.set(stream.ended.get() + 1);
+        stream.note(|transaction| (transaction.sent, transaction.whole) = (self.sent, self.over));
+        match self.over {
+            true => stream.departing.set(true),
+            false => stream.tell(),
+        }
     }
 }

@@ -8,10 +8,11 @@ use super::tunnel;
 use crate::access::client::Client;
 use crate::answer::answer;
 use crate::answer::body::ReplyBody;
-use crate::answer::stream::Stream;
+use crate::answer::stream::{Flight, Stream};
 use crate::message::framing::{Ambiguous, Place, Walker};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
+use crate::report::{Exit, Transaction};
 use crate::settings::{Bounds, Timeouts};
 use crate::worker::Worker;
 use http::{Request, Response};
@@ -66,9 +67,9 @@ enum Wait {
 }
 
 impl Link {
-    pub fn new(client: Client, bounds: &Bounds) -> Link {
+    pub fn new(client: Client, exit: Rc<Exit>, bounds: &Bounds) -> Link {
         Link {
-            stream: Rc::new(Stream::new(client)),
+            stream: Rc::new(Stream::new(client, exit)),
             walker: RefCell::new(Walker::new(bounds.head_bytes)),
             poisoned: Cell::new(false),
             reads: Cell::new(0),
@@ -181,9 +182,12 @@ pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     .await;
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner().stream;
-    let upstream = link.stream.take_tunnel();
+    let upstream = link.stream.take_tunnel().filter(|_| matches!(end, Ok(Ok(()))));
+    if upstream.is_none() {
+        link.stream.broken_off();
+    }
     match (end, upstream) {
-        (Ok(Ok(())), Some(upstream)) => tunnel::run(&worker, stream, parts.read_buf, upstream).await,
+        (_, Some(upstream)) => tunnel::run(&worker, &link.stream, stream, parts.read_buf, upstream).await,
         (Ok(_), _) if link.is_mid_message() => Box::pin(linger(stream)).await,
         (Err(Wait::Head(_)), _) if !worker.stopping.get() => {
             const LATE: &[u8] =
@@ -215,13 +219,13 @@ impl Service<Request<Incoming>> for Door {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         let Door { worker, link } = self;
-        let flight = link.stream.begin();
+        let flight = link.stream.begin(request.method().clone());
         let answered = match link.refused() {
             Some(why) => Ok(refusal(why)),
             None => answer(worker, &link.stream, request),
         };
         let later = match answered {
-            Ok(response) => return Answering::Now(Some(response.map(|body| body.carrying(flight)))),
+            Ok(response) => return Answering::Now(Some(departing(response, flight))),
             Err(later) => later,
         };
         let (worker, link) = (worker.clone(), link.clone());
@@ -238,9 +242,16 @@ impl Service<Request<Incoming>> for Door {
             if link.stream.is_tunnel() {
                 link.walker.borrow_mut().stop();
             }
-            response.map(|body| body.carrying(flight))
+            // The head goes out at once, whatever the body waits for.
+            link.stream.note(Transaction::begins);
+            departing(response, flight)
         }))
     }
+}
+
+fn departing(response: Response<ReplyBody>, flight: Flight) -> Response<ReplyBody> {
+    let status = response.status();
+    response.map(|body| body.carrying(flight, status))
 }
 
 fn refusal(why: Ambiguous) -> Response<ReplyBody> {
@@ -329,8 +340,10 @@ fn broken_framing() -> io::Error {
 impl Watched {
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.link.write_blocked.set(result.is_pending());
-        if result.is_ready() {
-            self.link.writes.set(self.link.writes.get() + 1);
+        match result.is_ready() {
+            true => self.link.writes.set(self.link.writes.get() + 1),
+            // The last byte will tell little of the first.
+            false => self.link.stream.note(Transaction::begins),
         }
         result
     }
@@ -381,8 +394,10 @@ impl AsyncWrite for Watched {
         true
     }
 
-    /// The library flushes when it has nothing of its own to write: the place for interim responses.
+    /// The library flushes when it has nothing of its own to write: all of a response has gone, and it is the place for interim
+    /// responses.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.link.stream.flushed();
         self.poll_interim(cx, false)
     }
 

@@ -5,6 +5,8 @@ mod tunnel;
 
 use self::connection::Link;
 use crate::access::client::Client;
+use crate::report::Exit;
+use crate::report::counters::Number;
 use crate::settings::Timeouts;
 use crate::worker::{Shared, Worker};
 use std::cell::{Cell, RefCell};
@@ -54,8 +56,9 @@ pub async fn run(
     crowd: Arc<Crowd>,
     listeners: Vec<std::net::TcpListener>,
     mut stop: watch::Receiver<bool>,
+    exit: Exit,
 ) -> io::Result<()> {
-    let worker = Worker::new(shared);
+    let worker = Worker::new(shared, exit);
     let (links, next) = (RefCell::default(), Cell::new(0));
     let clients = Rc::new(Clients { worker: worker.clone(), crowd, links, next });
     let mut accepting = Vec::new();
@@ -141,6 +144,8 @@ impl Clients {
         let id = self.next.get();
         self.next.set(id + 1);
         self.links.borrow_mut().insert(id, link);
+        self.worker.exit.add(Number::Accepted, 1);
+        self.worker.exit.add(Number::Open, 1);
         Listed { clients: self.clone(), id }
     }
 }
@@ -148,6 +153,7 @@ impl Clients {
 impl Drop for Listed {
     fn drop(&mut self) {
         self.clients.links.borrow_mut().remove(&self.id);
+        self.clients.worker.exit.subtract(Number::Open, 1);
     }
 }
 
@@ -166,7 +172,7 @@ async fn accept(clients: Rc<Clients>, listener: TcpListener) {
         let permit = clients.permit().await;
         let worker = clients.worker.clone();
         let client = Client::of(client.ip(), &worker.settings);
-        let link = Rc::new(Link::new(client, &worker.settings.bounds));
+        let link = Rc::new(Link::new(client, worker.exit.clone(), &worker.settings.bounds));
         let listed = clients.list(link.clone());
         spawn_local(async move {
             connection::run(worker, link, stream).await;

@@ -4,7 +4,7 @@
 //! that is a second: a tunnel does not end by itself as a response does, and most are open for what may still come.
 
 use super::GRACE;
-use crate::answer::stream::Upstream;
+use crate::answer::stream::{Stream, Upstream};
 use crate::worker::Worker;
 use bytes::Bytes;
 use std::cell::Cell;
@@ -22,66 +22,83 @@ use tokio::time::{Instant, sleep};
 const BUFFER: usize = 16 << 10;
 
 /// Copies until both directions ended. `early` is what the client sent behind its request.
-pub async fn run(worker: &Worker, mut client: TcpStream, early: Bytes, upstream: Upstream) {
+pub async fn run(worker: &Worker, stream: &Stream, mut client: TcpStream, early: Bytes, upstream: Upstream) {
     let timeouts = &worker.settings.timeouts;
     let (mut origin, first) = match upstream {
         Upstream::Connected(stream) => (stream, Bytes::new()),
         Upstream::Upgraded(line) => {
             match tokio::time::timeout(timeouts.origin_stall, line.into_stream()).await {
                 Ok(Some(parts)) => parts,
-                _ => return,
+                _ => return stream.broken_off(),
             }
         }
     };
-    let moved = Cell::new(0u64);
+    let (up, down) = (Moved::default(), Moved::default());
     let (client_read, client_write) = client.split();
     let (origin_read, origin_write) = origin.split();
-    let up = copy(early, client_read, origin_write, &moved);
-    let down = copy(first, origin_read, client_write, &moved);
-    tokio::select! {
-        _ = async { tokio::join!(up, down) } => {}
-        () = until_idle(worker, &moved, timeouts.tunnel_idle) => {}
+    let both = async {
+        tokio::join!(
+            copy(early, client_read, origin_write, &up),
+            copy(first, origin_read, client_write, &down)
+        )
+    };
+    let whole = tokio::select! {
+        ended = both => ended.0.is_ok() && ended.1.is_ok(),
+        () = until_idle(worker, || up.times.get() + down.times.get(), timeouts.tunnel_idle) => false,
+    };
+    stream.tunnelled(up.bytes.get(), down.bytes.get(), whole);
+}
+
+/// What moved in one direction.
+#[derive(Default)]
+struct Moved {
+    /// That reached its end.
+    bytes: Cell<u64>,
+    /// How often anything did.
+    times: Cell<u64>,
+}
+
+impl Moved {
+    fn count(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() + bytes as u64);
+        self.times.set(self.times.get() + 1);
     }
 }
 
-async fn copy(
-    first: Bytes,
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
-    moved: &Cell<u64>,
-) -> io::Result<()> {
+async fn copy(first: Bytes, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, moved: &Moved) -> io::Result<()> {
     to.write_all(&first).await?;
+    moved.count(first.len());
     let mut buffer = vec![0; BUFFER];
     loop {
         let n = from.read(&mut buffer).await?;
-        moved.set(moved.get() + 1);
+        moved.count(0);
         if n == 0 {
             return to.shutdown().await;
         }
         let mut rest = &buffer[..n];
         while !rest.is_empty() {
             let written = to.write(rest).await?;
-            moved.set(moved.get() + 1);
+            moved.count(written);
             rest = &rest[written..];
         }
     }
 }
 
 /// Whoever stops the worker wakes this task.
-async fn until_idle(worker: &Worker, moved: &Cell<u64>, idle: Duration) {
+async fn until_idle(worker: &Worker, moved: impl Fn() -> u64, idle: Duration) {
     let mut timer = pin!(sleep(idle));
-    let (mut before, mut stopping) = (moved.get(), false);
+    let (mut before, mut stopping) = (moved(), false);
     poll_fn(|cx| {
         loop {
             if worker.stopping.get() && !stopping {
                 stopping = true;
             } else {
                 ready!(timer.as_mut().poll(cx));
-                if moved.get() == before {
+                if moved() == before {
                     return Poll::Ready(());
                 }
             }
-            before = moved.get();
+            before = moved();
             let limit = if stopping { idle.min(GRACE) } else { idle };
             timer.as_mut().reset(Instant::now() + limit);
         }

@@ -1,6 +1,7 @@
 //! The proxies on a request's way: who they are (Via), and how many there may be (Max-Forwards).
 
 use crate::message::refusal::Refusal;
+use cache::Item;
 use http::header::{HeaderName, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use memchr::memmem;
@@ -9,7 +10,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// More intermediaries than this are a loop that hides our name.
 const HOPS_MAX: usize = 32;
 
-/// How this proxy names itself in `Via`: a pseudonym that may be common, and a comment that is this process's own.
+/// How this proxy names itself: in `Via` by a pseudonym that may be common, and a comment that is this process's own; in
+/// `Cache-Status` by the pseudonym.
 pub struct Names {
     /// The field value for responses.
     pub response: HeaderValue,
@@ -17,6 +19,8 @@ pub struct Names {
     request: HeaderValue,
     /// What of it is found again in a loop.
     mark: String,
+    /// The member of Cache-Status.
+    pub item: Item,
 }
 
 impl Names {
@@ -28,6 +32,7 @@ impl Names {
             response: value(format!("1.1 {pseudonym}")),
             request: value(format!("1.1 {pseudonym} {mark}")),
             mark,
+            item: Item::new(pseudonym),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
+use crate::report::Exit;
+use crate::report::counters::Number;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
@@ -9,6 +11,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::task::yield_now;
@@ -18,6 +21,7 @@ use tokio::time::{Instant, Sleep, sleep};
 pub struct OriginBody {
     incoming: Incoming,
     line: Option<Line>,
+    exit: Rc<Exit>,
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     moved: bool,
@@ -32,11 +36,18 @@ pub struct OriginBody {
 const EARLY: usize = 64 << 10;
 
 impl OriginBody {
-    pub fn new(incoming: Incoming, line: Line, chunked: bool, patience: Duration) -> OriginBody {
+    pub fn new(
+        incoming: Incoming,
+        line: Line,
+        chunked: bool,
+        patience: Duration,
+        exit: Rc<Exit>,
+    ) -> OriginBody {
         let framed = chunked || incoming.size_hint().exact().is_some();
         OriginBody {
             incoming,
             line: Some(line),
+            exit,
             patience,
             timer: None,
             moved: true,
@@ -58,7 +69,7 @@ impl OriginBody {
                 });
                 match next.await {
                     Some(Some(Ok(frame))) => {
-                        gathered += frame.data_ref().map_or(0, Bytes::len);
+                        gathered += self.count(&frame);
                         self.early.push_back(frame);
                     }
                     Some(Some(Err(error))) => self.ended = Some(Err(io::Error::other(error))),
@@ -94,6 +105,13 @@ impl OriginBody {
     /// The connection, of which no body comes.
     pub fn into_line(self) -> Option<Line> {
         self.line
+    }
+
+    /// Counts what came, and says how many bytes that is.
+    fn count(&self, frame: &Frame<Bytes>) -> usize {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        self.exit.add(Number::OriginBytes, bytes as u64);
+        bytes
     }
 
     fn release_at_end(&mut self) {
@@ -135,6 +153,7 @@ impl Pieces for OriginBody {
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.moved = true;
+                self.count(&frame);
                 self.release_at_end();
                 Poll::Ready(Some(Ok(frame)))
             }

@@ -6,6 +6,7 @@ use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::body::OriginBody;
 use crate::origin::{Origins, Outgoing};
+use crate::report::counters::Number;
 use http::{StatusCode, response};
 use std::rc::Rc;
 
@@ -25,14 +26,17 @@ impl Origins {
         outgoing: Outgoing,
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
-        let (response, line) = self.send(target, outgoing, relay).await?;
+        self.exit.add(Number::Fetches, 1);
+        let sent = self.send(target, outgoing, relay).await;
+        let (response, line) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
         let shareable = line.shareable;
         let (mut parts, incoming) = response.into_parts();
         let length = length::settle(&mut parts).map_err(|why| {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")).personal()
         })?;
         let line = if length.doubtful { line.not_again() } else { line };
-        let mut body = OriginBody::new(incoming, line, length.chunked, self.settings.timeouts.origin_stall);
+        let (stall, exit) = (self.settings.timeouts.origin_stall, self.exit.clone());
+        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit);
         if parts.status != StatusCode::SWITCHING_PROTOCOLS {
             body.gather().await;
         }

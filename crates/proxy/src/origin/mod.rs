@@ -22,6 +22,8 @@ use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
 use crate::message::target::Target;
+use crate::report::Exit;
+use crate::report::counters::Number;
 use crate::settings::Settings;
 use bytes::Bytes;
 use http::uri::Authority;
@@ -52,6 +54,7 @@ const IDLE_SHARE: usize = 4;
 pub struct Origins {
     pub reach: Reach,
     settings: Arc<Settings>,
+    exit: Rc<Exit>,
     resolver: Resolver,
     idle: RefCell<Idle<Line>>,
 }
@@ -85,12 +88,12 @@ pub struct Outgoing {
 }
 
 impl Origins {
-    pub fn new(settings: Arc<Settings>) -> Rc<Origins> {
+    pub fn new(settings: Arc<Settings>, exit: Rc<Exit>) -> Rc<Origins> {
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
         let idle = RefCell::new(Idle::new(bounds.idle_per_origin, in_all));
         let reach = Reach::new(&settings);
-        Rc::new(Origins { reach, settings, resolver: Resolver::default(), idle })
+        Rc::new(Origins { reach, settings, exit, resolver: Resolver::default(), idle })
     }
 
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
@@ -150,6 +153,7 @@ impl Origins {
             match tokio::time::timeout(timeouts.origin_connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
+                    self.exit.add(Number::Connections, 1);
                     return Ok((stream, needs));
                 }
                 Ok(Err(error)) => last = Some((refusal::unreachable(), format!("{address}: {error}"))),
@@ -446,7 +450,7 @@ mod tests {
             let origin = thread::spawn(move || origin(listener, late, told, did));
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             runtime.unwrap().block_on(async {
-                let origins = Origins::new(Arc::new(Settings::default()));
+                let origins = Origins::new(Arc::new(Settings::default()), exit());
                 let (one, line) = ask(&origins, &target).await;
                 line.release();
                 assert_eq!(one, b"one");
@@ -457,6 +461,10 @@ mod tests {
             });
             origin.join().unwrap();
         }
+    }
+
+    fn exit() -> Rc<Exit> {
+        Rc::new(Exit::new(Arc::default(), |_| {}))
     }
 
     /// One request to a loopback origin from a client of a zone, on a proxy that serves everybody.
@@ -494,7 +502,7 @@ mod tests {
             }
         };
         let settings = Settings { listen: vec!["0.0.0.0:1".parse().unwrap()], ..Settings::default() };
-        let origins = Origins::new(Arc::new(settings));
+        let origins = Origins::new(Arc::new(settings), exit());
         let ask = async {
             assert_eq!(status(&origins, &url, Zone::Loopback).await, 200);
             tokio::task::yield_now().await;

@@ -250,6 +250,16 @@ impl Memory {
         Memory { cache, object_max: object_max.min(bytes / 64) }
     }
 
+    /// What is kept, responses and markers.
+    pub fn count(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.len() as u64)
+    }
+
+    /// What that takes, bytes, about.
+    pub fn weight(&self) -> u64 {
+        self.cache.as_ref().map_or(0, Cache::weight)
+    }
+
     /// The largest body that is kept, bytes.
     pub fn object_max(&self) -> u64 {
         self.object_max

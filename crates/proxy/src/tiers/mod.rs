@@ -9,7 +9,7 @@ use self::memory::{Entry, Held, Memory, Resident};
 use crate::message::hops::Names;
 use crate::message::target::{SCHEME, Target};
 use bytes::Bytes;
-use cache::{Head, Scope, SetCookie, key};
+use cache::{Head, NotStored, Scope, SetCookie, key};
 use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
@@ -23,6 +23,15 @@ pub struct Tiers {
     set_cookie: SetCookie,
 }
 
+/// What looking for something had to do with the disk, the last time.
+#[derive(Debug, Default)]
+pub struct Disk {
+    /// The disk could not say in time what it has; once, if ever.
+    pub late: Cell<bool>,
+    /// It was read from there.
+    pub read: Cell<bool>,
+}
+
 /// What became of a large object whose last byte was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finished {
@@ -31,6 +40,15 @@ pub enum Finished {
     Refused(Refused),
     /// It was removed while it was fetched.
     Removed,
+}
+
+/// Why what the store refuses is not stored.
+pub fn not_stored(refused: Refused) -> NotStored {
+    match refused {
+        Refused::TooLarge => NotStored::TooLarge,
+        Refused::Busy => NotStored::Busy,
+        Refused::Broken => NotStored::NoRoom,
+    }
 }
 
 impl Tiers {
@@ -44,18 +62,19 @@ impl Tiers {
         self.invalidation.now()
     }
 
-    /// What lies under a key, in memory or on disk; not what was purged. `late` is set when it may be there, but the disk
-    /// could not say so in time.
+    /// What lies under a key, in memory or on disk; not what was purged.
     pub async fn find(
         &self,
         key: &Key,
         reader: Option<&Reader>,
         names: &Names,
-        late: &Cell<bool>,
+        disk: &Disk,
     ) -> Option<Arc<Held>> {
-        let held = match self.memory.get(key) {
+        let found = self.memory.get(key);
+        disk.read.set(found.is_none());
+        let held = match found {
             Some(held) => held,
-            None => self.read(key, reader?, names, late).await?,
+            None => self.read(key, reader?, names, &disk.late).await?,
         };
         (!self.invalidation.covers(&held)).then_some(held)
     }
@@ -90,24 +109,38 @@ impl Tiers {
         })
     }
 
-    /// Keeps a response whose body is here, unless it was removed since it was asked for. A store that refuses is no
-    /// loss: it is in memory, or it is fetched again.
-    pub fn put(&self, began: Moment, key: Key, head: Head, body: Bytes, names: &Names) {
+    /// Keeps a response whose body is here, unless it was removed since it was asked for (then `None` is why it is not kept).
+    /// A store that refuses is no loss: it is in memory, or it is fetched again.
+    pub fn put(
+        &self,
+        began: Moment,
+        key: Key,
+        head: Head,
+        body: Bytes,
+        names: &Names,
+    ) -> Result<(), Option<NotStored>> {
         let encoded = head.encode();
         let held = match self.memory.takes(body.len()) {
             true => Some(Held::kept(key.clone(), &encoded, head, Body::Whole(body.clone()), names)),
             false => None,
         };
         let put = || {
-            if let Some(store) = &self.store {
-                let _ = store.put(&key, &encoded, &body);
-            }
-            match held {
-                Some(held) => self.memory.insert(&Arc::new(held)),
-                None => self.memory.remove(&key),
+            let on_disk = self.store.as_ref().map(|store| store.put(&key, &encoded, &body));
+            match (held, on_disk) {
+                (Some(held), _) => {
+                    self.memory.insert(&Arc::new(held));
+                    Ok(())
+                }
+                (None, on_disk) => {
+                    self.memory.remove(&key);
+                    on_disk.unwrap_or(Err(Refused::TooLarge)).map_err(not_stored)
+                }
             }
         };
-        self.invalidation.replace(&key, began, |since| since != Since::Removed, put);
+        match self.invalidation.replace(&key, began, |since| since != Since::Removed, put) {
+            Some(put) => put.map_err(Some),
+            None => Err(None),
+        }
     }
 
     /// Commits a large object, unless it was removed since it was asked for.

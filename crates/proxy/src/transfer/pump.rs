@@ -10,14 +10,14 @@ use crate::fill::window::{GATHERED, SMALL, Window};
 use crate::fill::{Answer, End, Lead, Opened, Piece, Room, Seat};
 use crate::message::pieces::Pieces;
 use crate::origin::body::OriginBody;
-use crate::tiers::Finished;
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{Entry, Held, Resident};
+use crate::tiers::{Finished, not_stored};
 use crate::transfer::mend::{For, Mender, Rest};
 use crate::transfer::span::SpanReader;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
-use cache::{Head, Verdict};
+use cache::{Head, NotStored, Verdict};
 use http_body::Frame;
 use std::future::poll_fn;
 use std::io;
@@ -55,8 +55,15 @@ impl Object {
     }
 }
 
-/// The leader's body.
-pub enum Started {
+/// What was started.
+pub struct Started {
+    /// The leader's body.
+    pub body: LeadersBody,
+    /// It is stored, or being stored; or why it is not. What was removed meanwhile has no reason.
+    pub kept: Result<(), Option<NotStored>>,
+}
+
+pub enum LeadersBody {
     Whole(Bytes),
     Pieces(SeatBody),
 }
@@ -75,22 +82,24 @@ pub fn start(
     if length.is_some_and(|length| length <= gather_max(worker))
         && let Some(whole) = body.take_whole()
     {
-        return Started::Whole(keep_whole(worker, lead, object, whole, verdict));
+        return keep_whole(worker, lead, object, whole, verdict);
     }
     let names = &worker.shared.names;
     let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     let repair = repair(&object, length).map(Arc::new);
-    lead.keeping(object.stores);
+    let (keeper, kept) = Keeper::new(worker.clone(), object, length);
+    let object = &keeper.object;
+    lead.keeping(keeper.keeps());
     let opened = Opened { key: object.key.clone(), held, length, verdict, repair: repair.clone() };
     let seat = lead.open(opened);
-    let keeper = Keeper::new(worker.clone(), object, length);
     let counted = Counted::new(worker);
     let again = repair.clone();
     spawn_local(async move {
         pump(lead, Intake::new(body), keeper, again).await;
         drop(counted);
     });
-    Started::Pieces(SeatBody::new(worker, seat, length, repair))
+    let body = LeadersBody::Pieces(SeatBody::new(worker, seat, length, repair));
+    Started { body, kept: kept.map_err(Some) }
 }
 
 /// All of the body is here, for those who follow too.
@@ -100,7 +109,7 @@ fn keep_whole(
     mut object: Object,
     mut pieces: Vec<Bytes>,
     verdict: Verdict,
-) -> Bytes {
+) -> Started {
     let begin = std::mem::take(&mut object.begin);
     if !begin.is_empty() {
         pieces.insert(0, begin);
@@ -115,12 +124,12 @@ fn keep_whole(
         let held = Held::response(key, head, Body::Whole(body.clone()), &worker.shared.names);
         Answer { held: Arc::new(held), validated: false, verdict }
     });
-    keep(worker, object, body.clone());
+    let kept = keep(worker, object, body.clone());
     match answer {
         Some(answer) => lead.answered(answer),
         None => lead.again(),
     }
-    body
+    Started { body: LeadersBody::Whole(body), kept }
 }
 
 /// The body of a follower.
@@ -307,9 +316,21 @@ enum Keeping {
 }
 
 impl Keeper {
-    fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> Keeper {
-        let state = if object.stores { Keeping::Gathered(Window::default()) } else { Keeping::No };
-        Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE }
+    /// And why nothing is kept, if that is known before the body comes.
+    fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> (Keeper, Result<(), NotStored>) {
+        let large = expected.is_some_and(|expected| !is_small(&worker, expected));
+        let (state, kept) = match &worker.shared.tiers.store {
+            // The disk is late.
+            _ if !object.stores => (Keeping::No, Err(NotStored::Busy)),
+            Some(store) if large => match store.begin(&object.key, expected) {
+                Ok(writer) => (Keeping::Written(writer), Ok(())),
+                Err(refused) => (Keeping::No, Err(not_stored(refused))),
+            },
+            _ => (Keeping::Gathered(Window::default()), Ok(())),
+        };
+        let keeper =
+            Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE };
+        (keeper, kept)
     }
 
     fn keeps(&self) -> bool {
@@ -394,7 +415,8 @@ impl Keeper {
         }
         self.object.head.settle(self.got);
         match std::mem::replace(&mut self.state, Keeping::No) {
-            Keeping::Gathered(pieces) => keep(&self.worker, self.object, pieces.joined()),
+            // The response has its head: whoever wants to know looks.
+            Keeping::Gathered(pieces) => drop(keep(&self.worker, self.object, pieces.joined())),
             Keeping::Written(writer) => self.finish(writer, lead).await,
             Keeping::No if !self.object.stores => {}
             // What the key held before is older than this response.
@@ -430,13 +452,13 @@ fn gather_max(worker: &Worker) -> u64 {
 }
 
 /// Where the memory tier takes it, the body is an allocation of its own.
-fn keep(worker: &Worker, object: Object, mut body: Bytes) {
+fn keep(worker: &Worker, object: Object, mut body: Bytes) -> Result<(), Option<NotStored>> {
     let shared = &worker.shared;
     let Object { key, mut head, part, began, .. } = object;
     if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, gather_max(worker))) {
         (head, body) = (both, whole);
     }
-    shared.tiers.put(began, key, head, body, &shared.names);
+    shared.tiers.put(began, key, head, body, &shared.names)
 }
 
 /// A stored part and a new one as one, where they fit together and stay small.

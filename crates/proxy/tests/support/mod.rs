@@ -39,7 +39,7 @@ impl Proxy {
         let mut settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
         settings.timeouts.drain = Duration::from_secs(5);
         change(&mut settings);
-        let running = proxy::start(settings, store).unwrap();
+        let running = proxy::start_telling(settings, store, told).unwrap();
         let address = running.addresses()[0];
         Proxy { running: Some(running), address }
     }
@@ -86,6 +86,54 @@ impl Drop for Proxy {
             running.stop();
         }
     }
+}
+
+/// What is kept of a request that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub client: std::net::IpAddr,
+    pub method: String,
+    pub status: Option<u16>,
+    pub hop: Option<String>,
+    pub sent: u64,
+    pub received: u64,
+    pub whole: bool,
+    pub times: (Duration, Duration),
+}
+
+/// By host and path, of all proxies of the test program.
+static TOLD: Mutex<Vec<((String, String), Told)>> = Mutex::new(Vec::new());
+
+fn told(transaction: &proxy::Transaction) {
+    let told = Told {
+        client: transaction.client,
+        method: transaction.method.to_string(),
+        status: transaction.status.map(|status| status.as_u16()),
+        hop: transaction.hop.as_ref().map(ToString::to_string),
+        sent: transaction.sent,
+        received: transaction.received,
+        whole: transaction.whole,
+        times: (transaction.to_first(), transaction.to_last()),
+    };
+    let asked =
+        (transaction.host().unwrap_or_default().into(), transaction.path().unwrap_or_default().into());
+    TOLD.lock().unwrap().push((asked, told));
+}
+
+/// What was told of the requests for this path of a host, when it is as much as `count`.
+pub async fn told_of(host: &str, path: &str, count: usize) -> Vec<Told> {
+    let all = || {
+        let told = TOLD.lock().unwrap();
+        let of = told.iter().filter(|((h, p), _)| h == host && p == path);
+        of.map(|(_, told)| told.clone()).collect::<Vec<_>>()
+    };
+    soon(async {
+        while all().len() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    all()
 }
 
 /// Fails the test when something takes too long.

@@ -1,0 +1,231 @@
+//! What one worker counts: plain additions to cache lines of its own, which the operator's thread reads at any time.
+
+use super::{Place, Transaction};
+use cache::{Outcome, Pass};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows, from 0 at the start.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// An array: element 0 counts what took less than a microsecond, element i what took at least 2^(i-1) and less than 2^i
+    /// microseconds, the last one the rest.
+    Histogram,
+}
+
+/// Variants in the order of their rows.
+macro_rules! table {
+    ($(#[$meta:meta])* $name:ident, $row:ty, $($variant:ident $value:expr;)*) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($variant),* }
+
+        impl $name {
+            pub const ALL: &[($name, $row)] = &[$(($name::$variant, $value)),*];
+        }
+    };
+}
+
+table! {
+    /// What came of a request, as far as it is counted apart: the name, and what it means.
+    Class, (&'static str, &'static str),
+    HitMemory ("hit-memory", "answered from memory");
+    HitDisk ("hit-disk", "answered from disk");
+    StaleOnError ("stale-on-error", "answered from a stale stored response, for the origin gave no answer of use");
+    Revalidated ("revalidated", "the origin said that the stored response still holds");
+    Miss ("miss", "fetched from the origin");
+    Collapsed ("collapsed", "answered by a fetch that another request had begun");
+    PassMethod ("pass-method", "passed: neither GET nor HEAD nor QUERY");
+    PassNoStore ("pass-no-store", "passed: the request says no-store");
+    PassUpgrade ("pass-upgrade", "passed: the request asks for another protocol");
+    PassContent ("pass-content", "passed: the request has content, or more than a key takes");
+    PassPrecondition ("pass-precondition", "passed: the request has If-Match or If-Unmodified-Since");
+    Tunnel ("tunnel", "CONNECT, and upgrades to another protocol; the bytes are those to the client");
+    Own ("own", "answered by the proxy itself: OPTIONS, TRACE");
+    Refused400 ("refused-400", "refused with 400");
+    Refused403 ("refused-403", "refused with 403");
+    Refused405 ("refused-405", "refused with 405");
+    Refused501 ("refused-501", "refused with 501");
+    Refused502 ("refused-502", "refused with 502");
+    Refused503 ("refused-503", "refused with 503");
+    Refused504 ("refused-504", "refused with 504");
+    Refused508 ("refused-508", "refused with 508");
+    RefusedOther ("refused-other", "refused with another status");
+    Left ("left", "the client left before there was an answer");
+}
+
+impl Class {
+    pub fn of(transaction: &Transaction) -> Class {
+        match (&transaction.report, transaction.status) {
+            _ if transaction.tunnel => Class::Tunnel,
+            (None, None) => Class::Left,
+            (Some(report), _) => {
+                Class::of_outcome(report.outcome, report.collapsed == Some(true), transaction.place)
+            }
+            (None, Some(status)) => match status.as_u16() {
+                ..400 => Class::Own,
+                400 => Class::Refused400,
+                403 => Class::Refused403,
+                405 => Class::Refused405,
+                501 => Class::Refused501,
+                502 => Class::Refused502,
+                503 => Class::Refused503,
+                504 => Class::Refused504,
+                508 => Class::Refused508,
+                _ => Class::RefusedOther,
+            },
+        }
+    }
+
+    fn of_outcome(outcome: Outcome, collapsed: bool, place: Place) -> Class {
+        match outcome {
+            _ if collapsed => Class::Collapsed,
+            Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating => match place {
+                Place::Memory => Class::HitMemory,
+                Place::Disk => Class::HitDisk,
+            },
+            Outcome::StaleOnError => Class::StaleOnError,
+            Outcome::Revalidated(_) => Class::Revalidated,
+            Outcome::Miss(_) => Class::Miss,
+            Outcome::Pass(Pass::Method) => Class::PassMethod,
+            Outcome::Pass(Pass::NoStore) => Class::PassNoStore,
+            Outcome::Pass(Pass::Upgrade) => Class::PassUpgrade,
+            Outcome::Pass(Pass::Content) => Class::PassContent,
+            Outcome::Pass(Pass::Precondition) => Class::PassPrecondition,
+        }
+    }
+}
+
+table! {
+    /// What is counted beside requests: the section, the name, the kind, and what it means.
+    Number, (&'static str, &'static str, Kind, &'static str),
+    BrokenOff ("responses", "broken-off", Kind::Counter, "responses and tunnels that did not end as they should: the origin broke off, \
+        the client left, or neither moved");
+    Accepted ("connections", "accepted", Kind::Counter, "connections of clients that were accepted");
+    Open ("connections", "open", Kind::Gauge, "connections of clients that are open");
+    Fetches ("origin", "fetches", Kind::Counter, "requests to origins: for clients, to validate, and for the rest of a body");
+    Failed ("origin", "failed", Kind::Counter, "of these, those that no response came to");
+    Connections ("origin", "connections", Kind::Counter, "connections to origins that were opened, those of tunnels included");
+    OriginBytes ("origin", "bytes", Kind::Counter, "bytes of bodies that came from origins, without tunnels");
+}
+
+table! {
+    /// Whose time to the first byte is counted.
+    Time, (&'static str, &'static str),
+    HitMemory ("hit-memory", "time to the first byte of answers from memory");
+    HitDisk ("hit-disk", "time to the first byte of answers from disk");
+    Miss ("miss", "time to the first byte of what was fetched");
+}
+
+impl Time {
+    fn of(class: Class) -> Option<Time> {
+        match class {
+            Class::HitMemory => Some(Time::HitMemory),
+            Class::HitDisk => Some(Time::HitDisk),
+            Class::Miss => Some(Time::Miss),
+            _ => None,
+        }
+    }
+}
+
+/// Elements of a histogram; the last begins at 67 seconds.
+pub const BUCKETS: usize = 28;
+
+fn bucket(time: Duration) -> usize {
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    ((u64::BITS - micros.leading_zeros()) as usize).min(BUCKETS - 1)
+}
+
+/// One worker's counters, on cache lines that nothing else lies on (two at a time are fetched).
+#[repr(align(128))]
+pub struct Counters {
+    requests: [Count; Class::ALL.len()],
+    bytes: [Count; Class::ALL.len()],
+    numbers: [Count; Number::ALL.len()],
+    times: [[Count; BUCKETS]; Time::ALL.len()],
+}
+
+/// Written by one thread, so that an addition needs no locked instruction.
+struct Count(AtomicU64);
+
+impl Count {
+    fn add(&self, by: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        let zero = |_| Count(AtomicU64::new(0));
+        Counters {
+            requests: std::array::from_fn(zero),
+            bytes: std::array::from_fn(zero),
+            numbers: std::array::from_fn(zero),
+            times: std::array::from_fn(|_| std::array::from_fn(zero)),
+        }
+    }
+}
+
+/// By the worker that these are of, through `Exit`.
+impl Counters {
+    pub(super) fn count(&self, class: Class, bytes: u64, to_first: Duration) {
+        self.requests[class as usize].add(1);
+        self.bytes[class as usize].add(bytes);
+        if let Some(time) = Time::of(class) {
+            self.times[time as usize][bucket(to_first)].add(1);
+        }
+    }
+
+    pub(super) fn add(&self, number: Number, by: u64) {
+        self.numbers[number as usize].add(by);
+    }
+}
+
+/// By anybody.
+impl Counters {
+    pub fn requests(&self, class: Class) -> u64 {
+        self.requests[class as usize].0.load(Relaxed)
+    }
+
+    pub fn bytes(&self, class: Class) -> u64 {
+        self.bytes[class as usize].0.load(Relaxed)
+    }
+
+    pub fn number(&self, number: Number) -> u64 {
+        self.numbers[number as usize].0.load(Relaxed)
+    }
+
+    pub fn times(&self, time: Time) -> [u64; BUCKETS] {
+        std::array::from_fn(|n| self.times[time as usize][n].0.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_where_their_variants_count() {
+        assert!(Class::ALL.iter().enumerate().all(|(n, (class, _))| *class as usize == n));
+        assert!(Number::ALL.iter().enumerate().all(|(n, (number, _))| *number as usize == n));
+        assert!(Time::ALL.iter().enumerate().all(|(n, (time, _))| *time as usize == n));
+    }
+
+    #[test]
+    fn buckets_are_powers_of_two_microseconds() {
+        for (micros, expected) in
+            [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1023, 10), (1024, 11), (u64::MAX, 27)]
+        {
+            assert_eq!(bucket(Duration::from_micros(micros)), expected, "{micros}");
+        }
+    }
+
+    #[test]
+    fn two_workers_share_no_cache_line() {
+        assert_eq!((align_of::<Counters>(), size_of::<Counters>() % 128), (128, 0));
+    }
+}

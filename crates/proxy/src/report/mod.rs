@@ -1,0 +1,241 @@
+//! The one exit: what came of a request is told here, once, when its response has ended.
+//!
+//! A `Transaction` is what is told. Counters grow from it (`counters`), and whoever started the proxy may look at it. What
+//! always holds: each request that was counted in is told once, whatever becomes of it; telling asks for no memory, takes no
+//! lock, and writes nothing that another worker writes.
+
+pub mod counters;
+pub mod stats;
+
+use self::counters::{Class, Counters, Number};
+use crate::clock;
+use crate::message::target::Target;
+use cache::{Report, key};
+use http::uri::Authority;
+use http::{Method, StatusCode};
+use std::marker::PhantomData;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::Key;
+
+/// Is told of each request by the worker that served it, which waits meanwhile.
+pub type Ended = fn(&Transaction);
+
+/// A request whose response has ended: its last byte went to the kernel, it broke off, or the client left.
+#[derive(Debug)]
+pub struct Transaction {
+    pub client: IpAddr,
+    pub method: Method,
+    target: Named,
+    /// Of the response, if there was one.
+    pub status: Option<StatusCode>,
+    /// What the cache had to do with it; nothing with the proxy's own answers.
+    pub report: Option<Report>,
+    /// Of what was stored, if that answered.
+    pub place: Place,
+    /// Where the request was sent on to, or where that was tried. What answered from the cache, or from another's fetch, has
+    /// none.
+    pub hop: Option<Authority>,
+    /// Bytes of the body that went to the client, those that a connection that broke did not take included; of a tunnel,
+    /// all.
+    pub sent: u64,
+    /// Bytes that came through a tunnel from the client.
+    pub received: u64,
+    /// The response ended as it should; a tunnel, by both sides.
+    pub whole: bool,
+    pub tunnel: bool,
+    begun: Instant,
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+/// Where a stored response was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    #[default]
+    Memory,
+    Disk,
+}
+
+/// What a request asks for, as far as it is known: what is at hand anyway.
+#[derive(Debug)]
+enum Named {
+    Nothing,
+    /// A primary key, which says the URI.
+    Key(Key),
+    Target(Target),
+    /// Of a CONNECT.
+    Authority(Authority),
+}
+
+impl Transaction {
+    pub fn new(client: IpAddr, method: Method) -> Transaction {
+        Transaction {
+            client,
+            method,
+            target: Named::Nothing,
+            status: None,
+            report: None,
+            place: Place::default(),
+            hop: None,
+            sent: 0,
+            received: 0,
+            whole: false,
+            tunnel: false,
+            begun: clock::moment(),
+            first: None,
+            last: None,
+        }
+    }
+
+    /// The host that was asked for, with the port if it is not the scheme's own.
+    pub fn host(&self) -> Option<&str> {
+        match &self.target {
+            Named::Nothing => None,
+            Named::Key(key) => Some(uri(key)?.0),
+            Named::Target(target) => Some(target.host()),
+            Named::Authority(authority) => Some(authority.as_str()),
+        }
+    }
+
+    /// The path with the query; a CONNECT has none.
+    pub fn path(&self) -> Option<&str> {
+        match &self.target {
+            Named::Nothing | Named::Authority(_) => None,
+            Named::Key(key) => Some(uri(key)?.1),
+            Named::Target(target) => Some(target.path.as_str()),
+        }
+    }
+
+    /// From the request's head to the response's first byte; where nobody looked before, its last.
+    pub fn to_first(&self) -> Duration {
+        self.since_begun(self.first.or(self.last))
+    }
+
+    /// From the request's head to the response's last byte.
+    pub fn to_last(&self) -> Duration {
+        self.since_begun(self.last)
+    }
+
+    fn since_begun(&self, when: Option<Instant>) -> Duration {
+        when.map_or(Duration::ZERO, |when| when.duration_since(self.begun))
+    }
+
+    /// By its primary key, for which no part of the request has to be kept.
+    pub fn asks_for_key(&mut self, key: Key) {
+        self.target = Named::Key(key);
+    }
+
+    pub fn asks_for(&mut self, target: Target) {
+        self.target = Named::Target(target);
+    }
+
+    pub fn connects_to(&mut self, authority: Authority) {
+        self.target = Named::Authority(authority);
+    }
+
+    /// The first byte is about to go out, or went out.
+    pub fn begins(&mut self) {
+        self.first.get_or_insert_with(clock::moment);
+    }
+}
+
+/// Host and path of a primary key.
+fn uri(key: &Key) -> Option<(&str, &str)> {
+    let uri = std::str::from_utf8(key.bytes().get(key::METHOD.len()..)?).ok()?;
+    let (_, rest) = uri.split_once("://")?;
+    Some(rest.split_at(rest.find('/').unwrap_or(rest.len())))
+}
+
+/// One worker's exit. It stays with its thread: nobody else writes these counters.
+pub struct Exit {
+    counters: Arc<Counters>,
+    ended: Ended,
+    _stays: PhantomData<*const ()>,
+}
+
+impl Exit {
+    pub fn new(counters: Arc<Counters>, ended: Ended) -> Exit {
+        Exit { counters, ended, _stays: PhantomData }
+    }
+
+    pub fn tell(&self, mut transaction: Transaction) {
+        transaction.last = Some(clock::moment());
+        let class = Class::of(&transaction);
+        self.counters.count(class, transaction.sent, transaction.to_first());
+        if !transaction.whole {
+            self.add(Number::BrokenOff, 1);
+        }
+        (self.ended)(&transaction);
+    }
+
+    pub fn add(&self, number: Number, by: u64) {
+        self.counters.add(number, by);
+    }
+
+    pub fn subtract(&self, number: Number, by: u64) {
+        self.counters.add(number, by.wrapping_neg());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Mutex;
+    use std::thread;
+
+    /// How often the worker had asked for a moment when each response had ended.
+    static ASKED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn an_answer_from_memory_looks_at_the_clock_twice() {
+        let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = origin.local_addr().unwrap();
+        let serving = thread::spawn(move || {
+            let (mut stream, _) = origin.accept().unwrap();
+            read(&mut stream, b"\r\n\r\n");
+            let response = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nbody";
+            stream.write_all(response).unwrap();
+        });
+        let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
+        let tell = |_: &Transaction| ASKED.lock().unwrap().push(clock::tests::ASKED.get());
+        let proxy = crate::start_telling(settings, None, tell).unwrap();
+        let mut client = TcpStream::connect(proxy.addresses()[0]).unwrap();
+        for _ in 0..4 {
+            write!(client, "GET http://{address}/ HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+            read(&mut client, b"body");
+        }
+        drop(client);
+        proxy.stop();
+        proxy.wait().unwrap();
+        serving.join().unwrap();
+        let asked = ASKED.lock().unwrap();
+        let each: Vec<_> = asked.windows(2).map(|two| two[1] - two[0]).collect();
+        assert_eq!(each, [2, 2, 2]);
+    }
+
+    fn read(stream: &mut TcpStream, end: &[u8]) {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(end) {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            bytes.extend(byte);
+        }
+    }
+
+    #[test]
+    fn a_key_says_host_and_path() {
+        for (authority, path, expected) in [
+            ("Example.com:80", "/a?b", ("example.com", "/a?b")),
+            ("[::1]:8080", "/", ("[::1]:8080", "/")),
+            ("a", "", ("a", "/")),
+            ("a", "/x://y/z", ("a", "/x://y/z")),
+        ] {
+            assert_eq!(uri(&Key::new(key::primary("http", authority, path))), Some(expected));
+        }
+    }
+}

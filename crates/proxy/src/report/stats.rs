@@ -1,0 +1,133 @@
+//! All that is counted, as one table of names, and its values as JSON.
+
+use super::counters::{Class, Counters, Kind, Number, Time};
+use crate::tiers::Tiers;
+use crate::tiers::memory::Memory;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use store::Stats;
+
+/// A value that is told, under `section.name`.
+pub struct Row {
+    pub section: &'static str,
+    pub name: &'static str,
+    pub kind: Kind,
+    pub help: &'static str,
+    source: Source,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    Requests(Class),
+    Bytes(Class),
+    Number(Number),
+    Time(Time),
+    Memory(fn(&Memory) -> u64),
+    Store(fn(&Stats) -> u64),
+}
+
+type Told<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
+
+const MEMORY: &[Told<Memory>] = &[
+    ("objects", Kind::Gauge, "responses and markers in the memory tier", Memory::count),
+    ("bytes", Kind::Gauge, "bytes of memory that they take, about", Memory::weight),
+];
+
+#[rustfmt::skip]
+const STORE: &[Told<Stats>] = &[
+    ("size", Kind::Gauge, "bytes of the cache file", |s| s.size),
+    ("objects", Kind::Gauge, "records that the index knows: objects, markers, pieces of large bodies", |s| s.objects),
+    ("references", Kind::Gauge, "sum of their reference counts", |s| s.references),
+    ("index-bytes", Kind::Gauge, "bytes of memory of the index", |s| s.index_bytes),
+    ("updated", Kind::Gauge, "objects with newer metadata than their record has", |s| s.updated),
+    ("overlay-bytes", Kind::Gauge, "bytes of memory of that metadata", |s| s.overlay_bytes),
+    ("puts", Kind::Counter, "records taken", |s| s.engine.puts),
+    ("put-bytes", Kind::Counter, "bytes of records and updates taken", |s| s.engine.put_bytes),
+    ("updates", Kind::Counter, "updates of metadata taken", |s| s.engine.updates),
+    ("refused", Kind::Counter, "records not taken, for writes were behind or failed", |s| s.engine.refused),
+    ("swept", Kind::Counter, "objects that left when the sweep came by", |s| s.engine.swept),
+    ("survived", Kind::Counter, "objects that stayed when the sweep came by", |s| s.engine.survived),
+    ("segments", Kind::Counter, "segments that were opened", |s| s.engine.segments),
+    ("checkpoints", Kind::Counter, "checkpoints that were written", |s| s.engine.checkpoints),
+    ("write-errors", Kind::Counter, "writes and syncs that failed; each is tried again", |s| s.engine.write_errors),
+    ("writes-fail", Kind::Gauge, "1 while a write has failed and was neither written nor given up", |s| s.writes_fail.into()),
+    ("given-up", Kind::Counter, "packets whose place takes no writes", |s| s.engine.given_up),
+    ("omitted", Kind::Gauge, "objects for which the newest checkpoint had no room: a restart forgets them", |s| s.engine.omitted),
+    ("device-reads", Kind::Counter, "reads from the device", |s| s.device_reads),
+    ("device-read-bytes", Kind::Counter, "bytes read from the device", |s| s.device_read_bytes),
+    ("device-writes", Kind::Counter, "writes to the device", |s| s.device_writes),
+    ("device-written-bytes", Kind::Counter, "bytes written to the device", |s| s.device_written_bytes),
+    ("bad-records", Kind::Counter, "records that proved torn, damaged or overwritten when read", |s| s.bad_records),
+    ("read-errors", Kind::Counter, "reads that failed", |s| s.read_errors),
+    ("busy-reads", Kind::Counter, "reads refused because the disk kept others waiting", |s| s.busy_reads),
+];
+
+/// All that is told. Names stay as they are.
+pub fn rows() -> Vec<Row> {
+    let row = |section, name, kind, help, source| Row { section, name, kind, help, source };
+    let mut rows = Vec::new();
+    for &(class, (name, help)) in Class::ALL {
+        rows.push(row("requests", name, Kind::Counter, help, Source::Requests(class)));
+    }
+    for &(class, (name, help)) in Class::ALL {
+        rows.push(row("bytes", name, Kind::Counter, help, Source::Bytes(class)));
+    }
+    for &(number, (section, name, kind, help)) in Number::ALL {
+        rows.push(row(section, name, kind, help, Source::Number(number)));
+    }
+    for &(time, (name, help)) in Time::ALL {
+        rows.push(row("first-byte", name, Kind::Histogram, help, Source::Time(time)));
+    }
+    rows.extend(
+        MEMORY.iter().map(|&(name, kind, help, of)| row("memory", name, kind, help, Source::Memory(of))),
+    );
+    rows.extend(
+        STORE.iter().map(|&(name, kind, help, of)| row("store", name, kind, help, Source::Store(of))),
+    );
+    rows
+}
+
+/// What is counted now, of all workers, as a JSON object of sections. Without a store, there is no section of it.
+pub fn json(workers: &[Arc<Counters>], tiers: &Tiers) -> String {
+    let stats = tiers.store.as_ref().map(store::Store::stats);
+    let sum = |of: &dyn Fn(&Counters) -> u64| -> Value {
+        workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters))).into()
+    };
+    let mut sections = Map::new();
+    for row in rows() {
+        let value = match row.source {
+            Source::Requests(class) => sum(&|counters| counters.requests(class)),
+            Source::Bytes(class) => sum(&|counters| counters.bytes(class)),
+            Source::Number(number) => sum(&|counters| counters.number(number)),
+            Source::Time(time) => {
+                let all: Vec<_> = workers.iter().map(|counters| counters.times(time)).collect();
+                (0..super::counters::BUCKETS).map(|n| all.iter().map(|times| times[n]).sum::<u64>()).collect()
+            }
+            Source::Memory(of) => of(&tiers.memory).into(),
+            Source::Store(of) => match &stats {
+                Some(stats) => of(stats).into(),
+                None => continue,
+            },
+        };
+        let section = sections.entry(row.section).or_insert_with(|| Map::new().into());
+        section[row.name] = value;
+    }
+    format!("{:#}\n", Value::Object(sections))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_for_operators_tells_all() {
+        let page = include_str!("../../../../docs/caching.md");
+        let lines = rows().into_iter().filter_map(|Row { section, name, kind, help, .. }| match section {
+            "requests" => Some(format!("| `requests.{name}`, `bytes.{name}` | {kind:?} | {help} |")),
+            "bytes" => None,
+            _ => Some(format!("| `{section}.{name}` | {kind:?} | {help} |")),
+        });
+        let lacks: Vec<_> = lines.filter(|line| !page.lines().any(|found| found == line)).collect();
+        assert!(lacks.is_empty(), "docs/caching.md lacks:\n{}", lacks.join("\n"));
+    }
+}
