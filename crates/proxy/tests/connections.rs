@@ -214,3 +214,20 @@ async fn a_connection_that_makes_way_is_the_longest_silent_one() {
     assert!(visitors[1].is_closed().await);
     assert_eq!(visitors[0].get("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await.status(), 200);
 }
+
+#[tokio::test]
+async fn who_speaks_another_protocol_is_told_so() {
+    let proxy = Proxy::forward();
+    let table: [(&[u8], _, _); 2] = [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "not TLS"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 505, "not HTTP/2"),
+    ];
+    for (hello, status, words) in table {
+        let mut client = proxy.client().await;
+        client.send(hello).await;
+        let answer = client.message().await;
+        let text = String::from_utf8(answer.body.clone()).unwrap();
+        assert!(answer.status() == status && text.contains(words), "{} {text}", answer.head);
+        assert_eq!(client.rest().await, "");
+    }
+}

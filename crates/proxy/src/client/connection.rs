@@ -40,6 +40,8 @@ pub struct Link {
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
+    /// What the client speaks is not HTTP/1.
+    foreign: Cell<Option<Foreign>>,
     reads: Cell<u64>,
     read_blocked: Cell<bool>,
     writes: Cell<u64>,
@@ -72,6 +74,7 @@ impl Link {
             stream: Rc::new(Stream::new(client, exit)),
             walker: RefCell::new(Walker::new(bounds.head_bytes)),
             poisoned: Cell::new(false),
+            foreign: Cell::new(None),
             reads: Cell::new(0),
             read_blocked: Cell::new(false),
             writes: Cell::new(0),
@@ -182,6 +185,9 @@ pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     .await;
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner().stream;
+    if let Some(foreign) = link.foreign.get() {
+        let _ = stream.try_write(foreign.answer().as_bytes());
+    }
     let upstream = link.stream.take_tunnel().filter(|_| matches!(end, Ok(Ok(()))));
     if upstream.is_none() {
         link.stream.broken_off();
@@ -321,6 +327,14 @@ impl AsyncRead for Watched {
         let read = Pin::new(&mut this.stream).poll_read(cx, buf);
         link.read_blocked.set(read.is_pending());
         ready!(read)?;
+        if link.reads.get() == 0 {
+            link.foreign.set(Foreign::begins(&buf.filled()[before..]));
+            if link.foreign.get().is_some() {
+                link.poisoned.set(true);
+                buf.set_filled(before);
+                return Poll::Ready(Err(broken_framing()));
+            }
+        }
         link.reads.set(link.reads.get() + 1);
         if let Err(clean) = link.walker.borrow_mut().feed(&buf.filled()[before..]) {
             link.poisoned.set(true);
@@ -330,6 +344,35 @@ impl AsyncRead for Watched {
             }
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// What a connection may begin with that is no HTTP/1, and that its client is told of in words.
+#[derive(Clone, Copy)]
+enum Foreign {
+    Tls,
+    Http2,
+}
+
+impl Foreign {
+    /// The record of a TLS handshake (RFC 8446 section 5.1); the preface of HTTP/2 (RFC 9113 section 3.4).
+    fn begins(bytes: &[u8]) -> Option<Foreign> {
+        match bytes {
+            [0x16, ..] => Some(Foreign::Tls),
+            _ if bytes.starts_with(b"PRI * HTTP/2") => Some(Foreign::Http2),
+            _ => None,
+        }
+    }
+
+    fn answer(self) -> String {
+        let (status, text) = match self {
+            Foreign::Tls => ("400 Bad Request", "this port speaks HTTP, not TLS: use http:// for it\n"),
+            Foreign::Http2 => ("505 HTTP Version Not Supported", "this port speaks HTTP/1.1, not HTTP/2\n"),
+        };
+        let length = text.len();
+        format!(
+            "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\n\r\n{text}"
+        )
     }
 }
 
