@@ -6,6 +6,8 @@ use crate::authority::known;
 use crate::console::{Trouble, tell};
 use crate::message::refusal::Refusal;
 use hickory_resolver::TokioResolver;
+use hickory_resolver::proto::ProtoError;
+use hickory_resolver::proto::rr::Name;
 use http::StatusCode;
 use std::cell::OnceCell;
 use std::net::IpAddr;
@@ -26,7 +28,11 @@ impl Resolver {
         let Some(resolver) = self.system.get_or_init(system) else {
             return Err(failed(StatusCode::BAD_GATEWAY, host, "the resolver's configuration cannot be read"));
         };
-        match tokio::time::timeout(limit, resolver.lookup_ip(host)).await {
+        let name = match name(host) {
+            Ok(name) => name,
+            Err(error) => return Err(failed(StatusCode::BAD_GATEWAY, host, &error.to_string())),
+        };
+        match tokio::time::timeout(limit, resolver.lookup_ip(name)).await {
             Ok(Ok(found)) => {
                 let addresses: Vec<IpAddr> = found.iter().collect();
                 if addresses.is_empty() {
@@ -40,6 +46,12 @@ impl Resolver {
     }
 }
 
+/// URLs have names in ASCII, those of other scripts encoded; as it stands such a name may hold `_`, as of hosts in many an
+/// intranet.
+fn name(host: &str) -> Result<Name, ProtoError> {
+    Name::from_ascii(host)
+}
+
 fn system() -> Option<TokioResolver> {
     TokioResolver::builder_tokio().ok()?.build().ok()
 }
@@ -47,4 +59,20 @@ fn system() -> Option<TokioResolver> {
 fn failed(status: StatusCode, host: &str, why: &str) -> Refusal {
     tell(Trouble::Lookup, format_args!("cannot look up `{host}`: {why}"));
     Refusal::new(status, "the name cannot be looked up")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_hosts() {
+        for host in ["example.com", "example.com.", "a_b.example.com", "_a", "xn--bcher-kva.example", "a-b"] {
+            assert!(name(host).is_ok(), "{host}");
+        }
+        let long = "a".repeat(64);
+        for host in ["a..b", long.as_str(), "a b"] {
+            assert!(name(host).is_err(), "{host}");
+        }
+    }
 }
