@@ -28,8 +28,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let headers = fields(input.rest());
 
-    let mut signed = headers.clone();
-    match NAMES.sign(&mut signed) {
+    match NAMES.look(&headers) {
         Err(refusal) => {
             assert_eq!(refusal.status, StatusCode::LOOP_DETECTED);
             let commas =
@@ -37,6 +36,8 @@ fuzz_target!(|data: &[u8]| {
             assert!(commas + headers.get_all(VIA).iter().count() > 32, "a loop of few hops");
         }
         Ok(()) => {
+            let mut signed = headers.clone();
+            NAMES.sign(&mut signed);
             assert_eq!(signed.get_all(VIA).iter().count(), 1);
             let all = signed[VIA].as_bytes();
             let mut rest = all;
@@ -49,11 +50,11 @@ fuzz_target!(|data: &[u8]| {
             for added in headers.values() {
                 let mut round = signed.clone();
                 round.append(VIA, added.clone());
-                assert!(NAMES.sign(&mut round).is_err(), "another line");
+                assert!(NAMES.look(&round).is_err(), "another line");
                 let joined =
                     HeaderValue::from_bytes(&[all, b", ", added.as_bytes()].concat()).expect("a value");
                 round.insert(VIA, joined);
-                assert!(NAMES.sign(&mut round).is_err(), "the same line");
+                assert!(NAMES.look(&round).is_err(), "the same line");
             }
         }
     }
