@@ -277,7 +277,12 @@ async fn what_was_stored_when_more_was_permitted_is_not_served() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
         let at = store::Options::at(folder.path().join("cache"));
-        store::Store::open(&store::Options { size: Some(64 << 20), ..at }).unwrap()
+        store::Store::open(&store::Options {
+            size: Some(64 << 20),
+            patience: std::time::Duration::from_secs(60),
+            ..at
+        })
+        .unwrap()
     };
     let origin = origin_of(|_, n| ok(&format!("{FRESH}Set-Cookie: id={n}\r\n"), "x")).await;
     for (set_cookie, cookie) in

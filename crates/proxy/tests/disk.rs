@@ -9,7 +9,12 @@ use store::{Options, Store};
 use support::{Origin, Proxy, cache_status, field};
 
 fn open(path: &Path) -> Store {
-    let options = Options { size: Some(256 << 20), object_max: Some(128 << 20), ..Options::at(path) };
+    let options = Options {
+        size: Some(256 << 20),
+        object_max: Some(128 << 20),
+        patience: std::time::Duration::from_secs(60),
+        ..Options::at(path)
+    };
     Store::open(&options).unwrap_or_else(|error| panic!("{error:?}"))
 }
 

@@ -388,7 +388,13 @@ async fn a_failure_is_shared() {
 }
 
 fn open(path: &Path) -> Store {
-    Store::open(&Options { size: Some(64 << 20), object_max: Some(32 << 20), ..Options::at(path) }).unwrap()
+    Store::open(&Options {
+        size: Some(64 << 20),
+        object_max: Some(32 << 20),
+        patience: std::time::Duration::from_secs(60),
+        ..Options::at(path)
+    })
+    .unwrap()
 }
 
 /// No two places of it are alike.

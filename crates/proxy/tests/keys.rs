@@ -18,7 +18,12 @@ async fn searches(field: &'static str) -> Origin {
 }
 
 fn store(folder: &tempfile::TempDir) -> Store {
-    Store::open(&Options { size: Some(64 << 20), ..Options::at(folder.path().join("cache")) }).unwrap()
+    Store::open(&Options {
+        size: Some(64 << 20),
+        patience: std::time::Duration::from_secs(60),
+        ..Options::at(folder.path().join("cache"))
+    })
+    .unwrap()
 }
 
 #[tokio::test]

@@ -8,7 +8,12 @@ use store::{Options, Store};
 use support::{Client, Origin, Proxy, cache_status, ok, origin_of};
 
 fn open(path: &Path) -> Store {
-    Store::open(&Options { size: Some(64 << 20), ..Options::at(path) }).unwrap()
+    Store::open(&Options {
+        size: Some(64 << 20),
+        patience: std::time::Duration::from_secs(60),
+        ..Options::at(path)
+    })
+    .unwrap()
 }
 
 fn with_admin(settings: &mut Settings) {

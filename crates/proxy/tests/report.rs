@@ -10,7 +10,12 @@ use support::{Client, Origin, Proxy, cache_status, ok, origin_of, soon, told_of}
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn open(path: &Path) -> Store {
-    let options = Options { size: Some(64 << 20), object_max: Some(1 << 20), ..Options::at(path) };
+    let options = Options {
+        size: Some(64 << 20),
+        object_max: Some(1 << 20),
+        patience: std::time::Duration::from_secs(60),
+        ..Options::at(path)
+    };
     Store::open(&options).unwrap()
 }
 

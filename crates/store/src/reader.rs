@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+/// A read that has begun is waited for so many times longer than one that has not: a disk that is only behind is about to
+/// answer it.
+const HANGS: u32 = 4;
+
 /// What a look for an object came to.
 #[derive(Debug)]
 pub enum Looked {
@@ -177,7 +181,7 @@ impl Reader {
         let buffer = self.shared.pool.take(span);
         let read = self.read(start - skip as u64, span, buffer, turn);
         let buffer = match patience {
-            Some(patience) if self.backend.has_clock() => match timeout(patience, read).await {
+            Some(patience) if self.backend.has_clock() => match timeout(HANGS * patience, read).await {
                 Ok(read) => read?,
                 // The buffer stays with whoever reads into it.
                 Err(_) => {

@@ -197,7 +197,8 @@ pub static TABLE: &[Setting] = &[
     row!(TUNING, "flush-interval", Time(INTERVAL, |c, v| c.store.flush_interval = v), [], "1s", Store, Start,
         "How long new objects may wait in memory for a full packet; a crash loses what waits"),
     row!(TUNING, "disk-patience", Time(INTERVAL, |c, v| c.store.patience = v), [], "200ms", Store, Start,
-        "When a disk read takes longer than this, fetch from the origins until the disk answers again"),
+        "When a disk read takes longer than this, fetch from the origins until the disk answers again; a read that has begun \
+         is given up after four times as long"),
     row!(TUNING, "io", Choice, [
             Is("auto", |c| c.store.io = IoChoice::Auto),
             Is("uring", |c| c.store.io = IoChoice::Uring),

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn names_of_hosts() {
-        for host in ["example.com", "example.com.", "a_b.example.com", "_a", "xn--bcher-kva.example", "a-b"] {
+        for host in ["example.com", "example.com.", "a_b.example.com", "_a", "a-b"] {
             assert!(name(host).is_ok(), "{host}");
         }
         let long = "a".repeat(64);
