@@ -265,13 +265,13 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
         }
     }
     shared.tiers.purge(scopes);
-    match &shared.tiers.store {
-        Some(store) if !store.persist(PATIENCE) => {
+    match shared.tiers.stores.persist(PATIENCE) {
+        true => Ok(done),
+        false => {
             let why =
                 "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";
             Err(Refused(StatusCode::SERVICE_UNAVAILABLE, why.into()))
         }
-        _ => Ok(done),
     }
 }
 

@@ -43,6 +43,7 @@ pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX
 use crate::client::Crowd;
 use crate::report::Exit;
 use crate::report::counters::Counters;
+use crate::tiers::stores::Stores;
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -67,17 +68,23 @@ pub struct Running {
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
-/// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only.
-pub fn start(settings: Settings, store: Option<Store>) -> io::Result<Running> {
-    start_telling(settings, store, |_| {})
+/// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only; more than one
+/// is an error.
+pub fn start(settings: Settings, stores: impl IntoIterator<Item = Store>) -> io::Result<Running> {
+    start_telling(settings, stores, |_| {})
 }
 
 /// The same, and each request is told when its response has ended.
-pub fn start_telling(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<Running> {
+pub fn start_telling(
+    settings: Settings,
+    stores: impl IntoIterator<Item = Store>,
+    ended: Ended,
+) -> io::Result<Running> {
+    let stores = Stores::new(stores)?;
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
     let crowd = Crowd::new(settings.bounds.connections);
-    let shared = Arc::new(shared(settings, store, ended)?);
+    let shared = Arc::new(shared(settings, stores, ended)?);
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
     let mut admin = None;
@@ -152,7 +159,7 @@ fn work(
     runtime.block_on(client::run(shared, crowd, listeners, stopped, exit))
 }
 
-fn shared(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<Shared> {
+fn shared(settings: Settings, stores: Stores, ended: Ended) -> io::Result<Shared> {
     let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
     let reverse = match &settings.origin {
         None => None,
@@ -168,7 +175,7 @@ fn shared(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<
         names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
             tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
-            store,
+            stores,
             settings.set_cookie,
         ),
         fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),

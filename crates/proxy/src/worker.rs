@@ -1,7 +1,6 @@
 //! What one worker has to answer with: its connections to origins and its half of the store's reading, beside what all
 //! workers share. A worker is a thread with its own runtime; only what `Shared` holds is seen by more than one.
 
-use crate::console::say;
 use crate::fill::Fills;
 use crate::message::hops::Names;
 use crate::message::target::Reverse;
@@ -10,10 +9,10 @@ use crate::report::counters::Counters;
 use crate::report::{Ended, Exit};
 use crate::settings::Settings;
 use crate::tiers::Tiers;
+use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::{Reader, Store};
 
 /// What all workers share.
 pub struct Shared {
@@ -33,7 +32,7 @@ pub struct Worker {
     pub settings: Arc<Settings>,
     pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
-    pub reader: Option<Reader>,
+    pub readers: Readers,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
     /// Fills whose body is read by this worker.
@@ -48,7 +47,7 @@ impl Worker {
         Rc::new(Worker {
             origins: Origins::new(settings.clone(), exit.clone()),
             exit,
-            reader: shared.tiers.store.as_ref().and_then(reader),
+            readers: shared.tiers.stores.readers(),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
             repairs: Cell::new(0),
@@ -56,10 +55,4 @@ impl Worker {
             shared,
         })
     }
-}
-
-/// A worker that cannot read the store serves without it.
-fn reader(store: &Store) -> Option<Reader> {
-    let without = |error: &_| say(format_args!("cannot read the cache, serving without it: {error}"));
-    store.reader().inspect_err(without).ok()
 }

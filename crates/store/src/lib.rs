@@ -83,6 +83,8 @@ pub enum IoChoice {
 pub struct Options {
     /// A file (made when absent) or a block device.
     pub path: PathBuf,
+    /// Of this store among those that its user has. Nothing of it is on disk.
+    pub number: u16,
     /// Bytes; `None` keeps the size of an existing cache and makes a new one of `DEFAULT_SIZE`.
     pub size: Option<u64>,
     /// Bytes of one packet, a power of two from 64 KiB to 16 MiB; an existing cache keeps its own.
@@ -110,6 +112,7 @@ impl Options {
     pub fn at(path: impl Into<PathBuf>) -> Options {
         Options {
             path: path.into(),
+            number: 0,
             size: None,
             packet: 1 << 20,
             object_max: None,
@@ -179,6 +182,8 @@ impl Body {
 /// Where the body of a large object lies: `count` pieces of `span` bytes, the last one shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spans {
+    /// The number of the store that has them (`Options::number`).
+    pub store: u16,
     pub id: u64,
     pub length: u64,
     pub span: u32,

@@ -112,7 +112,8 @@ impl Reader {
                 Some(Object { meta: newer.unwrap_or(meta), body: Body::Whole(bytes.slice(found.body)) })
             }
             Kind::Head => {
-                let spans = Spans { id: found.about.id, length: found.about.length, span: found.about.span };
+                let record::About { id, length, span, .. } = found.about;
+                let spans = Spans { store: self.shared.number, id, length, span };
                 let whole = (0..spans.count()).all(|n| self.shared.contains(&span_key(spans.id, n)));
                 whole.then_some(Object { meta, body: Body::Spans(spans) })
             }

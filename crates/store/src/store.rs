@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     ending: AtomicU8,
     pub index: Arc<Index>,
     pub overlay: Arc<Overlay>,
+    /// Of this store among its user's.
+    pub number: u16,
     /// The granularity of reads, bytes.
     pub read_block: usize,
     pub pool: Arc<Pool>,
@@ -412,6 +414,7 @@ impl Shared {
             ending: AtomicU8::new(0),
             index,
             overlay,
+            number: options.number,
             read_block,
             pool,
             layout,
@@ -486,7 +489,7 @@ impl Shared {
     }
 
     pub fn put_head(&self, key: &Key, meta: &[u8], spans: &Spans) -> Result<(), Refused> {
-        let Spans { id, length, span } = *spans;
+        let Spans { id, length, span, .. } = *spans;
         let about = About { kind: Kind::Head, id, length, span, written: self.seconds() };
         self.put(key, about, meta, &[])
     }

@@ -56,7 +56,7 @@ impl Writer {
     pub fn spans(&self) -> Spans {
         let span = self.shared.span as u32;
         let length = (u64::from(self.spans) * u64::from(span)).min(self.length);
-        Spans { id: self.id, length, span }
+        Spans { store: self.shared.number, id: self.id, length, span }
     }
 
     /// Commits the object. After `Busy` it may be tried again; after any `Err` its spans stay readable until the writer
@@ -77,7 +77,8 @@ impl Writer {
         if !self.rest.is_empty() {
             self.put_span()?;
         }
-        let spans = Spans { id: self.id, length: self.length, span: self.shared.span as u32 };
+        let span = self.shared.span as u32;
+        let spans = Spans { store: self.shared.number, id: self.id, length: self.length, span };
         self.shared.put_head(&self.key, meta, &spans)
     }
 

@@ -217,7 +217,7 @@ impl Exchange {
     /// What was purged is not found.
     async fn find(&self, key: &Key) -> Option<Arc<Held>> {
         let shared = &self.worker.shared;
-        shared.tiers.find(key, self.worker.reader.as_ref(), &shared.names, &self.disk).await
+        shared.tiers.find(key, self.worker.readers.of(key), &shared.names, &self.disk).await
     }
 
     fn verdict(&self, held: &Held) -> Result<Outcome, Miss> {
@@ -477,7 +477,7 @@ impl Exchange {
     /// be a place for it.
     pub fn keeps(&self, fetched: &Fetched) -> Result<(), NotStored> {
         let length = fetched.body.left().unwrap_or(0);
-        let max = match self.worker.shared.tiers.store {
+        let max = match self.worker.shared.tiers.stores.piece_max() {
             Some(_) => self.worker.settings.bounds.object_bytes,
             None => self.worker.shared.tiers.memory.object_max(),
         };

@@ -132,7 +132,7 @@ pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> O
 /// Counts a use of a stored response, and tells the disk's replacement of it now and then.
 pub fn count_use(worker: &Worker, held: &Held) {
     if let Some(uses) = held.used()
-        && let Some(store) = &worker.shared.tiers.store
+        && let Some(store) = worker.shared.tiers.stores.of(&held.key)
     {
         store.touch(&held.key, uses);
     }

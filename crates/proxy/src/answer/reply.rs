@@ -149,13 +149,15 @@ pub fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Resp
 
 /// Bytes `from..to` of a stored body.
 fn part(worker: &Rc<Worker>, body: &Body, repair: Option<Arc<Repair>>, from: u64, to: u64) -> ReplyBody {
-    match (body, &worker.reader) {
-        (Body::Whole(bytes), _) => ReplyBody::whole(slice(bytes, from, to)),
-        (Body::Spans(spans), Some(reader)) => {
-            ReplyBody::pieces(SpanBody::new(worker, reader.clone(), repair, *spans, (from, to)))
-        }
-        // Spans come from a reader, so there is one.
-        (Body::Spans(_), None) => ReplyBody::empty(),
+    match body {
+        Body::Whole(bytes) => ReplyBody::whole(slice(bytes, from, to)),
+        Body::Spans(spans) => match worker.readers.at(spans) {
+            Some(reader) => {
+                ReplyBody::pieces(SpanBody::new(worker, reader.clone(), repair, *spans, (from, to)))
+            }
+            // They come from a reader, so there is one.
+            None => ReplyBody::empty(),
+        },
     }
 }
 

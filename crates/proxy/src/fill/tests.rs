@@ -3,6 +3,7 @@
 use super::state::{PATIENCE, Patience};
 use super::*;
 use crate::tiers::memory::Memory;
+use crate::tiers::stores::Stores;
 use bytes::Bytes;
 use cache::SetCookie;
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ fn fills(turn: Duration) -> Arc<Fills> {
 }
 
 fn tiers() -> Tiers {
-    Tiers::new(Memory::new(0, 0), None, SetCookie::Never)
+    Tiers::new(Memory::new(0, 0), Stores::default(), SetCookie::Never)
 }
 
 fn join(fills: &Arc<Fills>, vain: u32) -> Joined {

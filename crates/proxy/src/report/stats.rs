@@ -89,7 +89,7 @@ pub fn rows() -> Vec<Row> {
 
 /// What is counted now, of all workers, as a JSON object of sections. Without a store, there is no section of it.
 pub fn json(workers: &[Arc<Counters>], tiers: &Tiers) -> String {
-    let stats = tiers.store.as_ref().map(store::Store::stats);
+    let stats = tiers.stores.stats();
     let sum = |of: &dyn Fn(&Counters) -> u64| -> Value {
         workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters))).into()
     };

@@ -13,13 +13,14 @@
 //! other's, which costs a miss. Nobody outside can choose keys that share one.
 
 use crate::tiers::memory::{Entry, Held};
+use crate::tiers::stores::Stores;
 use cache::{Purges, Scope};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::{Key, Store};
+use store::Key;
 
 /// Locks of keys, and numbers of removals and replacements, of which so many share a lock.
 const LOCKS: usize = 4096;
@@ -91,10 +92,9 @@ pub enum Since {
 }
 
 impl Invalidation {
-    /// Goes on from what the store remembers. A ledger that cannot be read may have said anything, so all is purged.
-    pub fn of(store: Option<&Store>) -> Invalidation {
-        let ledger = store.map(Store::ledger).unwrap_or_default();
-        let scopes = Purges::decode(&ledger).unwrap_or_else(|| {
+    /// Goes on from what the stores remember. A ledger that cannot be read may have said anything, so all is purged.
+    pub fn of(ledger: &[u8]) -> Invalidation {
+        let scopes = Purges::decode(ledger).unwrap_or_else(|| {
             crate::console::say("cannot read what was purged: nothing that was stored before is served");
             let mut all = Purges::default();
             all.purge(Scope::All, millis());
@@ -182,7 +182,7 @@ impl Invalidation {
     }
 
     /// Purges scopes. `Store::persist` tells when a kill cannot undo it any more.
-    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, store: Option<&Store>) {
+    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, stores: &Stores) {
         let mut purges = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
         let before = purges.newest();
         for scope in scopes {
@@ -193,13 +193,10 @@ impl Invalidation {
         }
         self.newest.store(purges.newest(), Ordering::Release);
         drop(purges);
-        if let Some(store) = store {
-            // One at a time, so that none writes what is older than another's. Hits need not wait for the encoding.
-            let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let encoded = self.scopes.read().unwrap_or_else(PoisonError::into_inner).encode();
-            // A store that cannot write keeps it for when it can, and says so to who asks it to persist.
-            let _ = store.set_ledger(&encoded);
-        }
+        // One at a time, so that none writes what is older than another's. Hits need not wait for the encoding.
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let encoded = self.scopes.read().unwrap_or_else(PoisonError::into_inner).encode();
+        stores.set_ledger(&encoded);
     }
 
     fn since(&self, hash: u128, key: &Key, began: Moment) -> Since {
@@ -278,7 +275,7 @@ mod tests {
 
     #[test]
     fn who_began_before_is_told_and_who_begins_after_is_not() {
-        let owner = Invalidation::of(None);
+        let owner = Invalidation::of(&[]);
         let (page, variant) = (key("GET http://h/"), key("GET http://h/\0gzip"));
         let since = |key: &Key, began| owner.look(key, began, |since| since);
         let before = owner.now();
@@ -300,7 +297,7 @@ mod tests {
     /// However many others are removed meanwhile, as long as they are known exactly.
     #[test]
     fn removals_of_others_are_told_of_nobody() {
-        let owner = Invalidation::of(None);
+        let owner = Invalidation::of(&[]);
         let page = key("GET http://h/");
         let began = owner.now();
         for n in 0..EXACT {
@@ -323,7 +320,7 @@ mod tests {
     /// brought by who began later.
     #[test]
     fn nothing_comes_back_between_threads() {
-        let owner = Invalidation::of(None);
+        let owner = Invalidation::of(&[]);
         let there = Mutex::new(None::<u64>);
         let page = key("GET http://h/");
         std::thread::scope(|scope| {

@@ -3,9 +3,11 @@
 
 pub mod invalidation;
 pub mod memory;
+pub mod stores;
 
 use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{Entry, Held, Memory, Resident};
+use self::stores::Stores;
 use crate::message::hops::Names;
 use crate::message::target::{SCHEME, Target};
 use bytes::Bytes;
@@ -14,11 +16,11 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Looked, Reader, Refused, Store, Writer};
+use store::{Body, Key, Looked, Reader, Refused, Writer};
 
 pub struct Tiers {
     pub memory: Memory,
-    pub store: Option<Store>,
+    pub stores: Stores,
     pub invalidation: Invalidation,
     set_cookie: SetCookie,
 }
@@ -52,9 +54,9 @@ pub fn not_stored(refused: Refused) -> NotStored {
 }
 
 impl Tiers {
-    pub fn new(memory: Memory, store: Option<Store>, set_cookie: SetCookie) -> Tiers {
-        let invalidation = Invalidation::of(store.as_ref());
-        Tiers { memory, store, invalidation, set_cookie }
+    pub fn new(memory: Memory, stores: Stores, set_cookie: SetCookie) -> Tiers {
+        let invalidation = Invalidation::of(&stores.ledger());
+        Tiers { memory, stores, invalidation, set_cookie }
     }
 
     /// For what is about to be read or asked for.
@@ -80,9 +82,8 @@ impl Tiers {
     }
 
     async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {
-        let store = self.store.as_ref()?;
         let began = self.now();
-        if !store.contains(key) {
+        if !self.stores.of(key)?.contains(key) {
             return None;
         }
         let object = match reader.look(key).await {
@@ -125,7 +126,7 @@ impl Tiers {
             false => None,
         };
         let put = || {
-            let on_disk = self.store.as_ref().map(|store| store.put(&key, &encoded, &body));
+            let on_disk = self.stores.of(&key).map(|store| store.put(&key, &encoded, &body));
             match (held, on_disk) {
                 (Some(held), _) => {
                     self.memory.insert(&Arc::new(held));
@@ -168,7 +169,7 @@ impl Tiers {
             return renewed;
         }
         let put = || {
-            if let Some(store) = &self.store {
+            if let Some(store) = self.stores.of(&held.key) {
                 // Refused, the next request validates again.
                 let _ = store.put_meta(&held.key, &encoded, body);
             }
@@ -183,7 +184,7 @@ impl Tiers {
     pub fn mark(&self, marker: Held) -> Arc<Held> {
         let marker = Arc::new(marker);
         let put = || {
-            if let (Some(store), Some((meta, nonce))) = (&self.store, marker.marker()) {
+            if let (Some(store), Some((meta, nonce))) = (self.stores.of(&marker.key), marker.marker()) {
                 let _ = store.put(&marker.key, &meta, &nonce);
             }
             self.memory.insert(&marker);
@@ -201,7 +202,7 @@ impl Tiers {
     fn remove_since(&self, key: &Key, began: Moment) -> Removal {
         self.invalidation.remove(key, began, || {
             self.memory.remove(key);
-            if let Some(store) = &self.store {
+            if let Some(store) = self.stores.of(key) {
                 store.remove(key);
             }
         })
@@ -263,6 +264,6 @@ impl Tiers {
 
     /// Purges scopes, in constant time. `Store::persist` tells when a kill cannot undo it any more.
     pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>) {
-        self.invalidation.purge(scopes, self.store.as_ref());
+        self.invalidation.purge(scopes, &self.stores);
     }
 }

@@ -319,7 +319,7 @@ impl Keeper {
     /// And why nothing is kept, if that is known before the body comes.
     fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> (Keeper, Result<(), NotStored>) {
         let large = expected.is_some_and(|expected| !is_small(&worker, expected));
-        let (state, kept) = match &worker.shared.tiers.store {
+        let (state, kept) = match worker.shared.tiers.stores.of(&object.key) {
             // The disk is late.
             _ if !object.stores => (Keeping::No, Err(NotStored::Busy)),
             Some(store) if large => match store.begin(&object.key, expected) {
@@ -378,7 +378,7 @@ impl Keeper {
 
     fn write_gathered(&mut self, lead: &Lead) {
         let Keeping::Gathered(pieces) = std::mem::replace(&mut self.state, Keeping::No) else { return };
-        let Some(store) = &self.worker.shared.tiers.store else { return };
+        let Some(store) = self.worker.shared.tiers.stores.of(&self.object.key) else { return };
         if let Ok(writer) = store.begin(&self.object.key, self.expected) {
             self.state = Keeping::Written(writer);
             self.write(pieces.joined(), lead);
@@ -445,10 +445,8 @@ pub fn is_small(worker: &Worker, length: u64) -> bool {
 
 /// Bodies up to this size are stored in one piece.
 fn gather_max(worker: &Worker) -> u64 {
-    match &worker.shared.tiers.store {
-        Some(store) => store.span_size() as u64,
-        None => worker.shared.tiers.memory.object_max(),
-    }
+    let tiers = &worker.shared.tiers;
+    tiers.stores.piece_max().unwrap_or_else(|| tiers.memory.object_max())
 }
 
 /// Where the memory tier takes it, the body is an allocation of its own.
@@ -489,6 +487,7 @@ fn joined(pieces: &[Bytes]) -> Bytes {
 
 /// A body as one reader of a fill takes it.
 pub struct SeatBody {
+    worker: Rc<Worker>,
     /// Until the body has to be repaired: then the fill waits for it no longer.
     seat: Option<Seat>,
     spans: Option<SpanReader>,
@@ -502,9 +501,17 @@ pub struct SeatBody {
 
 impl SeatBody {
     fn new(worker: &Rc<Worker>, seat: Seat, length: Option<u64>, repair: Option<Arc<Repair>>) -> SeatBody {
-        let spans = worker.reader.clone().map(SpanReader::new);
         let mender = Mender::new(worker.clone(), repair);
-        SeatBody { seat: Some(seat), spans, mender, at: 0, left: length, moved: false, failed: None }
+        SeatBody {
+            worker: worker.clone(),
+            seat: Some(seat),
+            spans: None,
+            mender,
+            at: 0,
+            left: length,
+            moved: false,
+            failed: None,
+        }
     }
 
     fn took(&mut self, bytes: Bytes) -> io::Result<Frame<Bytes>> {
@@ -537,6 +544,9 @@ impl SeatBody {
                 }
                 Piece::Gone => io::Error::other("too slow for a fetch that others share"),
                 Piece::Stored(spans, at) => {
+                    if self.spans.is_none() {
+                        self.spans = self.worker.readers.at(&spans).cloned().map(SpanReader::new);
+                    }
                     let read = self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, at));
                     match read {
                         None => io::Error::other("this worker cannot read the store"),
