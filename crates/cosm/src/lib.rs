@@ -7,6 +7,7 @@ mod lab;
 mod look;
 pub mod machine;
 mod preflight;
+mod reload;
 mod serve;
 pub mod settings;
 pub mod values;

@@ -1,6 +1,7 @@
 //! `cosm serve`: settings together, store open, proxy running, and both down again in order.
 
 use crate::machine::Machine;
+use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
 use crate::{Failure, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -27,9 +28,10 @@ pub fn command() -> Command {
         .after_help(
             "SIZE: bytes, or a number with KiB, MiB, GiB or TiB. TIME: a number with ms, s, min or h, up to a year. \
              Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
-             read at the start.\n\n\
+             read at the start; SIGHUP reads the configuration file again: --print-config marks what \
+             then changes at once with `reloads`.\n\n\
              SIGTERM and SIGINT (^C) finish running requests and stop; a second one does not wait. The next start has \
-             a warm cache, also after kill -9. SIGHUP, SIGUSR1 and SIGUSR2 are ignored.\n\n\
+             a warm cache, also after kill -9. SIGUSR1 and SIGUSR2 are ignored.\n\n\
              Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
         )
         .args([config, check, print])
@@ -63,7 +65,8 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         Some(origin) => format!("reverse proxy for {}://{}", origin.scheme, origin.authority),
         None => "forward proxy".to_owned(),
     };
-    let result = run(config, store.clone(), &kind);
+    let again = again(args, given, machine);
+    let result = run(config, store.clone(), &kind, again);
     let unwritten = store.is_some_and(|store| !store.close());
     result.map_err(|error| Failure::Failed(error.to_string()))?;
     match unwritten {
@@ -75,14 +78,14 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
 }
 
 /// Past a limit of the file size (`ulimit -f`) a write shall fail, not the process end; what other programs understand as
-/// an order to reload or to reopen logs shall not end it either.
+/// an order to reopen logs shall not end it either, nor one to reload that comes too early.
 fn survive_signals() {
     const SIGXFSZ: SignalKind = SignalKind::from_raw(25);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // The handlers stay when the listeners are gone.
     if let Ok(runtime) = runtime {
         runtime.block_on(async {
-            for kind in IGNORED.map(|(kind, _)| kind).into_iter().chain([SIGXFSZ]) {
+            for kind in IGNORED.map(|(kind, _)| kind).into_iter().chain([SIGXFSZ, SignalKind::hangup()]) {
                 let _ = signal(kind);
             }
         });
@@ -90,29 +93,34 @@ fn survive_signals() {
 }
 
 /// Signals without a meaning yet, and what somebody who sends one is told.
-const IGNORED: [(SignalKind, &str); 3] = [
-    (
-        SignalKind::hangup(),
-        "SIGHUP is ignored: settings are read at the start alone; restart, the cache stays warm",
-    ),
+const IGNORED: [(SignalKind, &str); 2] = [
     (SignalKind::user_defined1(), "SIGUSR1 is ignored: there are no log files to reopen"),
     (SignalKind::user_defined2(), "SIGUSR2 is ignored: it has no meaning"),
 ];
 
+/// What a reload needs but for the proxy.
+fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
+    let args = args.clone();
+    let read = move || {
+        args.get_one::<String>("config")?;
+        let why = |(Failure::Usage(why) | Failure::Failed(why))| why;
+        Some(self::given(&args).map_err(why))
+    };
+    Reload { given, machine, read: Box::new(read), adopt: Box::new(|_| {}) }
+}
+
 /// Serves until a signal says to stop and the last request ended.
-fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> {
-    /// Beyond the time that running requests may take: enough for a disk that answers at all.
-    const DISK: Duration = Duration::from_secs(60);
-    let limit = config.proxy.timeouts.drain + DISK;
+fn run(config: Config, store: Option<Store>, kind: &str, reload: Reload) -> std::io::Result<()> {
     let running = proxy::start(config.proxy, store)?;
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
     let stopper = running.stopper();
     let (listens, listening) = channel();
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
-    let ignores = listens.clone();
-    thread("signals").spawn(move || on_signal(listens, stopper, limit))?;
+    let others = listens.clone();
+    thread("signals").spawn(move || on_signal(listens, stopper))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
-    thread("ignored-signals").spawn(move || on_ignored_signal(ignores))?;
+    let reload = Reload { adopt: Box::new(running.reloader()), ..reload };
+    thread("other-signals").spawn(move || on_other_signal(others, reload))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
     if let Some(admin) = running.admin() {
@@ -122,28 +130,31 @@ fn run(config: Config, store: Option<Store>, kind: &str) -> std::io::Result<()> 
     running.wait()
 }
 
-/// Says of each signal without a meaning that it has none.
-fn on_ignored_signal(listens: Sender<()>) {
+/// Reads the settings again when SIGHUP says so; says of each signal without a meaning that it has none.
+fn on_other_signal(listens: Sender<()>, mut reload: Reload) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        let [Ok(mut first), Ok(mut second), Ok(mut third)] = IGNORED.map(|(kind, _)| signal(kind)) else {
+        let (Ok(mut hangup), [Ok(mut first), Ok(mut second)]) =
+            (signal(SignalKind::hangup()), IGNORED.map(|(kind, _)| signal(kind)))
+        else {
             return;
         };
         drop(listens);
         loop {
-            let which = tokio::select! {
-                _ = first.recv() => 0,
-                _ = second.recv() => 1,
-                _ = third.recv() => 2,
-            };
-            say(IGNORED[which].1);
+            tokio::select! {
+                _ = hangup.recv() => reload.again().into_iter().for_each(say),
+                _ = first.recv() => say(IGNORED[0].1),
+                _ = second.recv() => say(IGNORED[1].1),
+            }
         }
     });
 }
 
-/// The first signal drains; a second one does not wait, nor does the process for longer than `limit`.
-fn on_signal(listens: Sender<()>, stop: impl Fn(), limit: Duration) {
+/// The first signal drains; a second one does not wait, nor does the process much longer than running requests may take.
+fn on_signal(listens: Sender<()>, stop: impl Fn() -> Duration) {
+    /// Beyond that time: enough for a disk that answers at all.
+    const DISK: Duration = Duration::from_secs(60);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -154,8 +165,8 @@ fn on_signal(listens: Sender<()>, stop: impl Fn(), limit: Duration) {
         drop(listens);
         either(&mut term, &mut int).await;
         say("stopping; a second signal does not wait for running requests");
-        stop();
-        if tokio::time::timeout(limit, either(&mut term, &mut int)).await.is_err() {
+        let drain = stop();
+        if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
             say("the disk does not answer: ending without it; the next start may serve what was invalidated since then");
         }
         std::process::exit(1);

@@ -2,7 +2,7 @@
 //! `--check` and validation derive from it.
 //!
 //! Precedence: the command line, then the file that `--config` names (`file.rs`), then the default. All take effect at
-//! the start.
+//! the start, and those whose row says so when the file is read again (`reload.rs`).
 
 pub mod file;
 pub mod show;
@@ -83,12 +83,12 @@ pub enum Part {
     Store,
 }
 
-/// What a new value needs to take effect. There is no reload yet, so that all wait for the next start.
+/// What a new value needs to take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A start: something was opened, or sized, by it.
     Start,
-    /// A reload would do: it is looked at for each connection or request.
+    /// A reload (SIGHUP): it is looked at for each connection or request.
     Reload,
 }
 

@@ -244,12 +244,42 @@ fn a_check_works_beside_the_server() {
 // Signals
 
 #[test]
+fn sighup_reads_the_settings_again() {
+    let folder = Folder::new();
+    let origin = Origin::start(|_| Reply::fresh("x"));
+    let file = folder.path("cosm.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write("allow = \"127.0.0.1\"\ncmax = 3\n");
+    let options = format!("--cache-size 4MiB --packet 64KiB --config {}", file.display());
+    let server = Server::start(&folder.path("cache"), &options);
+    let id = Pid::from_raw(server.id() as i32).unwrap();
+    let mut client = Client::new(server.address);
+    let mut get = || client.get(&origin.url("/"), &[]).unwrap().status;
+    assert_eq!(get(), 200);
+    write("allow = \"10.0.0.0/8\"\ncmax = 4\n");
+    kill_process(id, Signal::HUP).unwrap();
+    assert_eq!(server.next_line(), "cosm: settings were read again; changed: allow");
+    assert_eq!(server.next_line(), "cosm: these change at the next start: cmax");
+    assert_eq!(get(), 403, "on the connection that was there before");
+    write("allow = \"127.0.0.1\"\ncmax = 0\n");
+    kill_process(id, Signal::HUP).unwrap();
+    let said = server.next_line();
+    assert!(said.starts_with("cosm: settings stay as they are: ") && said.contains(":2: cmax: "), "{said}");
+    assert_eq!(get(), 403);
+    write("allow = \"127.0.0.1\"\n");
+    kill_process(id, Signal::HUP).unwrap();
+    assert_eq!(server.next_line(), "cosm: settings were read again; changed: allow");
+    assert_eq!(get(), 200);
+    assert!(server.stop().success());
+}
+
+#[test]
 fn signals_without_a_meaning_are_said_and_survived() {
     let folder = Folder::new();
     let origin = Origin::start(|_| Reply::fresh("x"));
     let server = Server::start(&folder.path("cache"), "--cache-size 4MiB --packet 64KiB");
     let id = Pid::from_raw(server.id() as i32).unwrap();
-    let signals = [(Signal::HUP, "SIGHUP"), (Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")];
+    let signals = [(Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")];
     for (signal, _) in signals {
         kill_process(id, signal).unwrap();
     }

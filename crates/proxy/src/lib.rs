@@ -43,6 +43,7 @@ pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX
 use crate::client::Crowd;
 use crate::report::Exit;
 use crate::report::counters::Counters;
+use crate::settings::current::InForce;
 use crate::tiers::stores::Stores;
 use crate::worker::Shared;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -50,6 +51,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
@@ -66,6 +68,7 @@ pub struct Running {
     admin: Option<SocketAddr>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    shared: Arc<Shared>,
 }
 
 /// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only; more than one
@@ -88,7 +91,7 @@ pub fn start_telling(
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
     let mut admin = None;
-    if let Some(address) = shared.settings.admin {
+    if let Some(address) = shared.settings.newest().admin {
         let listener = bind(address, Family::Any, false, true).map_err(|e| cannot_listen(address, e))?;
         admin = Some(listener.local_addr()?);
         let (shared, stopped) = (shared.clone(), stopped.clone());
@@ -108,7 +111,7 @@ pub fn start_telling(
             result
         })?);
     }
-    Ok(Running { addresses, admin, stop, threads })
+    Ok(Running { addresses, admin, stop, threads, shared })
 }
 
 impl Running {
@@ -124,14 +127,25 @@ impl Running {
 
     /// Stops accepting; running requests may end within the drain time. Returns at once.
     pub fn stop(&self) {
-        self.stopper()();
+        let _ = self.stopper()();
     }
 
-    /// What `stop` does, for another thread.
-    pub fn stopper(&self) -> impl Fn() + Send + use<> {
-        let stop = self.stop.clone();
+    /// What `stop` does, for another thread; gives the time that running requests have.
+    pub fn stopper(&self) -> impl Fn() -> Duration + Send + use<> {
+        let (stop, shared) = (self.stop.clone(), self.shared.clone());
         move || {
             stop.send_replace(true);
+            shared.settings.newest().timeouts.drain
+        }
+    }
+
+    /// Gives the proxy other settings, from another thread: each worker's next request goes by them, and so do waits that begin
+    /// then. Of listeners, workers, origin, names, memory and the like it keeps what it started with.
+    pub fn reloader(&self) -> impl Fn(Settings) + Send + use<> {
+        let shared = self.shared.clone();
+        move |settings| {
+            shared.fills.set_turn(turn(&settings.timeouts));
+            shared.settings.replace(settings);
         }
     }
 
@@ -170,7 +184,6 @@ fn shared(settings: Settings, stores: Stores, ended: Ended) -> io::Result<Shared
         }
     };
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
-    let turn = timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte;
     Ok(Shared {
         names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
@@ -178,12 +191,22 @@ fn shared(settings: Settings, stores: Stores, ended: Ended) -> io::Result<Shared
             stores,
             settings.set_cookie,
         ),
-        fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
+        fills: fill::Fills::new(
+            bounds.window_bytes.max(1),
+            timeouts.remember,
+            bounds.remembered,
+            turn(timeouts),
+        ),
         reverse,
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
         ended,
-        settings: Arc::new(settings),
+        settings: InForce::new(settings),
     })
+}
+
+/// How long one fetch may take to its response's head.
+fn turn(timeouts: &Timeouts) -> Duration {
+    timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte
 }
 
 /// One listener per worker and address; the kernel spreads connections over them.

@@ -1,6 +1,8 @@
 //! The proxy's settings, as plain data that the binary's table of settings fills in. Nothing is read from the environment.
 //!
-//! Bounds that nobody has needed to change are constants where they hold.
+//! Bounds that nobody has needed to change are constants where they hold. `current` has the settings that are in force.
+
+pub mod current;
 
 use http::HeaderValue;
 use std::fmt;

@@ -8,6 +8,7 @@ use crate::origin::Origins;
 use crate::report::counters::Counters;
 use crate::report::{Ended, Exit};
 use crate::settings::Settings;
+use crate::settings::current::{Current, InForce};
 use crate::tiers::Tiers;
 use crate::tiers::stores::Readers;
 use std::cell::Cell;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 /// What all workers share.
 pub struct Shared {
-    pub settings: Arc<Settings>,
+    pub settings: Arc<InForce>,
     pub names: Names,
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
@@ -29,7 +30,7 @@ pub struct Shared {
 /// What one worker's requests share.
 pub struct Worker {
     pub shared: Arc<Shared>,
-    pub settings: Arc<Settings>,
+    current: Rc<Current>,
     pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
     pub readers: Readers,
@@ -43,16 +44,29 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(shared: Arc<Shared>, exit: Exit) -> Rc<Worker> {
-        let (settings, exit) = (shared.settings.clone(), Rc::new(exit));
+        let (current, exit) = (Current::of(&shared.settings), Rc::new(exit));
         Rc::new(Worker {
-            origins: Origins::new(settings.clone(), exit.clone()),
+            origins: Origins::new(current.clone(), exit.clone()),
             exit,
             readers: shared.tiers.stores.readers(),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
             repairs: Cell::new(0),
-            settings,
+            current,
             shared,
         })
+    }
+
+    /// As they were when this worker last looked.
+    pub fn settings(&self) -> Rc<Settings> {
+        self.current.get()
+    }
+
+    /// Takes the newest settings, and tells which ones those are. Called between requests.
+    pub fn refresh(&self) -> u64 {
+        if self.current.refresh() {
+            self.origins.adopt();
+        }
+        self.current.version()
     }
 }

@@ -1,6 +1,6 @@
 //! Settings for people: as options with their help, and as a file that says where each value comes from.
 
-use super::{Given, Kind, Setting, Source, TABLE, Word, names};
+use super::{Effect, Given, Kind, Setting, Source, TABLE, Word, names};
 use crate::machine::Machine;
 use crate::values::{say_size, say_time};
 use clap::Arg;
@@ -60,7 +60,7 @@ impl Kind {
     }
 }
 
-/// All settings as a file of TOML, each with where its value comes from.
+/// All settings as a file of TOML, each with where its value comes from, and whether a reload changes it.
 pub fn as_file(given: &[Given], machine: &Machine) -> String {
     let mut lines = Vec::new();
     let mut topic = "";
@@ -77,9 +77,10 @@ pub fn as_file(given: &[Given], machine: &Machine) -> String {
             ("auto", [Word::Auto(number)], _) => format!(", here {}", number(machine)),
             _ => String::new(),
         };
+        let reloads = if setting.effect == Effect::Reload { "; reloads" } else { "" };
         let value = if is_number(text) { text.to_owned() } else { quoted(text) };
         let line = format!("{} = {value}", setting.name);
-        lines.push(format!("{line:<40} # {source}{here}"));
+        lines.push(format!("{line:<40} # {source}{here}{reloads}"));
     }
     lines.join("\n")
 }

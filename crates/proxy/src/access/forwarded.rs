@@ -6,6 +6,7 @@ use crate::access::client::Client;
 use crate::message::target::SCHEME;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use std::rc::Rc;
 
 /// Fields whose names begin so are believed by some origin.
 const FAMILY: &str = "x-forwarded";
@@ -40,15 +41,15 @@ pub fn is_believed(name: &str) -> bool {
 }
 
 /// What an origin is told of a client, beside its request.
-pub struct Telling<'a> {
-    pub client: &'a Client,
+pub struct Telling {
+    pub client: Rc<Client>,
     /// It is told of this client.
     pub tells: bool,
     /// And for which host that asked.
     pub tells_host: bool,
 }
 
-impl Telling<'_> {
+impl Telling {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
         let told = &self.client.told;
@@ -111,7 +112,7 @@ mod tests {
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of("fd00::7".parse().unwrap(), &Settings { trust, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
-        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, Some(&host));
+        Telling { client: Rc::new(client), tells, tells_host: true }.rewrite(&mut headers, Some(&host));
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();

@@ -75,6 +75,7 @@ const EMBEDDING: [(&str, u32); 6] = [
 ];
 
 /// A proxy's judgement of destinations.
+#[derive(PartialEq, Eq)]
 pub struct Reach {
     listed: Vec<Network>,
     /// Of the clients that may be served, where the furthest are.

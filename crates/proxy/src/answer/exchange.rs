@@ -66,16 +66,16 @@ impl Exchange {
     }
 
     /// What the origin is told of the client.
-    pub fn telling(&self) -> Telling<'_> {
+    pub fn telling(&self) -> Telling {
         let reverse = self.worker.shared.reverse.as_ref();
-        let tells = match self.worker.settings.forwarded {
+        let tells = match self.worker.settings().forwarded {
             Forwarded::Auto => reverse.is_some(),
             Forwarded::On => true,
             Forwarded::Off => false,
         };
         // A host that is not in the key is nobody's business.
         let tells_host = reverse.is_none_or(|reverse| reverse.host == OriginHost::Client);
-        Telling { client: &self.stream.client, tells, tells_host }
+        Telling { client: self.stream.client(), tells, tells_host }
     }
 
     /// The fields by which responses that vary so are told apart: as the origin sees them.
@@ -96,7 +96,7 @@ impl Exchange {
     async fn query(mut self) -> Response<ReplyBody> {
         let content = match &mut self.content {
             None => Ok(Some(Bytes::new())),
-            Some(content) => content.read(self.worker.settings.bounds.query_bytes).await,
+            Some(content) => content.read(self.worker.settings().bounds.query_bytes).await,
         };
         match content {
             Ok(Some(content)) => self.lookup(content).await,
@@ -128,7 +128,7 @@ impl Exchange {
         let (authority, path) = (self.target.host(), self.target.path.as_str());
         let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
         let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, clock::now());
-        let storable = storable.and_then(|head| head.obeying(self.worker.settings.set_cookie));
+        let storable = storable.and_then(|head| head.obeying(self.worker.settings().set_cookie));
         let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched).is_ok()) else {
             return self.pass(fetched, outcome.into());
         };
@@ -189,7 +189,7 @@ impl Exchange {
         for name in [CACHE_CONTROL, PRAGMA] {
             request.headers_mut().remove(name);
         }
-        Some(Repair { target: self.target.clone(), request, resume, client: self.stream.client.zone })
+        Some(Repair { target: self.target.clone(), request, resume, client: self.stream.client().zone })
     }
 
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
@@ -197,7 +197,7 @@ impl Exchange {
         let expects = fields::expects_continue(&self.parts);
         self.is_sent_on();
         let Exchange { worker, stream, parts, content, target, asked, disk } = self;
-        let outgoing = Outgoing { head, content, expects, client: stream.client.zone };
+        let outgoing = Outgoing { head, content, expects, client: stream.client().zone };
         let fetched = worker.origins.fetch(&target, outgoing, relay(&stream, &parts)).await?;
         // The content is on its way; what remains of the exchange needs none.
         Ok((Exchange { worker, stream, parts, content: None, target, asked, disk }, fetched))
@@ -207,7 +207,7 @@ impl Exchange {
     pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
         self.is_sent_on();
         let content = self.content.as_ref().and_then(Content::again);
-        let outgoing = Outgoing { head, content, expects: false, client: self.stream.client.zone };
+        let outgoing = Outgoing { head, content, expects: false, client: self.stream.client().zone };
         self.worker.origins.fetch(&self.target, outgoing, relay(&self.stream, &self.parts)).await
     }
 
@@ -301,12 +301,12 @@ pub async fn connect(
                 "this is a reverse proxy: it opens no tunnels",
             ));
         }
-        let (authority, port) = access::connect(request.uri(), &worker.settings)?;
+        let (authority, port) = access::connect(request.uri(), &worker.settings())?;
         stream.note(|transaction| {
             transaction.connects_to(authority.clone());
             transaction.hop = Some(authority.clone());
         });
-        worker.origins.dial(authority, port, stream.client.zone).await
+        worker.origins.dial(authority, port, stream.client().zone).await
     };
     match opened.await {
         Ok((upstream, _)) => {

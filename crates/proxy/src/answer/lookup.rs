@@ -416,7 +416,7 @@ impl Exchange {
                 return self.failed(failure, want);
             }
             let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came)
-                .and_then(|head| head.obeying(self.worker.settings.set_cookie));
+                .and_then(|head| head.obeying(self.worker.settings().set_cookie));
             if let Ok(head) = &mut storable {
                 head.purges_known = began.purges;
             }
@@ -478,7 +478,7 @@ impl Exchange {
     pub fn keeps(&self, fetched: &Fetched) -> Result<(), NotStored> {
         let length = fetched.body.left().unwrap_or(0);
         let max = match self.worker.shared.tiers.stores.piece_max() {
-            Some(_) => self.worker.settings.bounds.object_bytes,
+            Some(_) => self.worker.settings().bounds.object_bytes,
             None => self.worker.shared.tiers.memory.object_max(),
         };
         match () {
@@ -578,7 +578,7 @@ impl Exchange {
     fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Response<ReplyBody> {
         let Miss::Stale(why) = want.why else { return self.only_if_cached() };
         let held = self.renew(stale, head, want.look.began);
-        if resident(&held).head.may_stay(self.worker.settings.set_cookie).is_err() {
+        if resident(&held).head.may_stay(self.worker.settings().set_cookie).is_err() {
             // It is for this client alone from now on.
             lead.alone(&self.worker.shared.fills);
         } else {

@@ -42,7 +42,8 @@ pub fn answer(
     stream: &Rc<Stream>,
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Later> {
-    if !stream.client.served {
+    let client = stream.client();
+    if !client.served {
         return Ok(access::stranger().response());
     }
     if *request.method() == Method::CONNECT {
@@ -55,7 +56,7 @@ pub fn answer(
     let (parts, content) = request.into_parts();
     // What the cache holds is no way to what this client may not reach.
     let reachable = |target: Target| {
-        worker.origins.reach.check(&target.hop, stream.client.zone)?;
+        worker.origins.reach().check(&target.hop, client.zone)?;
         Ok(target)
     };
     let target = match Target::of(&parts, reverse).and_then(reachable) {

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 const INTERIM_MAX: usize = 16 << 10;
 
 pub struct Stream {
-    pub client: Client,
+    client: RefCell<Rc<Client>>,
     begun: Cell<u64>,
     ended: Cell<u64>,
     exit: Rc<Exit>,
@@ -44,7 +44,7 @@ pub enum Upstream {
 impl Stream {
     pub fn new(client: Client, exit: Rc<Exit>) -> Stream {
         Stream {
-            client,
+            client: RefCell::new(Rc::new(client)),
             begun: Cell::new(0),
             ended: Cell::new(0),
             exit,
@@ -59,7 +59,16 @@ impl Stream {
 
     /// A stream of the same client that leads nowhere and is counted nowhere.
     pub fn apart(&self) -> Rc<Stream> {
-        Rc::new(Stream::new(self.client.clone(), self.exit.clone()))
+        Rc::new(Stream::new(Client::clone(&self.client()), self.exit.clone()))
+    }
+
+    pub fn client(&self) -> Rc<Client> {
+        self.client.borrow().clone()
+    }
+
+    /// What is known of the client from now on.
+    pub fn judge(&self, client: Client) {
+        self.client.replace(Rc::new(client));
     }
 
     /// Counts a request in; the returned guard counts it out when its response has gone.
@@ -67,7 +76,7 @@ impl Stream {
         // The connection holds responses to requests that came at once together.
         self.flushed();
         self.begun.set(self.begun.get() + 1);
-        self.transaction.replace(Some(Transaction::new(self.client.address, method)));
+        self.transaction.replace(Some(Transaction::new(self.client().address, method)));
         Flight { stream: self.clone(), sent: 0, over: false }
     }
 

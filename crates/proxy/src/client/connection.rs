@@ -12,7 +12,7 @@ use crate::answer::stream::{Flight, Stream};
 use crate::message::framing::{Ambiguous, Place, Walker};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
-use crate::report::{Exit, Transaction};
+use crate::report::Transaction;
 use crate::settings::{Bounds, Timeouts};
 use crate::worker::Worker;
 use http::{Request, Response};
@@ -24,6 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -37,6 +38,8 @@ const LINGER: (Duration, usize) = (Duration::from_secs(2), 1 << 20);
 /// What the socket, the service and the sweep know of one connection.
 pub struct Link {
     stream: Rc<Stream>,
+    /// By which settings its client was judged.
+    judged: Cell<u64>,
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
@@ -69,10 +72,13 @@ enum Wait {
 }
 
 impl Link {
-    pub fn new(client: Client, exit: Rc<Exit>, bounds: &Bounds) -> Link {
+    pub fn new(worker: &Worker, address: IpAddr) -> Link {
+        let (version, settings) = (worker.refresh(), worker.settings());
+        let client = Client::of(address, &settings);
         Link {
-            stream: Rc::new(Stream::new(client, exit)),
-            walker: RefCell::new(Walker::new(bounds.head_bytes)),
+            stream: Rc::new(Stream::new(client, worker.exit.clone())),
+            judged: Cell::new(version),
+            walker: RefCell::new(Walker::new(settings.bounds.head_bytes)),
             poisoned: Cell::new(false),
             foreign: Cell::new(None),
             reads: Cell::new(0),
@@ -89,6 +95,14 @@ impl Link {
     pub fn refused(&self) -> Option<Ambiguous> {
         let (ordinal, why) = self.walker.borrow().refused()?;
         (ordinal <= self.stream.begun()).then_some(why)
+    }
+
+    /// Takes the newest settings before a request.
+    fn refresh(&self, worker: &Worker) {
+        let version = worker.refresh();
+        if self.judged.replace(version) != version {
+            self.stream.judge(Client::of(self.stream.client().address, &worker.settings()));
+        }
     }
 
     pub fn wake(&self) {
@@ -169,7 +183,7 @@ impl Link {
 pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
     let io = TokioIo::new(Watched { stream, link: link.clone() });
     let door = Door { worker: worker.clone(), link: link.clone() };
-    let mut connection = builder(&worker.settings.bounds).serve_connection(io, door);
+    let mut connection = builder(&worker.settings().bounds).serve_connection(io, door);
     let mut told = false;
     let end = poll_fn(|cx| {
         link.stream.woken_by(cx.waker());
@@ -225,6 +239,7 @@ impl Service<Request<Incoming>> for Door {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         let Door { worker, link } = self;
+        link.refresh(worker);
         let flight = link.stream.begin(request.method().clone());
         let answered = match link.refused() {
             Some(why) => Ok(refusal(why)),

@@ -4,7 +4,6 @@ mod connection;
 mod tunnel;
 
 use self::connection::Link;
-use crate::access::client::Client;
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::settings::Timeouts;
@@ -74,7 +73,7 @@ pub async fn run(
         let _ = task.await;
     }
     clients.stop();
-    let _ = tokio::time::timeout(worker.settings.timeouts.drain, clients.drained()).await;
+    let _ = tokio::time::timeout(worker.settings().timeouts.drain, clients.drained()).await;
     sweeping.abort();
     helping.abort();
     Ok(())
@@ -171,8 +170,7 @@ async fn accept(clients: Rc<Clients>, listener: TcpListener) {
         // Only for a client that is there: a permit that waits for one is missing where another has come.
         let permit = clients.permit().await;
         let worker = clients.worker.clone();
-        let client = Client::of(client.ip(), &worker.settings);
-        let link = Rc::new(Link::new(client, worker.exit.clone(), &worker.settings.bounds));
+        let link = Rc::new(Link::new(&worker, client.ip()));
         let listed = clients.list(link.clone());
         spawn_local(async move {
             connection::run(worker, link, stream).await;
@@ -184,12 +182,12 @@ async fn accept(clients: Rc<Clients>, listener: TcpListener) {
 /// Finds the connections that wait for too long, and the origin connections that nobody needs.
 async fn sweep(clients: Rc<Clients>) {
     let worker = &clients.worker;
-    let period = sweep_period(&worker.settings.timeouts);
     loop {
-        tokio::time::sleep(period).await;
-        let now = Instant::now();
+        worker.refresh();
+        tokio::time::sleep(sweep_period(&worker.settings().timeouts)).await;
+        let (now, settings) = (Instant::now(), worker.settings());
         for link in clients.links.borrow().values() {
-            link.sweep(now, &worker.settings.timeouts);
+            link.sweep(now, &settings.timeouts);
         }
         worker.origins.sweep(now);
     }

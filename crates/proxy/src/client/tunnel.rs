@@ -23,7 +23,7 @@ const BUFFER: usize = 16 << 10;
 
 /// Copies until both directions ended. `early` is what the client sent behind its request.
 pub async fn run(worker: &Worker, stream: &Stream, mut client: TcpStream, early: Bytes, upstream: Upstream) {
-    let timeouts = &worker.settings.timeouts;
+    let timeouts = &worker.settings().timeouts;
     let (mut origin, first) = match upstream {
         Upstream::Connected(stream) => (stream, Bytes::new()),
         Upstream::Upgraded(line) => {

@@ -155,7 +155,7 @@ impl Drop for Lead {
         // Nobody joins between the look at who waits and the end.
         let mut table = home.map(|fills| lock(&fills.table));
         let mut state = fill.lock();
-        let turn = home.map_or(Duration::MAX, |fills| fills.turn);
+        let turn = home.map_or(Duration::MAX, |fills| fills.turn());
         let waits = matches!(state.outcome, Outcome::Waiting);
         let succeeded = waits.then(|| state.succeed(fill.since.elapsed() > turn)).flatten();
         let wakers = succeeded.unwrap_or_else(|| {

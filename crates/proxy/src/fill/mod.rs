@@ -47,6 +47,7 @@ use crate::tiers::memory::Held;
 use cache::Verdict;
 use http::StatusCode;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use store::Key;
@@ -60,7 +61,8 @@ pub struct Fills {
     table: Mutex<HashMap<u128, Arc<Fill>>>,
     alone: Mutex<Alone>,
     window: usize,
-    turn: Duration,
+    /// Milliseconds.
+    turn: AtomicU64,
 }
 
 /// One fetch that several requests may share.
@@ -121,7 +123,17 @@ impl Fills {
     /// `turn` is how long one fetch may take to its response's head.
     pub fn new(window: usize, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
         let alone = Mutex::new(Alone::new(lifetime, remembered));
-        Arc::new(Fills { table: Mutex::default(), alone, window, turn })
+        let fills = Fills { table: Mutex::default(), alone, window, turn: AtomicU64::new(0) };
+        fills.set_turn(turn);
+        Arc::new(fills)
+    }
+
+    pub fn set_turn(&self, turn: Duration) {
+        self.turn.store(u64::try_from(turn.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn turn(&self) -> Duration {
+        Duration::from_millis(self.turn.load(Ordering::Relaxed))
     }
 
     /// Joins the fetch of a key, or starts it. What was removed since a fetch began is fetched anew. `vain` counts the fetches that did not suit the request, of which

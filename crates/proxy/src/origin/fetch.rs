@@ -35,7 +35,7 @@ impl Origins {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")).personal()
         })?;
         let line = if length.doubtful { line.not_again() } else { line };
-        let (stall, exit) = (self.settings.timeouts.origin_stall, self.exit.clone());
+        let (stall, exit) = (self.settings().timeouts.origin_stall, self.exit.clone());
         let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit);
         if parts.status != StatusCode::SWITCHING_PROTOCOLS {
             body.gather().await;

@@ -16,6 +16,11 @@ impl<T> Idle<T> {
         Idle { by_origin: HashMap::new(), count: 0, per_origin, in_all }
     }
 
+    /// From now on; what is there already stays until it is used.
+    pub fn keep_at_most(&mut self, per_origin: usize) {
+        self.per_origin = per_origin;
+    }
+
     /// Keeps a connection, unless its origin has enough. Where all have enough, some origin's oldest goes.
     pub fn put(&mut self, origin: &Rc<str>, connection: T) {
         if self.in_all == 0 || self.by_origin.get(origin).map_or(0, Vec::len) >= self.per_origin {

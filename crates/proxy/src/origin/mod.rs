@@ -25,6 +25,7 @@ use crate::message::target::Target;
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::settings::Settings;
+use crate::settings::current::Current;
 use bytes::Bytes;
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode};
@@ -36,7 +37,6 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -52,8 +52,8 @@ const IDLE_SHARE: usize = 4;
 
 /// One worker's origins.
 pub struct Origins {
-    pub reach: Reach,
-    settings: Arc<Settings>,
+    current: Rc<Current>,
+    reach: RefCell<Rc<Reach>>,
     exit: Rc<Exit>,
     resolver: Resolver,
     idle: RefCell<Idle<Line>>,
@@ -88,12 +88,35 @@ pub struct Outgoing {
 }
 
 impl Origins {
-    pub fn new(settings: Arc<Settings>, exit: Rc<Exit>) -> Rc<Origins> {
+    pub fn new(current: Rc<Current>, exit: Rc<Exit>) -> Rc<Origins> {
+        let settings = current.get();
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
         let idle = RefCell::new(Idle::new(bounds.idle_per_origin, in_all));
+        let reach = RefCell::new(Rc::new(Reach::new(&settings)));
+        Rc::new(Origins { current, reach, exit, resolver: Resolver::default(), idle })
+    }
+
+    /// The settings have changed.
+    pub fn adopt(&self) {
+        let settings = self.settings();
         let reach = Reach::new(&settings);
-        Rc::new(Origins { reach, settings, exit, resolver: Resolver::default(), idle })
+        let mut idle = self.idle.borrow_mut();
+        idle.keep_at_most(settings.bounds.idle_per_origin);
+        // What may be asked over a connection was decided when it was made.
+        if *self.reach() != reach {
+            idle.retain(|_| false);
+        }
+        self.reach.replace(Rc::new(reach));
+    }
+
+    /// Who may reach what, as the settings now have it.
+    pub fn reach(&self) -> Rc<Reach> {
+        self.reach.borrow().clone()
+    }
+
+    fn settings(&self) -> Rc<Settings> {
+        self.current.get()
     }
 
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
@@ -145,10 +168,11 @@ impl Origins {
         port: u16,
         client: Zone,
     ) -> Result<(TcpStream, Zone), Refusal> {
-        let timeouts = &self.settings.timeouts;
+        let (settings, reach) = (self.settings(), self.reach());
+        let timeouts = &settings.timeouts;
         let mut last = None;
         for address in self.resolver.lookup(bare_host(authority), timeouts.dns).await? {
-            let Some(needs) = self.reach.needs(address).filter(|needs| *needs <= client) else { continue };
+            let Some(needs) = reach.needs(address).filter(|needs| *needs <= client) else { continue };
             let address = SocketAddr::new(address, port);
             match tokio::time::timeout(timeouts.origin_connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
@@ -170,7 +194,7 @@ impl Origins {
 
     /// Closes connections that the origin closed, or that nobody needed for too long.
     pub fn sweep(&self, now: Instant) {
-        let limit = self.settings.timeouts.origin_idle;
+        let limit = self.settings().timeouts.origin_idle;
         let wanted = |line: &Line| !line.sender.is_closed() && now.duration_since(line.since) < limit;
         self.idle.borrow_mut().retain(wanted);
     }
@@ -199,7 +223,8 @@ impl Origins {
     async fn connect(self: &Rc<Origins>, target: &Target, client: Zone) -> Result<Line, Refusal> {
         let (socket, needs) = self.dial(&target.hop, target.port(), client).await?;
         let wire = Wire::new(socket);
-        let bounds = &self.settings.bounds;
+        let settings = self.settings();
+        let bounds = &settings.bounds;
         let handshake = http1::Builder::new()
             .max_buf_size(bounds.head_bytes.max(64 << 10))
             .max_header_size(bounds.head_bytes)
@@ -222,7 +247,7 @@ impl Origins {
             pool: Rc::downgrade(self),
             origin: target.hop.as_str().into(),
             needs,
-            shareable: self.reach.is_for_all(&target.hop, needs),
+            shareable: self.reach().is_for_all(&target.hop, needs),
             reused: false,
             since: Instant::now(),
         })
@@ -242,7 +267,8 @@ impl Origins {
             seen.push(interim.status(), interim.headers())
         });
         let mut response = pin!(line.sender.try_send_request(request));
-        let mut patience = pin!(Patience::new(&self.settings, gate));
+        let settings = self.settings();
+        let mut patience = pin!(Patience::new(&settings, gate));
         poll_fn(|cx| {
             let answered = response.as_mut().poll(cx);
             if interims.are_too_many() {
@@ -386,10 +412,12 @@ impl<'a> Patience<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::current::InForce;
     use http_body::Body;
     use std::cell::Cell;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -450,7 +478,7 @@ mod tests {
             let origin = thread::spawn(move || origin(listener, late, told, did));
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             runtime.unwrap().block_on(async {
-                let origins = Origins::new(Arc::new(Settings::default()), exit());
+                let origins = Origins::new(Current::of(&InForce::new(Settings::default())), exit());
                 let (one, line) = ask(&origins, &target).await;
                 line.release();
                 assert_eq!(one, b"one");
@@ -502,7 +530,7 @@ mod tests {
             }
         };
         let settings = Settings { listen: vec!["0.0.0.0:1".parse().unwrap()], ..Settings::default() };
-        let origins = Origins::new(Arc::new(settings), exit());
+        let origins = Origins::new(Current::of(&InForce::new(settings)), exit());
         let ask = async {
             assert_eq!(status(&origins, &url, Zone::Loopback).await, 200);
             tokio::task::yield_now().await;

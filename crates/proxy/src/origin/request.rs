@@ -14,7 +14,7 @@ pub fn head(
     request: &Parts,
     target: &Target,
     names: &Names,
-    telling: &Telling<'_>,
+    telling: &Telling,
 ) -> Result<Request<()>, Refusal> {
     /// Of what is added.
     const MORE: usize = 8;

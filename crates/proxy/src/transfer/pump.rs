@@ -154,7 +154,7 @@ impl Drop for Counted {
 }
 
 async fn pump(lead: Lead, mut body: Intake, mut keeper: Keeper, mut repair: Option<Arc<Repair>>) {
-    let worth_finishing = keeper.worker.settings.bounds.finish_bytes;
+    let worth_finishing = keeper.worker.settings().bounds.finish_bytes;
     let begin = std::mem::take(&mut keeper.object.begin);
     if !begin.is_empty() {
         keeper.take(&begin, &lead);
@@ -339,7 +339,7 @@ impl Keeper {
 
     fn take(&mut self, bytes: &Bytes, lead: &Lead) {
         self.got += bytes.len() as u64;
-        if self.got > self.worker.settings.bounds.object_bytes {
+        if self.got > self.worker.settings().bounds.object_bytes {
             self.give_up(lead);
             self.state = Keeping::No;
         }

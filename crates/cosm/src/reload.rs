@@ -1,0 +1,118 @@
+//! SIGHUP: the settings are read again. Those that can change while the proxy runs do, from each worker's next request on;
+//! a line names the others, which wait for the next start.
+
+use crate::machine::Machine;
+use crate::settings::{Config, Effect, Given, TABLE};
+
+/// What is in force, and where more is read from.
+pub struct Reload {
+    pub given: Vec<Given>,
+    pub machine: Machine,
+    /// Gives what the command line and the configuration file say now; `None`: there is no file.
+    pub read: Box<dyn Fn() -> Option<Result<Vec<Given>, String>> + Send>,
+    /// Gives the proxy its settings.
+    pub adopt: Box<dyn Fn(proxy::Settings) + Send>,
+}
+
+impl Reload {
+    /// Reads the settings again, and tells what came of it, a line each.
+    pub fn again(&mut self) -> Vec<String> {
+        let Some(read) = (self.read)() else {
+            return vec!["SIGHUP: there is no file to read settings from (--config)".into()];
+        };
+        let checked = read.and_then(|new| match Config::build(&new, &self.machine) {
+            Ok(_) => Ok(new),
+            Err(wrong) => Err(wrong.join("; ")),
+        });
+        let new = match checked {
+            Ok(new) => new,
+            Err(wrong) => return vec![format!("settings stay as they are: {wrong}")],
+        };
+        let (mut taken, mut waiting, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
+        for setting in TABLE {
+            let (before, after) = (setting.given(&self.given), setting.given(&new));
+            let text = |given: Option<&Given>| given.map_or(setting.default, |given| &given.value).to_owned();
+            let changed = text(before) != text(after);
+            let (changes, stays) = match setting.effect {
+                Effect::Reload => (&mut taken, after),
+                Effect::Start => (&mut waiting, before),
+            };
+            changes.extend(changed.then_some(setting.name));
+            mixed.extend(stays.cloned());
+        }
+        // What is in force and what is new were both right; together they may not be.
+        let config = match Config::build(&mixed, &self.machine) {
+            Ok(config) => config,
+            Err(wrong) => return vec![format!("settings stay as they are: {}", wrong.join("; "))],
+        };
+        self.given = mixed;
+        (self.adopt)(config.proxy);
+        let mut lines = vec![match taken.is_empty() {
+            true => "settings were read again: none that can change while running is another".to_owned(),
+            false => format!("settings were read again; changed: {}", taken.join(", ")),
+        }];
+        if !waiting.is_empty() {
+            lines.push(format!("these change at the next start: {}", waiting.join(", ")));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Source;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::{Arc, Mutex};
+
+    type File = Arc<Mutex<Option<Result<Vec<Given>, String>>>>;
+
+    fn given(name: &'static str, value: &str) -> Given {
+        Given { name, value: value.into(), source: Source::File("f".into(), 1) }
+    }
+
+    fn reload(given: Vec<Given>) -> (Reload, File, Receiver<proxy::Settings>) {
+        let (file, (adopt, adopted)) = (File::default(), channel());
+        let (machine, from) = (Machine { memory: 4 << 30, cores: 3, descriptors: 1 << 20 }, file.clone());
+        let read = Box::new(move || from.lock().unwrap().clone());
+        let adopt = Box::new(move |settings| adopt.send(settings).unwrap());
+        (Reload { given, machine, read, adopt }, file, adopted)
+    }
+
+    #[test]
+    fn what_can_change_does_and_the_rest_waits() {
+        let (mut reload, file, adopted) =
+            reload(vec![given("allow", "10.0.0.0/8"), given("finish-max", "2MiB"), given("workers", "1")]);
+        let new = [given("allow", "all"), given("workers", "2"), given("query-max", "1KiB")];
+        *file.lock().unwrap() = Some(Ok(new.into()));
+        let lines = reload.again();
+        assert_eq!(
+            lines,
+            [
+                "settings were read again; changed: query-max, finish-max, allow",
+                "these change at the next start: workers"
+            ]
+        );
+        let settings = adopted.try_recv().unwrap();
+        assert_eq!((settings.workers, settings.bounds.query_bytes), (1, 1 << 10));
+        assert_eq!(settings.bounds.finish_bytes, 1 << 20, "what is given no more has its default");
+        assert_eq!(settings.clients, proxy::Network::all());
+        // What waits is named again, and nothing else.
+        let lines = reload.again();
+        assert!(lines[0].contains("none that can change") && lines[1].ends_with(": workers"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_wrong_changes_nothing() {
+        let (mut reload, file, adopted) = reload(vec![given("allow", "10.0.0.0/8")]);
+        for wrong in [Ok(vec![given("allow", "all"), given("cmax", "0")]), Err("cannot read f".to_owned())] {
+            *file.lock().unwrap() = Some(wrong);
+            let lines = reload.again();
+            assert!(lines.len() == 1 && lines[0].starts_with("settings stay as they are: "), "{lines:?}");
+        }
+        *file.lock().unwrap() = None;
+        assert!(reload.again()[0].contains("--config"));
+        assert!(adopted.try_recv().is_err());
+        assert_eq!(reload.given, [given("allow", "10.0.0.0/8")]);
+    }
+}
