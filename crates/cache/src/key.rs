@@ -16,7 +16,7 @@ pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
     let mut key =
         Vec::with_capacity(METHOD.len() + scheme.len() + 3 + authority.len() + slash.len() + path.len());
     key.extend_from_slice(METHOD);
-    key.extend(scheme.bytes().map(|b| b.to_ascii_lowercase()));
+    push_lower(scheme.as_bytes(), &mut key);
     key.extend_from_slice(b"://");
     push_authority(authority, &mut key);
     key.extend_from_slice(slash.as_bytes());
@@ -132,9 +132,16 @@ fn without_fragment(path: &str) -> &str {
 
 /// Userinfo keeps its case.
 fn push_authority(authority: &str, key: &mut Vec<u8>) {
-    let host = authority.rfind('@').map_or(0, |at| at + 1);
-    key.extend_from_slice(&authority.as_bytes()[..host]);
-    key.extend(authority.as_bytes()[host..].iter().map(u8::to_ascii_lowercase));
+    let authority = authority.as_bytes();
+    let host = authority.iter().rposition(|byte| *byte == b'@').map_or(0, |at| at + 1);
+    key.extend_from_slice(&authority[..host]);
+    push_lower(&authority[host..], key);
+}
+
+fn push_lower(bytes: &[u8], key: &mut Vec<u8>) {
+    let from = key.len();
+    key.extend_from_slice(bytes);
+    key[from..].make_ascii_lowercase();
 }
 
 #[cfg(test)]

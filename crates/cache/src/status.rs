@@ -121,12 +121,17 @@ impl Report {
 
     fn write(&self, Item(name): &Item, to: &mut Text) -> fmt::Result {
         let start = self.outcome.parameters();
-        write!(to, "{name}; {start}")?;
+        // Formatted by hand: `write!` costs a hit three times as much.
+        for part in [name, "; ", start] {
+            to.write_str(part)?;
+        }
         if let Some(status) = self.fwd_status.filter(|_| !start.contains("fwd-status")) {
-            write!(to, "; fwd-status={}", status.as_u16())?;
+            to.write_str("; fwd-status=")?;
+            to.write_str(status.as_str())?;
         }
         if let Some(ttl) = self.ttl {
-            write!(to, "; ttl={ttl}")?;
+            to.write_str("; ttl=")?;
+            to.write_str(itoa::Buffer::new().format(ttl))?;
         }
         if self.stored {
             to.write_str("; stored")?;
@@ -137,7 +142,10 @@ impl Report {
             None => {}
         }
         match self.not_stored.filter(|_| !start.contains("detail")) {
-            Some(reason) => write!(to, "; detail={}", reason.word()),
+            Some(reason) => {
+                to.write_str("; detail=")?;
+                to.write_str(reason.word())
+            }
             None => Ok(()),
         }
     }

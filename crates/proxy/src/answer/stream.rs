@@ -76,7 +76,7 @@ impl Stream {
         // The connection holds responses to requests that came at once together.
         self.flushed();
         self.begun.set(self.begun.get() + 1);
-        self.transaction.replace(Some(Transaction::new(self.client().address, method)));
+        *self.transaction.borrow_mut() = Some(Transaction::new(self.client.borrow().address, method));
         Flight { stream: self.clone(), sent: 0, over: false }
     }
 
@@ -110,9 +110,12 @@ impl Stream {
 
     fn tell(&self) {
         self.departing.set(false);
-        if let Some(transaction) = self.transaction.take() {
+        // In its place: it is some hundred bytes, which a hit shall not move.
+        let transaction = &mut *self.transaction.borrow_mut();
+        if let Some(transaction) = transaction {
             self.exit.tell(transaction);
         }
+        *transaction = None;
     }
 
     /// Requests that came, ever.

@@ -160,14 +160,14 @@ impl Exit {
         Exit { counters, ended, _stays: PhantomData }
     }
 
-    pub fn tell(&self, mut transaction: Transaction) {
+    pub fn tell(&self, transaction: &mut Transaction) {
         transaction.last = Some(clock::moment());
-        let class = Class::of(&transaction);
+        let class = Class::of(transaction);
         self.counters.count(class, transaction.sent, transaction.to_first());
         if !transaction.whole {
             self.add(Number::BrokenOff, 1);
         }
-        (self.ended)(&transaction);
+        (self.ended)(transaction);
     }
 
     pub fn add(&self, number: Number, by: u64) {
