@@ -1,13 +1,15 @@
 //! Clients: a worker's listeners, and the connections that came to them.
 
 mod connection;
+pub mod http1;
 mod tunnel;
 
-use self::connection::Link;
+use self::http1::Link;
 use crate::access::client::Client;
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::settings::Timeouts;
+use crate::transport::{Bound, Listener};
 use crate::worker::{Shared, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +17,6 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 
@@ -54,7 +55,7 @@ impl Crowd {
 pub async fn run(
     shared: Arc<Shared>,
     crowd: Arc<Crowd>,
-    listeners: Vec<std::net::TcpListener>,
+    listeners: Vec<Bound>,
     mut stop: watch::Receiver<bool>,
     exit: Exit,
 ) -> io::Result<()> {
@@ -63,7 +64,7 @@ pub async fn run(
     let clients = Rc::new(Clients { worker: worker.clone(), crowd, links, next });
     let mut accepting = Vec::new();
     for listener in listeners {
-        accepting.push(spawn_local(accept(clients.clone(), TcpListener::from_std(listener)?)));
+        accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?)));
     }
     let sweeping = spawn_local(sweep(clients.clone()));
     let helping = spawn_local(help(clients.clone()));
@@ -157,11 +158,11 @@ impl Drop for Listed {
     }
 }
 
-async fn accept(clients: Rc<Clients>, listener: TcpListener) {
+async fn accept(clients: Rc<Clients>, listener: Listener) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let (stream, client) = match listener.accept().await {
+        let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
@@ -171,11 +172,11 @@ async fn accept(clients: Rc<Clients>, listener: TcpListener) {
         // Only for a client that is there: a permit that waits for one is missing where another has come.
         let permit = clients.permit().await;
         let worker = clients.worker.clone();
-        let client = Client::of(client.ip(), &worker.settings);
+        let client = Client::of(peer, &worker.settings);
         let link = Rc::new(Link::new(client, worker.exit.clone(), &worker.settings.bounds));
         let listed = clients.list(link.clone());
         spawn_local(async move {
-            connection::run(worker, link, stream).await;
+            connection::run(worker, link, socket).await;
             drop((listed, permit));
         });
     }
