@@ -1,10 +1,9 @@
-//! Networks and the origin of a reverse proxy, as settings write them. Written out they read back; a network holds its
+//! Networks, addresses, and the origin of a reverse proxy, as settings write them. Written out they read back; a network holds its
 //! own address and nothing of the other family; refusals are one line.
 #![no_main]
 
-use http::uri::Authority;
 use libfuzzer_sys::fuzz_target;
-use proxy::{Network, Origin};
+use proxy::{Address, Hop, Network, Origin, Scheme};
 use std::net::IpAddr;
 
 fuzz_target!(|text: &str| {
@@ -23,11 +22,22 @@ fuzz_target!(|text: &str| {
         Err(why) => assert!(why.starts_with(&format!("`{text}`"))),
     }
     if let Ok(origin) = text.parse::<Origin>() {
-        assert_eq!(origin.scheme, "http");
-        let authority: Authority = origin.authority.parse().expect("it was one");
-        let port = origin.authority.strip_prefix(authority.host()).expect("host, then port");
-        assert!(matches!(port, "" | ":") || port[1..].parse() == Ok(authority.port_u16().unwrap_or(80)));
-        assert!(!origin.authority.is_empty() && !origin.authority.contains(['@', '/', '?', '#']));
-        assert_eq!(format!("http://{}", origin.authority).parse(), Ok(origin));
+        assert_eq!(origin.scheme, Scheme::Http);
+        match &origin.hop {
+            Hop::Host { authority, port } => {
+                let written = authority.as_str().strip_prefix(authority.host()).expect("host, then port");
+                match written {
+                    "" | ":" => assert_eq!(*port, 80),
+                    _ => assert_eq!(written[1..].parse(), Ok(*port)),
+                }
+                let authority = authority.as_str();
+                assert!(!authority.is_empty() && !authority.contains(['@', '/', '?', '#']));
+            }
+            Hop::Unix(path) => assert!(path.as_ref().is_absolute()),
+        }
+        assert_eq!(origin.to_string().parse(), Ok(origin));
+    }
+    if let Ok(address) = text.parse::<Address>() {
+        assert_eq!(address.to_string().parse(), Ok(address));
     }
 });

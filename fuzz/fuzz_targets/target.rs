@@ -5,11 +5,21 @@
 
 use cosm_fuzz::{Input, fields};
 use http::header::HOST;
-use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request, Uri};
 use libfuzzer_sys::fuzz_target;
-use proxy::OriginHost;
-use proxy::fuzzing::{Refusal, Reverse, Target, bare_host, host_and_port};
+use proxy::fuzzing::{Refusal, Reverse, Route, Target, bare_host, host_and_port};
+use proxy::{Hop, Settings};
+use std::sync::LazyLock;
+
+static TO_ORIGIN: LazyLock<Settings> = LazyLock::new(|| Settings {
+    origin: Some("http://origin:8".parse().expect("an origin")),
+    ..Settings::default()
+});
+static FORWARD: LazyLock<Settings> = LazyLock::new(Settings::default);
+
+fn hop(settings: &Settings, target: &Target) -> Hop {
+    Route::new(settings).next_hop(target).ok().expect("a target has a hop")
+}
 
 fn target(uri: &Uri, headers: &HeaderMap, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
     let mut request = Request::new(());
@@ -22,14 +32,13 @@ fuzz_target!(|data: &[u8]| {
     let Ok(uri) = Uri::try_from(input.line()) else { return };
     let headers = fields(input.rest());
     let hosts = headers.get_all(HOST).iter().count();
-    let origin = Reverse { origin: Authority::from_static("origin:8"), host: OriginHost::Client };
     let forward = target(&uri, &headers, None);
-    let reverse = target(&uri, &headers, Some(&origin));
+    let reverse = target(&uri, &headers, Reverse::new(&TO_ORIGIN).as_ref());
     if hosts != 1 {
         assert!(forward.is_err() && reverse.is_err());
     }
     if let Ok(reverse) = reverse {
-        assert_eq!((reverse.hop.as_str(), reverse.port()), ("origin:8", 8));
+        assert_eq!(Some(hop(&TO_ORIGIN, &reverse)), TO_ORIGIN.origin.as_ref().map(|origin| origin.hop.clone()));
         assert!(host_and_port(reverse.host()).is_some_and(|(host, _)| !host.is_empty()));
     }
     let forward = match forward {
@@ -40,17 +49,19 @@ fuzz_target!(|data: &[u8]| {
         }
     };
     assert_eq!(uri.scheme_str().map(str::to_ascii_lowercase).as_deref(), Some("http"));
-    assert!(!forward.host().contains('@') && !bare_host(&forward.hop).is_empty());
+    let first = hop(&FORWARD, &forward);
+    let Hop::Host { authority, port } = &first else { panic!("no URL names a Unix socket") };
+    assert!(!forward.host().contains('@') && !bare_host(authority).is_empty());
     assert!(HeaderValue::try_from(forward.host()).is_ok());
-    let written = forward.host().strip_prefix(forward.hop.host()).expect("host, then port");
+    let written = forward.host().strip_prefix(authority.host()).expect("host, then port");
     match written {
-        "" | ":" => assert_eq!(forward.port(), 80),
+        "" | ":" => assert_eq!(*port, 80),
         _ => {
             assert!(written[1..].bytes().all(|b| b.is_ascii_digit()), "a port that is no number");
-            assert_eq!(written[1..].parse(), Ok(forward.port()), "another port than the URL's");
+            assert_eq!(written[1..].parse(), Ok(*port), "another port than the URL's");
         }
     }
-    let again: Uri = format!("http://{}{}", forward.hop, forward.path).parse().expect("a URI");
+    let again: Uri = format!("http://{authority}{}", forward.path).parse().expect("a URI");
     let again = target(&again, &headers, None).expect("the same target");
-    assert_eq!((again.hop, again.path.to_string()), (forward.hop, forward.path.to_string()));
+    assert_eq!((hop(&FORWARD, &again), again.path.to_string()), (first.clone(), forward.path.to_string()));
 });

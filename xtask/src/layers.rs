@@ -10,12 +10,16 @@ const LAYERS: &[(&str, &[&str])] = &[(
     &[
         // Ground: no request is known here.
         "authority",
+        "scheme",
         "clock",
         "console",
         "internal_error",
+        // What carries bytes.
+        "transport",
         "settings",
         // Messages and rules, without a connection.
         "message",
+        "route",
         "access",
         // What is kept.
         "tiers",

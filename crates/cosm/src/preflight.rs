@@ -3,6 +3,7 @@
 use crate::machine::Machine;
 use crate::settings::Config;
 use crate::values::say_size;
+use proxy::Address;
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -23,7 +24,16 @@ pub struct Found {
 /// Looks at what is outside of the settings: addresses, files, room.
 pub fn check(config: &Config) -> Found {
     let mut found = Found::default();
-    for (address, error) in proxy::try_addresses(&config.proxy) {
+    let failed = proxy::try_addresses(&config.proxy);
+    let addresses = config.proxy.listen.iter().chain(&config.proxy.admin);
+    for address in addresses.filter(|address| failed.iter().all(|(other, _)| other != *address)) {
+        if let Address::Unix(path) = address
+            && let Err(error) = makes_files_in(folder_of(path.as_ref()))
+        {
+            found.wrong.push(format!("cannot listen on {address}: no file can be made there: {error}"));
+        }
+    }
+    for (address, error) in failed {
         match error.kind() {
             ErrorKind::AddrInUse => {
                 found.notes.push(format!("{address} is in use: by this proxy, if it runs already"));
@@ -96,13 +106,10 @@ fn new_cache(options: &Options) -> Result<String, String> {
     let size = options.size.unwrap_or(DEFAULT_SIZE);
     let wrong = |why: String| format!("cache {}: {why}", path.display());
     layout(size, options.packet, 0).map_err(&wrong)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     let in_folder =
         |error: rustix::io::Errno| wrong(format!("it cannot be made in {}: {error}", folder.display()));
-    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(in_folder)?;
+    makes_files_in(folder).map_err(in_folder)?;
     let room = statvfs(folder).map_err(in_folder)?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     if free < size {
@@ -114,4 +121,12 @@ fn new_cache(options: &Options) -> Result<String, String> {
         )));
     }
     Ok(format!("a start will make it, with {}", say_size(size)))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn makes_files_in(folder: &Path) -> rustix::io::Result<()> {
+    access(folder, Access::WRITE_OK | Access::EXEC_OK)
 }

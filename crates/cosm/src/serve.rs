@@ -62,7 +62,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => say("no cache on disk, only in memory"),
     }
     let kind = match &config.proxy.origin {
-        Some(origin) => format!("reverse proxy for {}://{}", origin.scheme, origin.authority),
+        Some(origin) => format!("reverse proxy for {origin}"),
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);

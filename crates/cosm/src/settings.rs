@@ -13,10 +13,9 @@ pub use table::TABLE;
 use crate::machine::Machine;
 use crate::values;
 use clap::ArgMatches;
-use proxy::{Network, Settings as Proxy};
+use proxy::{Address, Network, Settings as Proxy};
 use std::collections::HashSet;
 use std::fmt;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,11 +53,13 @@ pub enum Kind {
     /// A number with ms, s, min or h.
     Time(RangeInclusive<Duration>, fn(&mut Config, Duration)),
     Count(RangeInclusive<u64>, fn(&mut Config, u64)),
-    /// One address and port.
-    Address(fn(&mut Config, SocketAddr)),
-    /// At least one address and port, each once.
-    Addresses(fn(&mut Config, Vec<SocketAddr>)),
+    /// One address and port, or Unix socket.
+    Address(fn(&mut Config, Address)),
+    /// At least one of them, each once.
+    Addresses(fn(&mut Config, Vec<Address>)),
     Networks(fn(&mut Config, Vec<Network>)),
+    /// Networks, and whether clients over Unix sockets are meant too.
+    Peers(fn(&mut Config, Vec<Network>, bool)),
     /// TCP ports, 1 to 65535.
     Ports(fn(&mut Config, Vec<u16>)),
     Path(fn(&mut Config, PathBuf)),
@@ -123,11 +124,10 @@ impl Config {
                 wrong.push(format!("{}: {why}", given.map_or_else(|| setting.name.into(), Given::place)));
             }
         }
-        match config.proxy.admin {
-            Some(admin) if admin.port() != 0 && config.proxy.listen.contains(&admin) => {
-                wrong.push(format!("admin and listen are both {admin}: choose another port for one of them"));
-            }
-            _ => {}
+        let admin = config.proxy.admin.as_ref().filter(|admin| !admin.is_any_port());
+        if let Some(admin) = admin.filter(|admin| config.proxy.listen.contains(admin)) {
+            let what = if admin.tcp().is_some() { "port" } else { "path" };
+            wrong.push(format!("admin and listen are both {admin}: choose another {what} for one of them"));
         }
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
     }
@@ -216,12 +216,20 @@ impl Kind {
             Kind::Addresses(set) => {
                 let addresses = values::list(text, values::address)?;
                 let mut seen = HashSet::new();
-                if let Some(twice) = addresses.iter().find(|a| a.port() != 0 && !seen.insert(**a)) {
+                if let Some(twice) = addresses.iter().find(|a| !a.is_any_port() && !seen.insert(*a)) {
                     return Err(format!("{twice} is there twice"));
                 }
                 set(config, addresses);
             }
             Kind::Networks(set) => set(config, values::list(text, str::parse)?),
+            Kind::Peers(set) => {
+                let peers: Vec<Option<Network>> = values::list(text, |peer| match peer {
+                    "unix" => Ok(None),
+                    network => network.parse().map(Some),
+                })?;
+                let unix = peers.contains(&None);
+                set(config, peers.into_iter().flatten().collect(), unix);
+            }
             Kind::Ports(set) => set(config, values::list(text, values::port)?),
             Kind::Path(set) => set(config, PathBuf::from(text)),
             Kind::Other(_, set) => set(config, text)?,
@@ -232,7 +240,7 @@ impl Kind {
 
     /// Several values may be given.
     fn is_list(&self) -> bool {
-        matches!(self, Kind::Addresses(_) | Kind::Networks(_) | Kind::Ports(_))
+        matches!(self, Kind::Addresses(_) | Kind::Networks(_) | Kind::Peers(_) | Kind::Ports(_))
     }
 }
 
@@ -337,6 +345,22 @@ mod tests {
             ("listen", "127.0.0.1:99999", "is not an address with a port"),
             ("listen", "127.0.0.1:80,127.0.0.1:80", "127.0.0.1:80 is there twice"),
             ("listen", ",", "a value is missing"),
+            ("listen", "unix:run/cosm.sock", "`unix:run/cosm.sock` is not absolute: write unix:/PATH"),
+            ("listen", "/run/cosm.sock", "is a path: write unix:/run/cosm.sock"),
+            ("listen", "unix:/a,127.0.0.1:80,unix:/a", "unix:/a is there twice"),
+            ("listen", "unix:/run/cosm.sock:80", "without `:`"),
+            (
+                "listen",
+                &format!("unix:/{}", "a".repeat(107)),
+                "has 108 bytes: the path of a Unix socket has 107",
+            ),
+            ("admin", "unix:", "write unix:/PATH"),
+            ("origin", "http://unix:app.sock", "write unix:/PATH"),
+            (
+                "origin",
+                "http://unix:/app.sock:/path",
+                "write http://host, http://host:port, or http://unix:/PATH",
+            ),
             ("admin", "3129", "write 127.0.0.1:3129"),
             ("admin", "127.0.0.1:3128", "admin and listen are both 127.0.0.1:3128"),
             ("origin", "ftp://h", "only http:// origins"),
@@ -368,6 +392,24 @@ mod tests {
         assert_eq!(with("connect-ports", "443, 563").unwrap().proxy.connect_ports, [443, 563]);
         assert_eq!(with("workers", "auto").unwrap().proxy.workers, 3);
         assert_eq!(with("listen", "127.0.0.1:0,127.0.0.1:0").unwrap().proxy.listen.len(), 2);
+        let mixed = with("listen", "127.0.0.1:80, unix:/run/cosm.sock").unwrap().proxy.listen;
+        assert_eq!(
+            mixed.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["127.0.0.1:80", "unix:/run/cosm.sock"]
+        );
+        let both = [flag("listen", "unix:/run/a"), flag("admin", "unix:/run/a")];
+        let wrong = Config::build(&both, &MACHINE).unwrap_err();
+        assert_eq!(wrong, ["admin and listen are both unix:/run/a: choose another path for one of them"]);
+        let trust =
+            |text| with("trust", text).map(|config| (config.proxy.trust.len(), config.proxy.trust_unix));
+        assert_eq!(
+            [trust("none"), trust("unix"), trust("10.0.0.5,unix,fd00::/8"), trust("10.0.0.5")],
+            [Ok((0, false)), Ok((0, true)), Ok((2, true)), Ok((1, false))]
+        );
+        let admin = with("admin", "unix:/run/admin.sock").unwrap().proxy.admin.unwrap();
+        assert_eq!(admin.to_string(), "unix:/run/admin.sock");
+        let origin = with("origin", "http://unix:/run/app.sock:").unwrap().proxy.origin.unwrap();
+        assert_eq!(origin.to_string(), "http://unix:/run/app.sock");
         // The last one given counts.
         let both = [flag("cmax", "7"), flag("cmax", "8")];
         assert_eq!(Config::build(&both, &MACHINE).unwrap().store().unwrap().cmax, 8);

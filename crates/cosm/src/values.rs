@@ -1,6 +1,7 @@
 //! What a setting's text means: sizes, times, addresses, lists.
 
-use std::net::{IpAddr, SocketAddr};
+use proxy::{Address, UnixPath};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -44,8 +45,11 @@ pub fn list<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<
     if items.is_empty() { Err("a value is missing".into()) } else { Ok(items) }
 }
 
-/// An address and a port; what others take for one gets a hint.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
+/// An address and a port, or the path of a Unix socket; what others take for one gets a hint.
+pub fn address(text: &str) -> Result<Address, String> {
+    if text.starts_with(UnixPath::PREFIX) {
+        return text.parse();
+    }
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
@@ -62,7 +66,8 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
         (_, Ok(port)) if is_name => {
             format!("`{text}` has a name: write an address, like 127.0.0.1:{port}")
         }
-        _ => format!("`{text}` is not an address with a port, like 127.0.0.1:3128"),
+        _ if text.starts_with('/') => format!("`{text}` is a path: write unix:{text}"),
+        _ => format!("`{text}` is not an address with a port, like 127.0.0.1:3128, or unix:/PATH"),
     })
 }
 

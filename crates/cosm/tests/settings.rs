@@ -195,6 +195,8 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     assert_eq!(out(&right), "ok\n");
     assert!(said(&right).contains("a start will make it, with 4MiB"), "{}", said(&right));
     assert_eq!(out(&check("--cache off")), "ok\n");
+    let unix = format!("unix:{}", folder.path("admin.sock").display());
+    assert_eq!(out(&check(&format!("--cache off --admin {unix}"))), "ok\n");
     fs::File::create(folder.path("blank")).unwrap().set_len(4 << 20).unwrap();
     let blank = check(&format!("--cache {} --packet 64KiB", folder.path("blank").display()));
     assert!(out(&blank) == "ok\n" && said(&blank).contains("it is blank"), "{}", said(&blank));
@@ -211,6 +213,16 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
             &["free; choose a smaller --cache-size", "1 error"],
         ),
         ("--cache off --admin 192.0.2.1:0", 1, &["cannot listen on 192.0.2.1:0", "1 error"]),
+        (
+            &format!("--cache off --admin unix:{foreign}"),
+            1,
+            &["a file is there that is no socket", "the check found 1 error"],
+        ),
+        (
+            &format!("--cache off --admin unix:{}", missing.display()),
+            1,
+            &["cache: its folder is not there", "the check found 1 error"],
+        ),
     ] {
         let output = check(words);
         let said = said(&output);
@@ -239,6 +251,28 @@ fn a_check_works_beside_the_server() {
     let other = serve(&[&words[..], &["--cache-size", "8MiB"]].concat());
     assert!(other.status.code() == Some(1) && said(&other).contains("4MiB, not 8MiB"), "{}", said(&other));
     assert!(server.stop().success());
+}
+
+/// What a kill leaves behind is in nobody's way; what a server that runs has is.
+#[test]
+fn a_socket_of_a_server_that_was_killed_is_taken_over() {
+    let folder = Folder::new();
+    let (cache, socket) = (folder.path("cache"), folder.path("admin.sock"));
+    let options = format!("--cache-size 4MiB --packet 64KiB --admin unix:{}", socket.display());
+    let check = || {
+        let words = format!("--check --listen 127.0.0.1:0 --cache off --admin unix:{}", socket.display());
+        serve(&words.split(' ').collect::<Vec<_>>())
+    };
+    let first = Server::start(&cache, &options);
+    assert!(first.opened.contains(&format!("admin on unix:{}", socket.display())), "{}", first.opened);
+    assert!(said(&check()).contains("admin.sock is in use: by this proxy"), "{}", said(&check()));
+    first.kill();
+    assert!(socket.exists());
+    assert_eq!((out(&check()).as_str(), said(&check()).as_str()), ("ok\n", ""));
+    let second = Server::start(&cache, &options);
+    assert!(std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    assert!(second.stop().success());
+    assert!(!socket.exists());
 }
 
 // Signals

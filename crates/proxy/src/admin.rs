@@ -3,8 +3,9 @@
 //! `POST /purge?url=…` and its kin, `GET /healthz`, `GET /stats.json`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::message::target::SCHEME;
 use crate::report::stats;
+use crate::scheme::Scheme;
+use crate::transport::{Bound, Listener};
 use crate::worker::Shared;
 use cache::{Scope, key};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, VIA};
@@ -18,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{JoinError, spawn_blocking, spawn_local};
 
+/// Of every key so far.
+const SCHEME: &str = Scheme::Http.as_str();
 /// Connections at once. For one more, that makes way whose silence has lasted longest; while all are being answered, it waits.
 const CONNECTIONS: usize = 64;
 /// From a request's first byte to its head's end.
@@ -34,10 +37,10 @@ const HEAD: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until told to stop.
-pub fn run(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let listener = listener.into_listener()?;
         tokio::select! {
             () = accept(shared, listener) => {}
             // An error means that the sender is gone.
@@ -47,7 +50,7 @@ pub fn run(shared: Arc<Shared>, listener: TcpListener, mut stop: watch::Receiver
     })
 }
 
-async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
+async fn accept(shared: Arc<Shared>, listener: Listener) {
     let (permits, silent) = (Arc::new(Semaphore::new(CONNECTIONS)), Rc::new(Silent::default()));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -231,7 +234,7 @@ enum What {
 
 /// Purges, and answers when a kill cannot undo it any more.
 fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
-    let reverse = shared.reverse.is_some();
+    let reverse = shared.settings.newest().origin.is_some();
     let mut done = String::new();
     let mut wanted = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

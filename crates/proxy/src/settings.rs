@@ -4,6 +4,8 @@
 
 pub mod current;
 
+use crate::scheme::Scheme;
+use crate::transport::{Address, Hop, UnixPath};
 use http::HeaderValue;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,9 +19,9 @@ pub const PSEUDONYM_MAX: usize = cache::Item::MAX;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<Address>,
     /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<Address>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
     /// The host that a reverse proxy names to its origin, and by which it tells what is stored apart.
@@ -29,7 +31,7 @@ pub struct Settings {
     /// The name by which this proxy calls itself in `Via` and `Cache-Status`. A token of up to `PSEUDONYM_MAX` bytes.
     pub pseudonym: String,
 
-    /// Networks whose clients are served; others get 403 and are closed.
+    /// Networks whose clients are served; others get 403 and are closed. Clients over Unix sockets are always served.
     pub clients: Vec<Network>,
     /// Ports that `CONNECT` may reach; others get 403.
     pub connect_ports: Vec<u16>,
@@ -37,6 +39,8 @@ pub struct Settings {
     pub reach: Vec<Network>,
     /// Networks of proxies whose word on whom a request comes from is passed on; that of others is removed.
     pub trust: Vec<Network>,
+    /// Whether that of clients over Unix sockets is passed on too.
+    pub trust_unix: bool,
     /// Whether origins are told whom a request comes from.
     pub forwarded: Forwarded,
     /// What is shared of responses that set cookies.
@@ -49,8 +53,8 @@ pub struct Settings {
 /// The one origin of a reverse proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    pub scheme: String,
-    pub authority: String,
+    pub scheme: Scheme,
+    pub hop: Hop,
 }
 
 /// The host that a reverse proxy names to its origin.
@@ -138,7 +142,7 @@ pub struct Timeouts {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128))],
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128)).into()],
             admin: None,
             origin: None,
             origin_host: OriginHost::default(),
@@ -148,6 +152,7 @@ impl Default for Settings {
             connect_ports: vec![443],
             reach: Vec::new(),
             trust: Vec::new(),
+            trust_unix: false,
             forwarded: Forwarded::default(),
             set_cookie: cache::SetCookie::default(),
             bounds: Bounds::default(),
@@ -290,25 +295,51 @@ impl fmt::Display for Network {
     }
 }
 
+impl Origin {
+    /// The host that it is asked for where none else is named; on a Unix socket that is `localhost`.
+    pub fn host(&self) -> HeaderValue {
+        const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");
+        match &self.hop {
+            Hop::Host { authority, .. } => HeaderValue::from_str(authority.as_str()).unwrap_or(LOCALHOST),
+            Hop::Unix(_) => LOCALHOST,
+        }
+    }
+}
+
 impl FromStr for Origin {
     type Err = String;
 
-    /// `http://host[:port]`, without a path.
+    /// `http://host[:port]`, without a path; or `http://unix:/path`, after which `:` or `:/` may stand.
     fn from_str(text: &str) -> Result<Origin, String> {
-        let wrong = || format!("`{text}` is not an origin: write http://host or http://host:port");
-        let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-        let scheme = uri.scheme_str().ok_or_else(wrong)?;
-        let authority = uri.authority().ok_or_else(wrong)?;
-        if scheme != "http" {
-            return Err(format!("`{text}`: only http:// origins are supported"));
+        let wrong = || {
+            format!("`{text}` is not an origin: write http://host, http://host:port, or http://unix:/PATH")
+        };
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let scheme =
+            Scheme::of(scheme).ok_or_else(|| format!("`{text}`: only http:// origins are supported"))?;
+        if let Some(rest) = rest.strip_prefix(UnixPath::PREFIX) {
+            let (path, uri) = rest.split_once(':').unwrap_or((rest, ""));
+            if !matches!(uri, "" | "/") {
+                return Err(wrong());
+            }
+            return Ok(Origin { scheme, hop: Hop::Unix(path.parse()?) });
         }
+        let uri: http::Uri = text.parse().map_err(|_| wrong())?;
+        let authority = uri.authority().ok_or_else(wrong)?;
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong());
         }
         if crate::authority::host_and_port(authority.as_str()).is_none() {
             return Err(format!("`{text}`: write a host alone, or host:port with a port up to 65535"));
         }
-        Ok(Origin { scheme: scheme.into(), authority: authority.as_str().to_ascii_lowercase() })
+        let authority = authority.as_str().to_ascii_lowercase().parse().map_err(|_| wrong())?;
+        Ok(Origin { scheme, hop: Hop::host(authority, scheme) })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.hop)
     }
 }
 
@@ -381,19 +412,37 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_a_scheme_and_an_authority() {
-        let origin: Origin = "http://Example.com:8080/".parse().unwrap();
-        assert_eq!((origin.scheme.as_str(), origin.authority.as_str()), ("http", "example.com:8080"));
+    fn origins_are_a_scheme_and_a_hop() {
+        for (text, written, host) in [
+            ("http://Example.com:8080/", "http://example.com:8080", "example.com:8080"),
+            ("HTTP://a", "http://a", "a"),
+            ("http://[::1]:80", "http://[::1]:80", "[::1]:80"),
+            ("http://unix:/run/App.sock", "http://unix:/run/App.sock", "localhost"),
+            ("http://unix:/run/app.sock:", "http://unix:/run/app.sock", "localhost"),
+            ("http://unix:/run/app.sock:/", "http://unix:/run/app.sock", "localhost"),
+        ] {
+            let origin: Origin = text.parse().unwrap();
+            assert_eq!((origin.to_string().as_str(), origin.host().to_str().unwrap()), (written, host));
+            assert_eq!(written.parse(), Ok(origin));
+        }
         for wrong in [
             "example.com",
             "https://example.com",
+            "https://unix:/run/app.sock",
             "http://a/b",
             "http://u@a/",
             "http://a/?q",
             "http://a:65536",
             "http://a:x",
+            "http://unix:",
+            "http://unix:80",
+            "http://unix:run/app.sock",
+            "http://unix:/run/app.sock:/path",
+            "http://unix:/run/app.sock:80",
+            "unix:/run/app.sock",
         ] {
-            assert!(wrong.parse::<Origin>().is_err(), "{wrong}");
+            let error = wrong.parse::<Origin>().unwrap_err();
+            assert!(error.lines().count() == 1 && error.starts_with('`'), "{wrong}: {error}");
         }
     }
 }

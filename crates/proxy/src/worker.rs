@@ -21,7 +21,6 @@ pub struct Shared {
     pub names: Names,
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
-    pub reverse: Option<Reverse>,
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
     pub ended: Ended,
@@ -30,6 +29,8 @@ pub struct Shared {
 /// What one worker's requests share.
 pub struct Worker {
     pub shared: Arc<Shared>,
+    /// Of a reverse proxy.
+    pub reverse: Option<Reverse>,
     current: Rc<Current>,
     pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
@@ -48,6 +49,7 @@ impl Worker {
         Rc::new(Worker {
             origins: Origins::new(current.clone(), exit.clone()),
             exit,
+            reverse: Reverse::new(&current.get()),
             readers: shared.tiers.stores.readers(),
             stopping: Cell::new(false),
             pumps: Cell::new(0),

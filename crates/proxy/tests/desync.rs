@@ -351,10 +351,8 @@ async fn two_reverse_proxies_in_a_ring_say_so_at_once() {
     let second = Arc::new(OnceLock::new());
     let between = bounce(second.clone()).await;
     let one = Proxy::reverse(&between);
-    let authority = one.address.to_string();
-    let two = Proxy::with(|settings| {
-        settings.origin = Some(proxy::Origin { scheme: "http".into(), authority });
-    });
+    let first = format!("http://{}", one.address).parse().unwrap();
+    let two = Proxy::with(|settings| settings.origin = Some(first));
     second.set(two.address).unwrap();
     for proxy in [&one, &two, &one] {
         let all = proxy.exchange("GET /ring HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
@@ -368,10 +366,8 @@ async fn a_ring_that_is_asked_from_all_sides_finds_itself_out() {
     let second = Arc::new(OnceLock::new());
     let between = bounce(second.clone()).await;
     let one = Proxy::reverse(&between);
-    let authority = one.address.to_string();
-    let two = Proxy::with(|settings| {
-        settings.origin = Some(proxy::Origin { scheme: "http".into(), authority });
-    });
+    let first = format!("http://{}", one.address).parse().unwrap();
+    let two = Proxy::with(|settings| settings.origin = Some(first));
     second.set(two.address).unwrap();
     for round in 0..2 {
         let ask = |proxy: &Proxy| {

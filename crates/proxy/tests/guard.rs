@@ -226,7 +226,7 @@ async fn the_drain_has_an_end() {
 #[tokio::test]
 async fn a_port_in_use_is_an_error() {
     let proxy = Proxy::forward();
-    let settings = proxy::Settings { listen: vec![proxy.address], ..Default::default() };
+    let settings = proxy::Settings { listen: vec![proxy.address.into()], ..Default::default() };
     let error = proxy::start(settings, None).err().unwrap();
     assert!(error.to_string().contains(&proxy.address.to_string()), "{error}");
     let _ = Client::connect(proxy.address).await;

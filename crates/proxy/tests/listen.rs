@@ -1,10 +1,10 @@
 //! Addresses to listen on: those of both families on one port, and what is in the way of others.
 
-use proxy::{Settings, start, try_addresses};
+use proxy::{Address, Settings, start, try_addresses};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-fn settings(listen: Vec<SocketAddr>) -> Settings {
+fn settings(listen: Vec<Address>) -> Settings {
     Settings { listen, ..Settings::default() }
 }
 
@@ -45,13 +45,13 @@ fn addresses_are_tried_and_left() {
     let taken = (taken.local_addr().unwrap(), taken);
     // No host here has an address for documentation (RFC 5737).
     let elsewhere: SocketAddr = "192.0.2.1:0".parse().unwrap();
-    let mut settings = settings(vec![taken.0, elsewhere, "127.0.0.1:0".parse().unwrap()]);
-    settings.admin = Some(taken.0);
+    let mut settings = settings(vec![taken.0.into(), elsewhere.into(), "127.0.0.1:0".parse().unwrap()]);
+    settings.admin = Some(taken.0.into());
     let failed: Vec<_> = try_addresses(&settings).into_iter().map(|(at, error)| (at, error.kind())).collect();
     let expected = [
-        (taken.0, ErrorKind::AddrInUse),
-        (elsewhere, ErrorKind::AddrNotAvailable),
-        (taken.0, ErrorKind::AddrInUse),
+        (taken.0.into(), ErrorKind::AddrInUse),
+        (elsewhere.into(), ErrorKind::AddrNotAvailable),
+        (taken.0.into(), ErrorKind::AddrInUse),
     ];
     assert_eq!(failed, expected);
 }

@@ -183,10 +183,9 @@ async fn the_operators_door_is_for_operators() {
 #[tokio::test]
 async fn a_reverse_proxy_purges_by_path() {
     let origin = origin().await;
-    let authority = origin.address.to_string();
     let proxy = Proxy::with(|settings| {
         with_admin(settings);
-        settings.origin = Some(proxy::Origin { scheme: "http".into(), authority });
+        settings.origin = Some(origin.url("").parse().unwrap());
     });
     let mut client = proxy.client().await;
     let request = "GET /x HTTP/1.1\r\nHost: www.example.org\r\n\r\n";

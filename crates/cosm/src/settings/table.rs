@@ -3,7 +3,7 @@
 use super::{Effect, Kind, Part, Setting, Word};
 use crate::machine::Machine;
 use Effect::{Reload, Start};
-use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Ports, PowerOfTwo, Size, Time};
+use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Peers, Ports, PowerOfTwo, Size, Time};
 use Part::{Proxy, Store};
 use Word::{Auto, Is};
 use proxy::{Forwarded, Network, OriginHost, SetCookie};
@@ -53,10 +53,10 @@ macro_rules! row {
 pub static TABLE: &[Setting] = &[
     row!(SERVICE, "listen", Addresses(|c, v| c.proxy.listen = v), [], "127.0.0.1:3128", Proxy, Start,
         "Addresses and ports to accept clients on; port 0 takes a free one. [::]:PORT also accepts IPv4, unless an IPv4 \
-         address with the same port is listed"),
+         address with the same port is listed. unix:PATH is a Unix socket, whose file permissions say who is served"),
     row!(SERVICE, "admin", Address(|c, v| c.proxy.admin = Some(v)),
         [Is("off", |c| c.proxy.admin = None)], "off", Proxy, Start,
-        "Address and port of the admin interface, such as 127.0.0.1:3129; whoever can connect to it may purge"),
+        "Address and port of the admin interface, such as 127.0.0.1:3129, or unix:PATH; whoever can connect to it may purge"),
     row!(SERVICE, "workers", Count(1..=1024, |c, v| c.proxy.workers = v as usize),
         [Auto(|machine| machine.cores)], "auto", Proxy, Start,
         "Number of worker threads; auto: one per CPU core"),
@@ -74,7 +74,8 @@ pub static TABLE: &[Setting] = &[
             c.proxy.origin = Some(v.parse()?);
             Ok(())
         }), [Is("none", |c| c.proxy.origin = None)], "none", Proxy, Start,
-        "Be a reverse proxy for this origin server, such as http://127.0.0.1:8080; none: be a forward proxy"),
+        "Be a reverse proxy for this origin server, such as http://127.0.0.1:8080 or http://unix:/run/app.sock; none: be a \
+         forward proxy"),
     row!(ORIGIN, "origin-host", Other("HOST", |c, v| {
             c.proxy.origin_host = v.parse()?;
             Ok(())
@@ -91,10 +92,10 @@ pub static TABLE: &[Setting] = &[
         ], "auto", Proxy, Reload,
         "Tell origins the client's address in Forwarded and X-Forwarded-For; auto: a reverse proxy does, a forward \
          proxy does not"),
-    row!(ORIGIN, "trust", Networks(|c, v| c.proxy.trust = v),
-        [Is("none", |c| c.proxy.trust.clear())], "none", Proxy, Reload,
+    row!(ORIGIN, "trust", Peers(|c, v, unix| (c.proxy.trust, c.proxy.trust_unix) = (v, unix)),
+        [Is("none", |c| (c.proxy.trust, c.proxy.trust_unix) = (Vec::new(), false))], "none", Proxy, Reload,
         "Networks of proxies in front of this one, such as 10.0.0.5, whose Forwarded and X-Forwarded-* headers are \
-         passed on; from all other clients these headers are removed"),
+         passed on; unix: those that come over a Unix socket. From all other clients these headers are removed"),
 
     row!(CACHE, "cache", Path(|c, v| (c.store.path, c.on_disk) = (v, true)),
         [Is("off", |c| c.on_disk = false)], DEFAULT_CACHE, Store, Start,

@@ -1,18 +1,21 @@
-//! Who a client is, by its address.
+//! Who a client is, by where it comes from.
 
 use crate::access::reach::Zone;
-use crate::message::target::SCHEME;
+use crate::scheme::Scheme;
 use crate::settings::{Network, Settings};
+use crate::transport::Peer;
 use http::HeaderValue;
 use std::net::IpAddr;
 
-/// What a client's address says of it.
+/// What is known of a client before it asks.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// IPv4 as such, also where it came over a socket of both families.
-    pub address: IpAddr,
+    pub peer: Peer,
+    /// By which it asks.
+    pub scheme: Scheme,
     /// As its origins are told.
-    pub told: Address,
+    pub told: Told,
     /// Its network is served.
     pub served: bool,
     /// It is a proxy whose word on whom a request comes from is believed.
@@ -21,12 +24,21 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn of(address: IpAddr, settings: &Settings) -> Client {
-        let address = address.to_canonical();
+    pub fn of(peer: Peer, settings: &Settings) -> Client {
+        let scheme = Scheme::Http;
+        let address = match peer {
+            Peer::Ip(address) => address.to_canonical(),
+            // Who may open the socket's file is the operator's to say, and is on this host.
+            Peer::Unix => {
+                let (told, zone) = (Told::of(None, scheme), Zone::Loopback);
+                return Client { peer, scheme, told, served: true, trusted: settings.trust_unix, zone };
+            }
+        };
         let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
         Client {
-            address,
-            told: Address::of(address),
+            peer: Peer::Ip(address),
+            scheme,
+            told: Told::of(Some(address), scheme),
             served: is_in(&settings.clients),
             trusted: is_in(&settings.trust),
             zone: Zone::of(address),
@@ -34,21 +46,29 @@ impl Client {
     }
 }
 
-/// A client's address as both kinds of fields have it.
+/// A client as both kinds of fields have it.
 #[derive(Clone, Debug)]
-pub struct Address {
+pub struct Told {
     /// For Forwarded.
     pub standard: HeaderValue,
-    /// For X-Forwarded-For.
-    pub usual: HeaderValue,
+    /// For X-Forwarded-For, which has addresses alone.
+    pub usual: Option<HeaderValue>,
 }
 
-impl Address {
-    pub fn of(address: IpAddr) -> Address {
-        let usual = address.to_string();
+impl Told {
+    /// One without an address is `unknown` (RFC 7239 section 6.2).
+    pub fn of(address: Option<IpAddr>, scheme: Scheme) -> Told {
+        const UNKNOWN: &str = "unknown";
         // RFC 7239 section 4: what is no token is quoted.
-        let quoted = if address.is_ipv4() { usual.clone() } else { format!("\"[{usual}]\"") };
-        let value = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"));
-        Address { standard: value(format!("for={quoted};proto={SCHEME}")), usual: value(usual) }
+        let node = match address {
+            None => UNKNOWN.to_owned(),
+            Some(IpAddr::V4(address)) => address.to_string(),
+            Some(IpAddr::V6(address)) => format!("\"[{address}]\""),
+        };
+        let standard = HeaderValue::try_from(format!("for={node};proto={}", scheme.as_str()));
+        Told {
+            standard: standard.unwrap_or(HeaderValue::from_static(UNKNOWN)),
+            usual: address.and_then(|address| HeaderValue::try_from(address.to_string()).ok()),
+        }
     }
 }

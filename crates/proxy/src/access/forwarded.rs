@@ -3,7 +3,6 @@
 //! that one client's lie would be everybody's page.
 
 use crate::access::client::Client;
-use crate::message::target::SCHEME;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use std::rc::Rc;
@@ -54,7 +53,7 @@ impl Telling {
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
         let told = &self.client.told;
         let host = host.filter(|_| self.tells_host);
-        let scheme = HeaderValue::from_static(SCHEME);
+        let scheme = HeaderValue::from_static(self.client.scheme.as_str());
         if !self.client.trusted {
             let believed = headers.keys().filter(|name| is_believed(name.as_str()));
             for name in believed.cloned().collect::<Vec<_>>() {
@@ -62,7 +61,7 @@ impl Telling {
             }
             if self.tells {
                 headers.insert(FORWARDED, told.standard.clone());
-                headers.insert(FOR, told.usual.clone());
+                told.usual.as_ref().and_then(|usual| headers.insert(FOR, usual.clone()));
                 headers.insert(PROTO, scheme);
                 host.and_then(|host| headers.insert(HOST, host.clone()));
             }
@@ -78,7 +77,9 @@ impl Telling {
             append(headers, FORWARDED, &told.standard);
         }
         if usual || !standard {
-            append(headers, FOR, &told.usual);
+            if let Some(usual) = &told.usual {
+                append(headers, FOR, usual);
+            }
             headers.entry(PROTO).or_insert(scheme);
             host.map(|host| headers.entry(HOST).or_insert_with(|| host.clone()));
         }
@@ -101,16 +102,27 @@ fn append(headers: &mut HeaderMap, name: HeaderName, member: &HeaderValue) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::client::Address;
+    use crate::access::client::Told;
+    use crate::scheme::Scheme;
     use crate::settings::Settings;
+    use crate::transport::Peer;
 
     fn rewritten(fields: &[(&'static str, &'static str)], trusted: bool, tells: bool) -> Vec<String> {
+        rewritten_of(Peer::Ip("fd00::7".parse().unwrap()), fields, trusted, tells)
+    }
+
+    fn rewritten_of(
+        peer: Peer,
+        fields: &[(&'static str, &'static str)],
+        trusted: bool,
+        tells: bool,
+    ) -> Vec<String> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
-        let client = Client::of("fd00::7".parse().unwrap(), &Settings { trust, ..Settings::default() });
+        let client = Client::of(peer, &Settings { trust, trust_unix: trusted, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
         Telling { client: Rc::new(client), tells, tells_host: true }.rewrite(&mut headers, Some(&host));
         let mut lines: Vec<_> =
@@ -160,7 +172,18 @@ mod tests {
         assert_eq!(rewritten(&[], false, true), OURS);
         assert_eq!(rewritten(&[], true, true), OURS);
         assert_eq!(rewritten(&[], false, false), [""; 0]);
-        assert_eq!(Address::of("192.0.2.1".parse().unwrap()).standard, "for=192.0.2.1;proto=http");
+        let v4 = Told::of(Some("192.0.2.1".parse().unwrap()), Scheme::Http);
+        assert_eq!(v4.standard, "for=192.0.2.1;proto=http");
+    }
+
+    #[test]
+    fn a_client_without_an_address_is_unknown() {
+        let ours = ["forwarded: for=unknown;proto=http", OURS[2], OURS[3]];
+        assert_eq!(rewritten_of(Peer::Unix, &[("x-forwarded-for", "evil")], false, true), ours);
+        assert_eq!(rewritten_of(Peer::Unix, &[], true, true), ours);
+        let usual = [("x-forwarded-for", "1.1.1.1"), ("x-forwarded-proto", "https")];
+        let expected = ["x-forwarded-for: 1.1.1.1", OURS[2], "x-forwarded-proto: https"];
+        assert_eq!(rewritten_of(Peer::Unix, &usual, true, true), expected);
     }
 
     #[test]

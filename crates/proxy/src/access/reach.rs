@@ -7,6 +7,7 @@
 use crate::authority::{bare_host, known};
 use crate::message::refusal::Refusal;
 use crate::settings::{Network, Settings};
+use crate::transport::Address;
 use http::StatusCode;
 use http::uri::Authority;
 use std::io;
@@ -86,7 +87,9 @@ pub struct Reach {
 
 impl Reach {
     pub fn new(settings: &Settings) -> Reach {
-        let is_local = settings.listen.iter().all(|address| Zone::of(address.ip()) == Zone::Loopback);
+        // Who comes over a Unix socket is on this host.
+        let mut addresses = settings.listen.iter().filter_map(Address::tcp);
+        let is_local = addresses.all(|address| Zone::of(address.ip()) == Zone::Loopback);
         let clients = settings.clients.iter().map(zone_of_network);
         let furthest = if is_local { None } else { clients.min() };
         Reach {
@@ -229,7 +232,7 @@ mod tests {
 
     fn reach(listen: &str, clients: &str, listed: &str) -> Reach {
         Reach::new(&Settings {
-            listen: vec![SocketAddr::new(at(listen), 1)],
+            listen: vec![SocketAddr::new(at(listen), 1).into(), "unix:/a".parse().unwrap()],
             clients: networks(clients),
             reach: networks(listed),
             ..Settings::default()

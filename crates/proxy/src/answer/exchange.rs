@@ -16,15 +16,16 @@ use crate::message::fields::{self, CACHE_STATUS};
 use crate::message::hops::{self, Hops};
 use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
-use crate::message::target::{SCHEME, Target};
+use crate::message::target::{Reverse, Target};
 use crate::origin::content::Content;
 use crate::origin::fetch::Fetched;
 use crate::origin::{Line, Outgoing, request};
 use crate::report::Place;
-use crate::settings::{Forwarded, OriginHost};
+use crate::settings::Forwarded;
 use crate::tiers::Disk;
 use crate::tiers::invalidation::Moment;
 use crate::transfer::pump::{self, Started};
+use crate::transport::Hop;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Pass, Plan, Report, Resume, Time, Vary};
@@ -67,14 +68,14 @@ impl Exchange {
 
     /// What the origin is told of the client.
     pub fn telling(&self) -> Telling {
-        let reverse = self.worker.shared.reverse.as_ref();
+        let reverse = self.worker.reverse.as_ref();
         let tells = match self.worker.settings().forwarded {
             Forwarded::Auto => reverse.is_some(),
             Forwarded::On => true,
             Forwarded::Off => false,
         };
         // A host that is not in the key is nobody's business.
-        let tells_host = reverse.is_none_or(|reverse| reverse.host == OriginHost::Client);
+        let tells_host = reverse.is_none_or(Reverse::names_clients_host);
         Telling { client: self.stream.client(), tells, tells_host }
     }
 
@@ -125,8 +126,9 @@ impl Exchange {
         sent: Time,
         began: Moment,
     ) -> Response<ReplyBody> {
-        let (authority, path) = (self.target.host(), self.target.path.as_str());
-        let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
+        let (scheme, authority, path) =
+            (self.target.scheme.as_str(), self.target.host(), self.target.path.as_str());
+        let names_target = cache::names_target(scheme, authority, path, &fetched.parts);
         let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, clock::now());
         let storable = storable.and_then(|head| head.obeying(self.worker.settings().set_cookie));
         let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched).is_ok()) else {
@@ -212,7 +214,8 @@ impl Exchange {
     }
 
     fn is_sent_on(&self) {
-        self.stream.note(|transaction| transaction.hop = Some(self.target.hop.clone()));
+        self.stream
+            .note(|transaction| transaction.hop = self.worker.origins.route.next_hop(&self.target).ok());
     }
 
     /// Streams a response through.
@@ -295,18 +298,19 @@ pub async fn connect(
     request: &Request<Incoming>,
 ) -> Response<ReplyBody> {
     let opened = async {
-        if worker.shared.reverse.is_some() {
+        if worker.reverse.is_some() {
             return Err(Refusal::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this is a reverse proxy: it opens no tunnels",
             ));
         }
         let (authority, port) = access::connect(request.uri(), &worker.settings())?;
+        let hop = Hop::Host { authority: authority.clone(), port };
         stream.note(|transaction| {
             transaction.connects_to(authority.clone());
-            transaction.hop = Some(authority.clone());
+            transaction.hop = Some(hop.clone());
         });
-        worker.origins.dial(authority, port, stream.client().zone).await
+        worker.origins.dial(&hop, stream.client().zone).await
     };
     match opened.await {
         Ok((upstream, _)) => {

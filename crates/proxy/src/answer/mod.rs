@@ -49,14 +49,16 @@ pub fn answer(
     if *request.method() == Method::CONNECT {
         return Err(Later::Connect(Box::new(request)));
     }
-    let reverse = worker.shared.reverse.as_ref();
+    let reverse = worker.reverse.as_ref();
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
         return Ok(exchange::options());
     }
     let (parts, content) = request.into_parts();
     // What the cache holds is no way to what this client may not reach.
     let reachable = |target: Target| {
-        worker.origins.reach().check(&target.hop, client.zone)?;
+        if let Some(authority) = target.authority() {
+            worker.origins.reach().check(authority, client.zone)?;
+        }
         Ok(target)
     };
     let target = match Target::of(&parts, reverse).and_then(reachable) {

@@ -7,12 +7,12 @@ use crate::access::client::Client;
 use crate::message::interim::Interim;
 use crate::origin::Line;
 use crate::report::{Exit, Place, Transaction};
+use crate::transport::Socket;
 use cache::Report;
 use http::{Method, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
-use tokio::net::TcpStream;
 
 /// Bytes of interim responses that wait to go out, about; more are dropped, which RFC 9110 section 15.2 allows.
 const INTERIM_MAX: usize = 16 << 10;
@@ -36,7 +36,7 @@ pub struct Stream {
 /// The origin's side of a tunnel.
 pub enum Upstream {
     /// Connected for `CONNECT`.
-    Connected(TcpStream),
+    Connected(Socket),
     /// A connection whose response was 101.
     Upgraded(Box<Line>),
 }
@@ -76,7 +76,7 @@ impl Stream {
         // The connection holds responses to requests that came at once together.
         self.flushed();
         self.begun.set(self.begun.get() + 1);
-        *self.transaction.borrow_mut() = Some(Transaction::new(self.client.borrow().address, method));
+        *self.transaction.borrow_mut() = Some(Transaction::new(self.client.borrow().peer, method));
         Flight { stream: self.clone(), sent: 0, over: false }
     }
 

@@ -1,12 +1,14 @@
 //! Clients: a worker's listeners, and the connections that came to them.
 
 mod connection;
+pub mod http1;
 mod tunnel;
 
-use self::connection::Link;
+use self::http1::Link;
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::settings::Timeouts;
+use crate::transport::{Bound, Listener};
 use crate::worker::{Shared, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,7 +16,6 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 
@@ -53,7 +54,7 @@ impl Crowd {
 pub async fn run(
     shared: Arc<Shared>,
     crowd: Arc<Crowd>,
-    listeners: Vec<std::net::TcpListener>,
+    listeners: Vec<Bound>,
     mut stop: watch::Receiver<bool>,
     exit: Exit,
 ) -> io::Result<()> {
@@ -62,7 +63,7 @@ pub async fn run(
     let clients = Rc::new(Clients { worker: worker.clone(), crowd, links, next });
     let mut accepting = Vec::new();
     for listener in listeners {
-        accepting.push(spawn_local(accept(clients.clone(), TcpListener::from_std(listener)?)));
+        accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?)));
     }
     let sweeping = spawn_local(sweep(clients.clone()));
     let helping = spawn_local(help(clients.clone()));
@@ -156,11 +157,11 @@ impl Drop for Listed {
     }
 }
 
-async fn accept(clients: Rc<Clients>, listener: TcpListener) {
+async fn accept(clients: Rc<Clients>, listener: Listener) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let (stream, client) = match listener.accept().await {
+        let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
@@ -170,10 +171,10 @@ async fn accept(clients: Rc<Clients>, listener: TcpListener) {
         // Only for a client that is there: a permit that waits for one is missing where another has come.
         let permit = clients.permit().await;
         let worker = clients.worker.clone();
-        let link = Rc::new(Link::new(&worker, client.ip()));
+        let link = Rc::new(Link::new(&worker, peer));
         let listed = clients.list(link.clone());
         spawn_local(async move {
-            connection::run(worker, link, stream).await;
+            connection::run(worker, link, socket).await;
             drop((listed, permit));
         });
     }

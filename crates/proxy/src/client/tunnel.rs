@@ -5,6 +5,7 @@
 
 use super::GRACE;
 use crate::answer::stream::{Stream, Upstream};
+use crate::transport::Socket;
 use crate::worker::Worker;
 use bytes::Bytes;
 use std::cell::Cell;
@@ -13,18 +14,16 @@ use std::io;
 use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, sleep};
 
 /// Bytes of one direction's buffer.
 const BUFFER: usize = 16 << 10;
 
 /// Copies until both directions ended. `early` is what the client sent behind its request.
-pub async fn run(worker: &Worker, stream: &Stream, mut client: TcpStream, early: Bytes, upstream: Upstream) {
+pub async fn run(worker: &Worker, stream: &Stream, client: Socket, early: Bytes, upstream: Upstream) {
     let timeouts = &worker.settings().timeouts;
-    let (mut origin, first) = match upstream {
+    let (origin, first) = match upstream {
         Upstream::Connected(stream) => (stream, Bytes::new()),
         Upstream::Upgraded(line) => {
             match tokio::time::timeout(timeouts.origin_stall, line.into_stream()).await {
@@ -34,8 +33,8 @@ pub async fn run(worker: &Worker, stream: &Stream, mut client: TcpStream, early:
         }
     };
     let (up, down) = (Moved::default(), Moved::default());
-    let (client_read, client_write) = client.split();
-    let (origin_read, origin_write) = origin.split();
+    let (client_read, client_write) = split(client);
+    let (origin_read, origin_write) = split(origin);
     let both = async {
         tokio::join!(
             copy(early, client_read, origin_write, &up),
@@ -65,7 +64,12 @@ impl Moved {
     }
 }
 
-async fn copy(first: Bytes, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, moved: &Moved) -> io::Result<()> {
+async fn copy(
+    first: Bytes,
+    mut from: ReadHalf<Socket>,
+    mut to: WriteHalf<Socket>,
+    moved: &Moved,
+) -> io::Result<()> {
     to.write_all(&first).await?;
     moved.count(first.len());
     let mut buffer = vec![0; BUFFER];

@@ -1,7 +1,6 @@
-//! HTTP messages without a connection: targets, fields, framing, and refusals. Nothing here waits or knows a client.
+//! HTTP messages without a connection: targets, fields, lengths, and refusals. Nothing here waits or knows a client.
 
 pub mod fields;
-pub mod framing;
 pub mod hops;
 pub mod interim;
 pub mod length;

@@ -1,35 +1,61 @@
-//! Where a request is meant to go (RFC 9112 sections 3.2 and 3.2.2).
+//! What a request asks for (RFC 9112 sections 3.2 and 3.2.2). Where it is sent next is another matter (`route`).
 
 use crate::authority::host_and_port;
 use crate::message::refusal::Refusal;
-use crate::settings::OriginHost;
+use crate::scheme::Scheme;
+use crate::settings::{OriginHost, Settings};
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version};
+use http::{Method, uri};
 use store::Key;
 
-/// The resource of a request, and where to ask for it. Only `http` so far: `https` goes through `CONNECT`.
+/// The resource of a request.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Where to connect.
-    pub hop: Authority,
-    /// The host that is named there, where that is not the hop itself.
-    named: Option<HeaderValue>,
+    pub scheme: Scheme,
+    host: Host,
     pub path: PathAndQuery,
 }
 
-/// Where a reverse proxy sends every request.
-pub struct Reverse {
-    pub origin: Authority,
-    pub host: OriginHost,
+/// Whose resource it is.
+#[derive(Clone, Debug)]
+enum Host {
+    /// Of a URL, as a forward proxy gets it.
+    Url(Authority),
+    /// As a reverse proxy names it to its origin.
+    Named(HeaderValue),
 }
 
-/// The scheme of every target.
-pub const SCHEME: &str = "http";
+/// Whom a reverse proxy names to its origin. Each worker has its own: nothing that it clones for a request is counted by
+/// another worker too.
+pub struct Reverse {
+    scheme: Scheme,
+    /// The origin's own host, as it is configured.
+    own: HeaderValue,
+    host: OriginHost,
+}
+
+impl Reverse {
+    /// `None` for a forward proxy.
+    pub fn new(settings: &Settings) -> Option<Reverse> {
+        let origin = settings.origin.as_ref()?;
+        let host = match &settings.origin_host {
+            OriginHost::Name(name) => OriginHost::Name(copied(name)),
+            other => other.clone(),
+        };
+        Some(Reverse { scheme: origin.scheme, own: origin.host(), host })
+    }
+
+    /// Clients see what they asked for, and may be told so.
+    pub fn names_clients_host(&self) -> bool {
+        self.host == OriginHost::Client
+    }
+}
 
 impl Target {
-    /// Reads the target of a request that is not `CONNECT`. With `reverse`, every request goes to that origin.
+    /// Reads the target of a request that is not `CONNECT`.
     pub fn of(request: &Parts, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
         let host = host_field(&request.headers, request.version)?;
         let uri = &request.uri;
@@ -44,9 +70,14 @@ impl Target {
                     OriginHost::Origin => None,
                     OriginHost::Name(name) => Some(name.clone()),
                 };
-                Ok(Target { hop: reverse.origin.clone(), named, path })
+                let host = Host::Named(named.unwrap_or_else(|| reverse.own.clone()));
+                Ok(Target { scheme: reverse.scheme, host, path })
             }
-            (None, Some(authority)) => Ok(Target { hop: of_absolute(uri, authority)?, named: None, path }),
+            (None, Some(authority)) => {
+                let scheme = scheme_of(uri)?;
+                plain(authority)?;
+                Ok(Target { scheme, host: Host::Url(authority.clone()), path })
+            }
             (None, None) => Err(Refusal::bad_request(
                 "this is a forward proxy: send it absolute URLs (set it as HTTP proxy), \
                  or start it with --origin to make it a reverse proxy",
@@ -56,23 +87,34 @@ impl Target {
 
     /// The host that keys have and the origin is told.
     pub fn host(&self) -> &str {
-        self.named.as_ref().and_then(|named| named.to_str().ok()).unwrap_or(self.hop.as_str())
+        match &self.host {
+            Host::Url(authority) => authority.as_str(),
+            Host::Named(named) => named.to_str().unwrap_or_default(),
+        }
+    }
+
+    /// The server that a URL names, for those who ask it themselves; a reverse proxy's origin is known without.
+    pub fn authority(&self) -> Option<&Authority> {
+        match &self.host {
+            Host::Url(authority) => Some(authority),
+            Host::Named(_) => None,
+        }
     }
 
     /// The host as keys have it: what the origin is told too.
     pub fn host_field(&self) -> Option<HeaderValue> {
-        HeaderValue::try_from(cache::key::authority(SCHEME, self.host())).ok()
+        HeaderValue::try_from(cache::key::authority(self.scheme.as_str(), self.host())).ok()
     }
 
     /// The key of its GET.
     pub fn primary_key(&self) -> Key {
-        Key::new(cache::key::primary(SCHEME, self.host(), self.path.as_str()))
+        Key::new(cache::key::primary(self.scheme.as_str(), self.host(), self.path.as_str()))
     }
+}
 
-    /// Of the hop.
-    pub fn port(&self) -> u16 {
-        self.hop.port_u16().unwrap_or(80)
-    }
+/// The same in memory of its own.
+fn copied(value: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
 }
 
 /// Where `CONNECT` shall lead: a host and a port, and nothing else (RFC 9112 section 3.2.3).
@@ -82,19 +124,17 @@ pub fn of_connect(uri: &Uri) -> Result<(&Authority, u16), Refusal> {
     found.ok_or_else(|| Refusal::bad_request("CONNECT needs host:port"))
 }
 
-fn of_absolute(uri: &Uri, authority: &Authority) -> Result<Authority, Refusal> {
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return Err(Refusal::new(
-                StatusCode::NOT_IMPLEMENTED,
-                "https origins are reached with CONNECT only: this proxy does not speak TLS to origins yet",
-            ));
-        }
-        _ => return Err(Refusal::bad_request("only http URLs can be fetched")),
+fn scheme_of(uri: &Uri) -> Result<Scheme, Refusal> {
+    if let Some(scheme) = uri.scheme_str().and_then(Scheme::of) {
+        return Ok(scheme);
     }
-    plain(authority)?;
-    Ok(authority.clone())
+    match uri.scheme() {
+        Some(scheme) if *scheme == uri::Scheme::HTTPS => Err(Refusal::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "https origins are reached with CONNECT only: this proxy does not speak TLS to origins yet",
+        )),
+        _ => Err(Refusal::bad_request("only http URLs can be fetched")),
+    }
 }
 
 /// Whom the client of a reverse proxy asks, if it says so (RFC 9112 section 3.2.2: the URL counts before the field).
@@ -141,21 +181,31 @@ fn host_field(headers: &HeaderMap, version: Version) -> Result<Option<&HeaderVal
 
 /// An empty Host is what RFC 9110 section 7.2 asks for when the target has no authority.
 fn is_host(value: &[u8]) -> bool {
-    let is_other = |byte| {
-        matches!(
-            byte,
-            b'/' | b'?' | b'#' | b'@' | b',' | b'\\' | b'"' | b'<' | b'>' | b'{' | b'}' | b'|' | b'^' | b'`'
-        )
-    };
-    value.iter().all(|byte| byte.is_ascii_graphic() && !is_other(*byte))
+    value.iter().all(|byte| IN_HOST[usize::from(*byte)])
 }
+
+/// What may stand in a Host field at all: it is looked at for every request.
+const IN_HOST: [bool; 256] = {
+    let other = br#"/?#@,\"<>{}|^`"#;
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_graphic();
+        byte += 1;
+    }
+    let mut n = 0;
+    while n < other.len() {
+        table[other[n] as usize] = false;
+        n += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use http::Request;
 
-    /// Host and path, and where to connect if that is elsewhere.
+    /// Host and path.
     fn target(uri: &str, hosts: &[&str], version: Version, reverse: Option<&Reverse>) -> Result<String, u16> {
         let mut request = Request::builder().uri(uri).version(version);
         for host in hosts {
@@ -163,16 +213,13 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         Target::of(&parts, reverse)
-            .map(|target| {
-                let hop =
-                    if target.host() == target.hop { String::new() } else { format!(" at {}", target.hop) };
-                format!("{}{}{hop}", target.host(), target.path)
-            })
+            .map(|target| format!("{}{}", target.host(), target.path))
             .map_err(|refusal| refusal.status.as_u16())
     }
 
     fn reverse(host: &str) -> Reverse {
-        Reverse { origin: Authority::from_static("o:8"), host: host.parse().unwrap() }
+        let (origin, origin_host) = (Some("http://o:8".parse().unwrap()), host.parse().unwrap());
+        Reverse::new(&Settings { origin, origin_host, ..Settings::default() }).unwrap()
     }
 
     type Row = (&'static str, &'static [&'static str], Version, Result<&'static str, u16>);
@@ -211,10 +258,10 @@ mod tests {
     fn a_reverse_proxy_names_the_clients_host_to_its_origin() {
         use Version as V;
         let table: &[Row] = &[
-            ("/p", &["a"], V::HTTP_11, Ok("a/p at o:8")),
-            ("/p", &["a:80"], V::HTTP_11, Ok("a:80/p at o:8")),
-            ("/p", &["[::1]:80"], V::HTTP_11, Ok("[::1]:80/p at o:8")),
-            ("http://x/p", &["a"], V::HTTP_11, Ok("x/p at o:8")),
+            ("/p", &["a"], V::HTTP_11, Ok("a/p")),
+            ("/p", &["a:80"], V::HTTP_11, Ok("a:80/p")),
+            ("/p", &["[::1]:80"], V::HTTP_11, Ok("[::1]:80/p")),
+            ("http://x/p", &["a"], V::HTTP_11, Ok("x/p")),
             ("/p", &[], V::HTTP_10, Ok("o:8/p")),
             ("/p", &[""], V::HTTP_11, Ok("o:8/p")),
             ("/p", &[], V::HTTP_11, Err(400)),
@@ -232,7 +279,7 @@ mod tests {
             let found = target(uri, hosts, *version, Some(&client));
             assert_eq!(found, expected.map(str::to_owned), "{uri} {hosts:?}");
         }
-        for (host, expected) in [("origin", "o:8/p"), ("Www.a:81", "www.a:81/p at o:8")] {
+        for (host, expected) in [("origin", "o:8/p"), ("Www.a:81", "www.a:81/p")] {
             let found = target("/p", &["evil"], V::HTTP_11, Some(&reverse(host)));
             assert_eq!(found.as_deref(), Ok(expected));
         }

@@ -1,51 +1,41 @@
-//! Connections to origins: one pool per worker, of connections that are kept alive.
+//! Origins: which hop a request goes to, over which connection, and what came back.
 //!
-//! A connection that leaves the pool comes back only when its response was read to the end and its request was sent
-//! to the end; in every other case it is closed. It goes out again only while nothing is there to be read on it.
+//! `send` takes a connection from the worker's `pool` or has one `dial`led, and makes one `attempt` on it, or a second one
+//! where the first connection proves to be closed.
 
+mod attempt;
 pub mod body;
 pub mod content;
+mod dial;
 mod dns;
 pub mod fetch;
-mod idle;
 mod interim;
+mod line;
+mod pool;
 pub mod request;
 mod wire;
 
-use self::content::{Content, Gate, Upload};
+pub use self::line::Line;
+
+use self::attempt::Failed;
+use self::content::{Content, Upload};
 use self::dns::Resolver;
-use self::idle::Idle;
-use self::wire::Wire;
-use crate::access::reach::{self, Reach, Zone};
-use crate::authority::bare_host;
+use self::pool::{Key, Pool, Protocol};
+use crate::access::reach::{Reach, Zone};
 use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
 use crate::message::target::Target;
 use crate::report::Exit;
-use crate::report::counters::Number;
+use crate::route::Route;
 use crate::settings::Settings;
 use crate::settings::current::Current;
-use bytes::Bytes;
-use http::uri::Authority;
-use http::{Method, Request, Response, StatusCode};
+use crate::transport::Hop;
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::rc::{Rc, Weak};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::{Sleep, sleep};
-
-/// Origins keep an idle connection open for at least this long.
-const SURE: Duration = Duration::from_secs(1);
+use std::rc::Rc;
+use std::time::Instant;
 
 /// Of the client connections that may be, one in so many idle connections to origins, for all workers together.
 const IDLE_SHARE: usize = 4;
@@ -54,26 +44,10 @@ const IDLE_SHARE: usize = 4;
 pub struct Origins {
     current: Rc<Current>,
     reach: RefCell<Rc<Reach>>,
+    pub route: Route,
     exit: Rc<Exit>,
     resolver: Resolver,
-    idle: RefCell<Idle<Line>>,
-}
-
-/// A connection to an origin.
-pub struct Line {
-    sender: SendRequest<Upload>,
-    task: AbortHandle,
-    /// The socket and what was read beyond the response, once the connection is no longer HTTP.
-    ended: oneshot::Receiver<(Wire, Bytes)>,
-    wire: Wire,
-    pool: Weak<Origins>,
-    origin: Rc<str>,
-    /// Where a client has to be to reach its address.
-    needs: Zone,
-    /// What comes on it may be stored and shared.
-    pub shareable: bool,
-    reused: bool,
-    since: Instant,
+    pool: RefCell<Pool<Line>>,
 }
 
 /// A request on its way, in a form that can be sent twice if its content is here.
@@ -92,20 +66,20 @@ impl Origins {
         let settings = current.get();
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
-        let idle = RefCell::new(Idle::new(bounds.idle_per_origin, in_all));
-        let reach = RefCell::new(Rc::new(Reach::new(&settings)));
-        Rc::new(Origins { current, reach, exit, resolver: Resolver::default(), idle })
+        let pool = RefCell::new(Pool::new(bounds.idle_per_origin, in_all));
+        let (reach, route) = (RefCell::new(Rc::new(Reach::new(&settings))), Route::new(&settings));
+        Rc::new(Origins { current, reach, route, exit, resolver: Resolver::default(), pool })
     }
 
     /// The settings have changed.
     pub fn adopt(&self) {
         let settings = self.settings();
         let reach = Reach::new(&settings);
-        let mut idle = self.idle.borrow_mut();
-        idle.keep_at_most(settings.bounds.idle_per_origin);
+        let mut pool = self.pool.borrow_mut();
+        pool.keep_at_most(settings.bounds.idle_per_origin);
         // What may be asked over a connection was decided when it was made.
         if *self.reach() != reach {
-            idle.retain(|_| false);
+            pool.retain(|_| false);
         }
         self.reach.replace(Rc::new(reach));
     }
@@ -130,170 +104,55 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<(Response<Incoming>, Line), Refusal> {
         let Outgoing { mut head, mut content, expects, client } = outgoing;
+        let key = Key { hop: self.route.next_hop(target)?, scheme: target.scheme, protocol: Protocol::Http1 };
         let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
-        let mut line = match self.checkout(target.hop.as_str(), once, client) {
+        let mut line = match self.checkout(&key, once, client) {
             Some(line) => line,
-            None => Box::pin(self.connect(target, client)).await?,
+            None => Box::pin(self.connect(&key, client)).await?,
         };
         loop {
             let again = content.as_ref().map(Content::again);
-            let repeats = line.reused && is_idempotent(head.method()) && !matches!(again, Some(None));
+            let repeats = line.is_reused() && is_idempotent(head.method()) && !matches!(again, Some(None));
             let spare = repeats.then(|| (head.clone(), again.flatten()));
             let (upload, gate) = Upload::new(content.take(), expects);
-            let failed = match self.attempt(&mut line, head.map(|()| upload), &gate, &relay).await {
+            let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
                 Ok(response) => return Ok((response, line.sent(&gate))),
                 Err(failed) => failed,
             };
             (head, content) = match (failed, spare) {
-                (Failed::Unsent(request), _) if line.reused => {
+                (Failed::Unsent(request), _) if line.is_reused() => {
                     let (parts, upload) = request.into_parts();
                     (Request::from_parts(parts, ()), upload.into_content())
                 }
                 (Failed::Broken(_), Some(spare)) => spare,
                 (Failed::Refused(refusal), _) => {
-                    tell(Trouble::Answer, format_args!("`{}`: {}", target.hop, refusal.text));
+                    tell(Trouble::Answer, format_args!("`{}`: {}", key.hop, refusal.text));
                     return Err(refusal);
                 }
-                (Failed::Broken(why), _) => return Err(broken(target.hop.as_str(), &why)),
-                (Failed::Unsent(_), _) => return Err(broken(target.hop.as_str(), "the connection closed")),
+                (Failed::Broken(why), _) => return Err(broken(&key.hop, &why)),
+                (Failed::Unsent(_), _) => return Err(broken(&key.hop, "the connection closed")),
             };
-            line = Box::pin(self.connect(target, client)).await?;
+            line = Box::pin(self.connect(&key, client)).await?;
         }
-    }
-
-    /// Connects to the first address that the client may reach and that answers; says where one has to be to reach it.
-    pub async fn dial(
-        &self,
-        authority: &Authority,
-        port: u16,
-        client: Zone,
-    ) -> Result<(TcpStream, Zone), Refusal> {
-        let (settings, reach) = (self.settings(), self.reach());
-        let timeouts = &settings.timeouts;
-        let mut last = None;
-        for address in self.resolver.lookup(bare_host(authority), timeouts.dns).await? {
-            let Some(needs) = reach.needs(address).filter(|needs| *needs <= client) else { continue };
-            let address = SocketAddr::new(address, port);
-            match tokio::time::timeout(timeouts.origin_connect, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    let _ = stream.set_nodelay(true);
-                    self.exit.add(Number::Connections, 1);
-                    return Ok((stream, needs));
-                }
-                Ok(Err(error)) => last = Some((refusal::unreachable(), format!("{address}: {error}"))),
-                Err(_) => {
-                    let why = format!("{address}: no connection within {:?}", timeouts.origin_connect);
-                    last = Some((refusal::too_slow(), why));
-                }
-            }
-        }
-        let (refusal, why) = last.ok_or_else(reach::refused)?;
-        tell(Trouble::Connect, format_args!("cannot connect to `{authority}`: {why}"));
-        Err(refusal)
     }
 
     /// Closes connections that the origin closed, or that nobody needed for too long.
     pub fn sweep(&self, now: Instant) {
         let limit = self.settings().timeouts.origin_idle;
-        let wanted = |line: &Line| !line.sender.is_closed() && now.duration_since(line.since) < limit;
-        self.idle.borrow_mut().retain(wanted);
+        self.pool.borrow_mut().retain(|line| line.is_wanted(now, limit));
     }
 
     /// The connection that was used last, of those to an address that the client may reach and on which nothing came
     /// meanwhile: what is there before a request was sent is no answer to it. A request that can be sent only `once` gets none
     /// that the origin may be about to close.
-    fn checkout(&self, origin: &str, once: bool, client: Zone) -> Option<Line> {
-        let mut idle = self.idle.borrow_mut();
-        let suits = |line: &Line| line.needs <= client && (!once || line.since.elapsed() <= SURE);
-        while let Some(mut line) = idle.take(origin, suits) {
-            if line.sender.is_ready() && line.wire.is_quiet() {
-                line.reused = true;
+    fn checkout(&self, key: &Key, once: bool, client: Zone) -> Option<Line> {
+        let mut pool = self.pool.borrow_mut();
+        while let Some(mut line) = pool.take(key, |line| line.suits(once, client)) {
+            if line.is_ready_again() {
                 return Some(line);
             }
         }
         None
-    }
-
-    fn put(&self, mut line: Line) {
-        line.since = Instant::now();
-        let origin = line.origin.clone();
-        self.idle.borrow_mut().put(&origin, line);
-    }
-
-    async fn connect(self: &Rc<Origins>, target: &Target, client: Zone) -> Result<Line, Refusal> {
-        let (socket, needs) = self.dial(&target.hop, target.port(), client).await?;
-        let wire = Wire::new(socket);
-        let settings = self.settings();
-        let bounds = &settings.bounds;
-        let handshake = http1::Builder::new()
-            .max_buf_size(bounds.head_bytes.max(64 << 10))
-            .max_header_size(bounds.head_bytes)
-            .handshake(TokioIo::new(wire.clone()))
-            .await;
-        let (sender, mut connection) =
-            handshake.map_err(|error| broken(target.hop.as_str(), &error.to_string()))?;
-        let (give, ended) = oneshot::channel();
-        let task = spawn_local(async move {
-            let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
-            let parts = connection.into_parts();
-            let wire = parts.io.into_inner();
-            let _ = give.send((wire, parts.read_buf));
-        });
-        Ok(Line {
-            sender,
-            task: task.abort_handle(),
-            ended,
-            wire,
-            pool: Rc::downgrade(self),
-            origin: target.hop.as_str().into(),
-            needs,
-            shareable: self.reach().is_for_all(&target.hop, needs),
-            reused: false,
-            since: Instant::now(),
-        })
-    }
-
-    async fn attempt(
-        &self,
-        line: &mut Line,
-        mut request: Request<Upload>,
-        gate: &Gate,
-        relay: &impl Fn(Interim),
-    ) -> Result<Response<Incoming>, Failed> {
-        let interims = line.wire.interims().clone();
-        interims.begin();
-        let seen = interims.clone();
-        hyper::ext::on_informational(&mut request, move |interim| {
-            seen.push(interim.status(), interim.headers())
-        });
-        let mut response = pin!(line.sender.try_send_request(request));
-        let settings = self.settings();
-        let mut patience = pin!(Patience::new(&settings, gate));
-        poll_fn(|cx| {
-            let answered = response.as_mut().poll(cx);
-            if interims.are_too_many() {
-                let text = "the origin sent interim responses without end";
-                return Poll::Ready(Err(Failed::Refused(
-                    Refusal::new(StatusCode::BAD_GATEWAY, text).personal(),
-                )));
-            }
-            // Both may have come in one piece: the interim responses go first.
-            for interim in interims.take(cx.waker()) {
-                if interim.status == StatusCode::CONTINUE {
-                    gate.open();
-                } else {
-                    relay(interim);
-                }
-            }
-            if let Poll::Ready(result) = answered {
-                return Poll::Ready(result.map_err(|mut error| match error.take_message() {
-                    Some(request) => Failed::Unsent(Box::new(request)),
-                    None => Failed::Broken(describe(error.error())),
-                }));
-            }
-            patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Failed::Refused(refusal)))
-        })
-        .await
     }
 }
 
@@ -302,111 +161,9 @@ fn is_idempotent(method: &Method) -> bool {
     method.is_idempotent() || method.as_str() == "QUERY"
 }
 
-/// How an attempt came to nothing.
-enum Failed {
-    /// Nothing was sent: the request comes back.
-    Unsent(Box<Request<Upload>>),
-    /// The connection broke before a response came.
-    Broken(String),
-    Refused(Refusal),
-}
-
-fn describe(error: &hyper::Error) -> String {
-    use std::error::Error;
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
-}
-
-fn broken(origin: &str, why: &str) -> Refusal {
-    tell(Trouble::Answer, format_args!("`{origin}` did not answer: {why}"));
+fn broken(hop: &Hop, why: &str) -> Refusal {
+    tell(Trouble::Answer, format_args!("`{hop}` did not answer: {why}"));
     refusal::unreachable().personal()
-}
-
-impl Line {
-    /// The socket, after the response was 101.
-    pub async fn into_stream(mut self) -> Option<(TcpStream, Bytes)> {
-        let (wire, read) = (&mut self.ended).await.ok()?;
-        drop(self);
-        wire.into_stream().map(|stream| (stream, read))
-    }
-
-    /// The connection is closed after this response.
-    pub fn not_again(mut self) -> Line {
-        self.pool = Weak::new();
-        self
-    }
-
-    /// Back to the pool: the response was read to its end.
-    pub fn release(mut self) {
-        let Some(pool) = self.pool.upgrade() else { return };
-        if self.sender.is_ready() {
-            pool.put(self);
-        } else if !self.sender.is_closed() {
-            spawn_local(async move {
-                if self.sender.ready().await.is_ok() {
-                    pool.put(self);
-                }
-            });
-        }
-    }
-
-    /// A response that came before the request was sent to its end leaves the connection unusable.
-    fn sent(self, gate: &Gate) -> Line {
-        if gate.is_done() { self } else { self.not_again() }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// How long the response's head is waited for: first for a 100, then for content to move, then for the head.
-struct Patience<'a> {
-    settings: &'a Settings,
-    timer: Pin<Box<Sleep>>,
-    moved: u64,
-    sent: bool,
-}
-
-impl<'a> Patience<'a> {
-    fn new(settings: &'a Settings, gate: &Gate) -> Patience<'a> {
-        let timeouts = &settings.timeouts;
-        let sent = gate.is_done();
-        let first = match (sent, gate.is_open()) {
-            (true, _) => timeouts.origin_first_byte,
-            (false, true) => timeouts.origin_stall,
-            (false, false) => timeouts.expect,
-        };
-        Patience { settings, timer: Box::pin(sleep(first)), moved: 0, sent }
-    }
-
-    fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
-        let timeouts = &self.settings.timeouts;
-        while self.timer.as_mut().poll(cx).is_ready() {
-            let more = if !gate.is_open() {
-                gate.open();
-                timeouts.origin_stall
-            } else if gate.is_done() && !self.sent {
-                self.sent = true;
-                timeouts.origin_first_byte
-            } else if !self.sent && gate.moved() != self.moved {
-                self.moved = gate.moved();
-                timeouts.origin_stall
-            } else {
-                let text = if self.sent { "did not answer" } else { "did not take the request" };
-                return Poll::Ready(Refusal::new(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    format!("the origin {text} in time"),
-                ));
-            };
-            self.timer.set(sleep(more));
-        }
-        Poll::Pending
-    }
 }
 
 #[cfg(test)]
@@ -415,8 +172,10 @@ mod tests {
     use crate::settings::current::InForce;
     use http_body::Body;
     use std::cell::Cell;
+    use std::future::poll_fn;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::pin::Pin;
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;

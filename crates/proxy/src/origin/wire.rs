@@ -4,36 +4,32 @@
 //! Both are on one thread and neither keeps it borrowed while it waits.
 
 use super::interim::Interims;
-use socket2::SockRef;
+use crate::transport::Socket;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 #[derive(Clone)]
 pub struct Wire(Rc<Inner>);
 
 struct Inner {
-    socket: RefCell<TcpStream>,
+    socket: RefCell<Socket>,
     interims: Arc<Interims>,
 }
 
 impl Wire {
-    pub fn new(socket: TcpStream) -> Wire {
+    pub fn new(socket: Socket) -> Wire {
         let (socket, interims) = (RefCell::new(socket), Arc::default());
         Wire(Rc::new(Inner { socket, interims }))
     }
 
     /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
     pub fn is_quiet(&self) -> bool {
-        let mut byte = [MaybeUninit::uninit()];
-        let looked = SockRef::from(&*self.0.socket.borrow()).peek(&mut byte);
-        looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        self.0.socket.borrow().is_quiet()
     }
 
     /// Interim responses to the current request.
@@ -42,7 +38,7 @@ impl Wire {
     }
 
     /// The socket, once nobody else has it.
-    pub fn into_stream(self) -> Option<TcpStream> {
+    pub fn into_socket(self) -> Option<Socket> {
         Rc::try_unwrap(self.0).ok().map(|inner| inner.socket.into_inner())
     }
 }

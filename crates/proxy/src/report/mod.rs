@@ -10,11 +10,11 @@ pub mod stats;
 use self::counters::{Class, Counters, Number};
 use crate::clock;
 use crate::message::target::Target;
+use crate::transport::{Hop, Peer};
 use cache::{Report, key};
 use http::uri::Authority;
 use http::{Method, StatusCode};
 use std::marker::PhantomData;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Key;
@@ -25,7 +25,7 @@ pub type Ended = fn(&Transaction);
 /// A request whose response has ended: its last byte went to the kernel, it broke off, or the client left.
 #[derive(Debug)]
 pub struct Transaction {
-    pub client: IpAddr,
+    pub client: Peer,
     pub method: Method,
     target: Named,
     /// Of the response, if there was one.
@@ -36,7 +36,7 @@ pub struct Transaction {
     pub place: Place,
     /// Where the request was sent on to, or where that was tried. What answered from the cache, or from another's fetch, has
     /// none.
-    pub hop: Option<Authority>,
+    pub hop: Option<Hop>,
     /// Bytes of the body that went to the client, those that a connection that broke did not take included; of a tunnel,
     /// all.
     pub sent: u64,
@@ -70,7 +70,7 @@ enum Named {
 }
 
 impl Transaction {
-    pub fn new(client: IpAddr, method: Method) -> Transaction {
+    pub fn new(client: Peer, method: Method) -> Transaction {
         Transaction {
             client,
             method,
@@ -204,7 +204,7 @@ mod tests {
         let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
         let tell = |_: &Transaction| ASKED.lock().unwrap().push(clock::tests::ASKED.get());
         let proxy = crate::start_telling(settings, None, tell).unwrap();
-        let mut client = TcpStream::connect(proxy.addresses()[0]).unwrap();
+        let mut client = TcpStream::connect(proxy.addresses()[0].tcp().unwrap()).unwrap();
         for _ in 0..4 {
             write!(client, "GET http://{address}/ HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
             read(&mut client, b"body");

@@ -9,7 +9,7 @@ use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{Entry, Held, Memory, Resident};
 use self::stores::Stores;
 use crate::message::hops::Names;
-use crate::message::target::{SCHEME, Target};
+use crate::message::target::Target;
 use bytes::Bytes;
 use cache::{Head, NotStored, Scope, SetCookie, key};
 use http::Method;
@@ -245,7 +245,8 @@ impl Tiers {
     ) -> Option<Removal> {
         let own = target.primary_key();
         let mut of_target = None;
-        for primary in cache::invalidated(method, SCHEME, target.host(), target.path.as_str(), answer) {
+        let (scheme, path) = (target.scheme.as_str(), target.path.as_str());
+        for primary in cache::invalidated(method, scheme, target.host(), path, answer) {
             match primary == *own.bytes() {
                 true => {
                     of_target = Some(self.remove_since(&own, began));

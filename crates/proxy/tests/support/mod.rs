@@ -5,11 +5,12 @@
 use proxy::{Running, Settings};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 
 /// No step of a test takes longer on a machine that works.
@@ -27,8 +28,7 @@ impl Proxy {
     }
 
     pub fn reverse(origin: &Origin) -> Proxy {
-        let authority = origin.address.to_string();
-        Proxy::with(|settings| settings.origin = Some(proxy::Origin { scheme: "http".into(), authority }))
+        Proxy::with(|settings| settings.origin = Some(origin.url("").parse().unwrap()))
     }
 
     pub fn with(change: impl FnOnce(&mut Settings)) -> Proxy {
@@ -40,12 +40,17 @@ impl Proxy {
         settings.timeouts.drain = Duration::from_secs(5);
         change(&mut settings);
         let running = proxy::start_telling(settings, store, told).unwrap();
-        let address = running.addresses()[0];
+        let address = running.addresses()[0].tcp().unwrap_or(SocketAddr::from(([0; 4], 0)));
         Proxy { running: Some(running), address }
     }
 
+    /// Where it listens by TCP, of the addresses in the order of its settings.
+    pub fn tcp_address(&self, number: usize) -> SocketAddr {
+        self.running.as_ref().unwrap().addresses()[number].tcp().unwrap()
+    }
+
     pub fn admin_address(&self) -> SocketAddr {
-        self.running.as_ref().unwrap().admin().unwrap()
+        self.running.as_ref().unwrap().admin().and_then(proxy::Address::tcp).unwrap()
     }
 
     /// A request to the operator's door, whole; the answer's head and content.
@@ -91,7 +96,7 @@ impl Drop for Proxy {
 /// What is kept of a request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    pub client: std::net::IpAddr,
+    pub client: proxy::Peer,
     pub method: String,
     pub status: Option<u16>,
     pub hop: Option<String>,
@@ -141,8 +146,8 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.expect("timed out")
 }
 
-pub struct Client {
-    stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    stream: S,
     unread: Vec<u8>,
 }
 
@@ -174,6 +179,12 @@ pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
+impl Client<UnixStream> {
+    pub async fn unix(path: &Path) -> Client<UnixStream> {
+        Client::of(soon(UnixStream::connect(path)).await.unwrap())
+    }
+}
+
 impl Client {
     pub async fn connect(address: SocketAddr) -> Client {
         Client::of(soon(TcpStream::connect(address)).await.unwrap())
@@ -186,7 +197,16 @@ impl Client {
         Client::of(soon(socket.connect(address)).await.unwrap())
     }
 
-    pub fn of(stream: TcpStream) -> Client {
+    /// Open, and nothing to be read.
+    pub async fn is_silent(&self) -> bool {
+        let mut byte = [0];
+        let looked = self.stream.try_read(&mut byte);
+        self.unread.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    pub fn of(stream: S) -> Client<S> {
         Client { stream, unread: Vec::new() }
     }
 
@@ -199,7 +219,7 @@ impl Client {
         soon(self.stream.write_all(bytes.as_ref())).await.is_ok()
     }
 
-    pub fn into_stream(self) -> TcpStream {
+    pub fn into_stream(self) -> S {
         self.stream
     }
 
@@ -291,13 +311,6 @@ impl Client {
     pub async fn rest(&mut self) -> String {
         while self.more().await {}
         String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
-    }
-
-    /// Open, and nothing to be read.
-    pub async fn is_silent(&self) -> bool {
-        let mut byte = [0];
-        let looked = self.stream.try_read(&mut byte);
-        self.unread.is_empty() && looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     pub async fn is_closed(&mut self) -> bool {

@@ -1,0 +1,120 @@
+//! One request on one connection: sent, and its response's head waited for.
+
+use super::content::{Gate, Upload};
+use super::line::Line;
+use crate::message::interim::Interim;
+use crate::message::refusal::Refusal;
+use crate::settings::Settings;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::time::{Sleep, sleep};
+
+/// How an attempt came to nothing.
+pub enum Failed {
+    /// Nothing was sent: the request comes back.
+    Unsent(Box<Request<Upload>>),
+    /// The connection broke before a response came.
+    Broken(String),
+    Refused(Refusal),
+}
+
+impl Line {
+    /// Sends a request, and gives the head of its response. `relay` sees each interim response but 100.
+    pub async fn attempt(
+        &mut self,
+        settings: &Settings,
+        mut request: Request<Upload>,
+        gate: &Gate,
+        relay: &impl Fn(Interim),
+    ) -> Result<Response<Incoming>, Failed> {
+        let interims = self.interims().clone();
+        interims.begin();
+        let seen = interims.clone();
+        hyper::ext::on_informational(&mut request, move |interim| {
+            seen.push(interim.status(), interim.headers())
+        });
+        let mut response = pin!(self.send(request));
+        let mut patience = pin!(Patience::new(settings, gate));
+        poll_fn(|cx| {
+            let answered = response.as_mut().poll(cx);
+            if interims.are_too_many() {
+                let text = "the origin sent interim responses without end";
+                return Poll::Ready(Err(Failed::Refused(
+                    Refusal::new(StatusCode::BAD_GATEWAY, text).personal(),
+                )));
+            }
+            // Both may have come in one piece: the interim responses go first.
+            for interim in interims.take(cx.waker()) {
+                if interim.status == StatusCode::CONTINUE {
+                    gate.open();
+                } else {
+                    relay(interim);
+                }
+            }
+            if let Poll::Ready(result) = answered {
+                return Poll::Ready(result.map_err(|mut error| match error.take_message() {
+                    Some(request) => Failed::Unsent(Box::new(request)),
+                    None => Failed::Broken(describe(error.error())),
+                }));
+            }
+            patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Failed::Refused(refusal)))
+        })
+        .await
+    }
+}
+
+fn describe(error: &hyper::Error) -> String {
+    use std::error::Error;
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// How long the response's head is waited for: first for a 100, then for content to move, then for the head.
+struct Patience<'a> {
+    settings: &'a Settings,
+    timer: Pin<Box<Sleep>>,
+    moved: u64,
+    sent: bool,
+}
+
+impl<'a> Patience<'a> {
+    fn new(settings: &'a Settings, gate: &Gate) -> Patience<'a> {
+        let timeouts = &settings.timeouts;
+        let sent = gate.is_done();
+        let first = match (sent, gate.is_open()) {
+            (true, _) => timeouts.origin_first_byte,
+            (false, true) => timeouts.origin_stall,
+            (false, false) => timeouts.expect,
+        };
+        Patience { settings, timer: Box::pin(sleep(first)), moved: 0, sent }
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
+        let timeouts = &self.settings.timeouts;
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let more = if !gate.is_open() {
+                gate.open();
+                timeouts.origin_stall
+            } else if gate.is_done() && !self.sent {
+                self.sent = true;
+                timeouts.origin_first_byte
+            } else if !self.sent && gate.moved() != self.moved {
+                self.moved = gate.moved();
+                timeouts.origin_stall
+            } else {
+                let text = if self.sent { "did not answer" } else { "did not take the request" };
+                return Poll::Ready(Refusal::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    format!("the origin {text} in time"),
+                ));
+            };
+            self.timer.set(sleep(more));
+        }
+        Poll::Pending
+    }
+}

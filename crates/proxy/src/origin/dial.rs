@@ -1,0 +1,66 @@
+//! Connections to hops: names are looked up, addresses judged, and the first that answers is taken.
+
+use super::line::Line;
+use super::pool::Key;
+use super::{Origins, broken};
+use crate::access::reach::{self, Zone};
+use crate::authority::bare_host;
+use crate::console::{Trouble, tell};
+use crate::message::refusal::{self, Refusal};
+use crate::report::counters::Number;
+use crate::transport::{Address, Hop, Socket};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tokio::time::timeout;
+
+impl Origins {
+    /// Connects to the first address of a hop that the client may reach and that answers; says where one has to be to reach
+    /// it.
+    pub async fn dial(&self, hop: &Hop, client: Zone) -> Result<(Socket, Zone), Refusal> {
+        let (limit, reach) = (self.settings().timeouts.origin_connect, self.reach());
+        let mut last = None;
+        for address in self.addresses(hop).await? {
+            let needs = match &address {
+                Address::Tcp(address) => reach.needs(address.ip()),
+                // No URL names one: it is the operator's choice.
+                Address::Unix(_) => Some(Zone::Public),
+            };
+            let Some(needs) = needs.filter(|needs| *needs <= client) else { continue };
+            match timeout(limit, Socket::connect(&address)).await {
+                Ok(Ok(socket)) => {
+                    self.exit.add(Number::Connections, 1);
+                    return Ok((socket, needs));
+                }
+                Ok(Err(error)) => last = Some((refusal::unreachable(), format!("{address}: {error}"))),
+                Err(_) => {
+                    let why = format!("{address}: no connection within {limit:?}");
+                    last = Some((refusal::too_slow(), why));
+                }
+            }
+        }
+        let (refusal, why) = last.ok_or_else(reach::refused)?;
+        tell(Trouble::Connect, format_args!("cannot connect to `{hop}`: {why}"));
+        Err(refusal)
+    }
+
+    /// In the order in which to try them.
+    async fn addresses(&self, hop: &Hop) -> Result<Vec<Address>, Refusal> {
+        match hop {
+            Hop::Host { authority, port } => {
+                let found = self.resolver.lookup(bare_host(authority), self.settings().timeouts.dns).await?;
+                Ok(found.into_iter().map(|address| SocketAddr::new(address, *port).into()).collect())
+            }
+            Hop::Unix(path) => Ok(vec![Address::Unix(path.clone())]),
+        }
+    }
+
+    pub(super) async fn connect(self: &Rc<Origins>, key: &Key, client: Zone) -> Result<Line, Refusal> {
+        let (socket, needs) = self.dial(&key.hop, client).await?;
+        let shareable = match &key.hop {
+            Hop::Host { authority, .. } => self.reach().is_for_all(authority, needs),
+            Hop::Unix(_) => true,
+        };
+        let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable)).await;
+        opened.map_err(|error| broken(&key.hop, &error.to_string()))
+    }
+}

@@ -1,0 +1,14 @@
+//! What carries bytes: addresses, listeners and sockets of TCP and of Unix. Nothing here knows HTTP.
+//!
+//! A transport is a variant of each of these enums, so that reads and writes need neither a table of functions nor a box.
+//! TLS would be one more `Socket`, around one of these, and a `Listener` that makes it; nobody above tells them apart.
+
+mod address;
+mod hop;
+mod listener;
+mod socket;
+
+pub use address::{Address, UnixPath};
+pub use hop::Hop;
+pub use listener::{Bound, Listener, Peer, listen, listen_alone, try_to_listen};
+pub use socket::Socket;
