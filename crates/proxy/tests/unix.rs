@@ -131,25 +131,28 @@ async fn tunnels_lead_both_ways_and_end_one_by_one() {
 #[tokio::test]
 async fn a_slow_client_gets_all_and_one_that_takes_nothing_is_closed() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, address) = socket(&folder, "cosm.sock");
+    let [(patient, at), (strict, strictly_at)] = ["a", "b"].map(|name| socket(&folder, name));
     let body = "x".repeat(4 << 20);
     let origin = Origin::answering(ok("", &body)).await;
-    let _proxy = forward(&address, |settings| settings.timeouts.client_stall = Duration::from_millis(300));
-    let mut slow = Client::unix(&path).await;
+    let host = origin.address.to_string();
+    let _patient = forward(&at, |_| {});
+    let mut slow = Client::unix(&patient).await;
     slow.send(origin.request("/slow", "")).await;
-    let mut head = slow.head().await.unwrap();
+    let head = slow.head().await.unwrap();
     assert_eq!(field(&head, "content-length"), Some(&*body.len().to_string()));
     for _ in 0..16 {
-        slow.exactly(body.len() / 16).await;
-        tokio::task::yield_now().await;
+        assert!(slow.exactly(body.len() / 16).await.iter().all(|byte| *byte == b'x'));
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    let mut stuck = Client::unix(&path).await;
+    assert!(told_of(&host, "/slow", 1).await[0].whole);
+    let _strict =
+        forward(&strictly_at, |settings| settings.timeouts.client_stall = Duration::from_millis(50));
+    let mut stuck = Client::unix(&strict).await;
     stuck.send(origin.request("/stuck", "")).await;
-    let told = &told_of(&origin.address.to_string(), "/stuck", 1).await[0];
+    let told = &told_of(&host, "/stuck", 1).await[0];
     assert!(!told.whole && told.sent < body.len() as u64, "{told:?}");
-    head = stuck.head().await.unwrap();
-    assert!(head.starts_with("HTTP/1.1 200 ") && stuck.rest().await.len() < body.len());
-    assert!(told_of(&origin.address.to_string(), "/slow", 1).await[0].whole);
+    assert!(stuck.head().await.unwrap().starts_with("HTTP/1.1 200 "));
+    assert!(stuck.rest().await.len() < body.len());
 }
 
 #[tokio::test]

@@ -205,7 +205,7 @@ fn bind(
 /// The file of a socket that somebody here listens on; it goes with the last of its listeners.
 pub struct SocketFile {
     path: UnixPath,
-    /// Device and inode.
+    /// Device and inode, which no other file has while the socket is open.
     is: Option<(u64, u64)>,
 }
 
