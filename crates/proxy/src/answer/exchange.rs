@@ -24,6 +24,7 @@ use crate::report::Place;
 use crate::settings::{Forwarded, OriginHost};
 use crate::tiers::Disk;
 use crate::tiers::invalidation::Moment;
+use crate::transfer::keeper;
 use crate::transfer::pump::{self, Started};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -142,7 +143,7 @@ impl Exchange {
         let began = began.knowing(own);
         head.purges_known = began.purges;
         let lead = self.worker.shared.fills.lone(&key, began);
-        let object = pump::Object::new(key, head, began);
+        let object = keeper::Object::new(key, head, began);
         self.keep(lead, fetched, object, outcome.into())
     }
 
@@ -151,7 +152,7 @@ impl Exchange {
         &self,
         lead: Lead,
         fetched: Fetched,
-        object: pump::Object,
+        object: keeper::Object,
         report: Report,
     ) -> Response<ReplyBody> {
         let Fetched { mut parts, body, .. } = fetched;
@@ -163,7 +164,7 @@ impl Exchange {
             parts.headers.remove(CONTENT_LENGTH);
         }
         let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
-        let repair = |object: &pump::Object, length| self.repair(&object.head, length);
+        let repair = |object: &keeper::Object, length| self.repair(&object.head, length);
         let status = parts.status;
         let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
         let report = Report { stored: kept.is_ok(), not_stored: kept.err().flatten(), ..report };

@@ -12,7 +12,7 @@ use crate::origin::fetch::Fetched;
 use crate::report::Place;
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{Entry, Held, Resident, Searches, Variants, nonce};
-use crate::transfer::pump;
+use crate::transfer::{keeper, pump};
 use bytes::Bytes;
 use cache::{Asked, Head, Miss, NoVarySearch, NotStored, Outage, Outcome, Report, Stale, Verdict, key};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, PRAGMA, VIA};
@@ -503,13 +503,13 @@ impl Exchange {
         lead.worth_waiting(&self.worker.shared.fills);
         // What a disk that is late may have is not written once more if it is large: who reads it there would lose it.
         let stores = !self.disk.late.get()
-            || fetched.body.left().is_some_and(|left| pump::is_small(&self.worker, left));
+            || fetched.body.left().is_some_and(|left| keeper::is_small(&self.worker, left));
         let key = if stores { self.object_key(&head, &want.look) } else { want.look.key.clone() };
         let part = want.part.clone().filter(|_| head.part().is_some());
         let fwd_status = (!begin.is_empty()).then_some(fetched.parts.status);
         let collapsed = want.collapsed;
         let report = Report { collapsed, fwd_status, ..Outcome::Miss(want.why).into() };
-        let object = pump::Object { begin, part, stores, ..pump::Object::new(key, head, began) };
+        let object = keeper::Object { begin, part, stores, ..keeper::Object::new(key, head, began) };
         self.keep(lead, fetched, object, report)
     }
 
