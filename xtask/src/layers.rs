@@ -27,6 +27,8 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "fill",
         "worker",
         "transfer",
+        // What is looked up, asked for and stored, whoever wants it.
+        "fetch",
         // A request's answer.
         "answer",
         // Downstream.

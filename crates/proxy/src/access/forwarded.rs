@@ -41,7 +41,8 @@ pub fn is_believed(name: &str) -> bool {
 
 /// What an origin is told of a client, beside its request.
 pub struct Telling<'a> {
-    pub client: &'a Client,
+    /// Nobody, where the proxy asks for itself.
+    pub client: Option<&'a Client>,
     /// It is told of this client.
     pub tells: bool,
     /// And for which host that asked.
@@ -51,15 +52,15 @@ pub struct Telling<'a> {
 impl Telling<'_> {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
-        let told = &self.client.told;
+        let told = self.client.filter(|_| self.tells).map(|client| &client.told);
         let host = host.filter(|_| self.tells_host);
         let scheme = HeaderValue::from_static(SCHEME);
-        if !self.client.trusted {
+        if !self.client.is_some_and(|client| client.trusted) {
             let believed = headers.keys().filter(|name| is_believed(name.as_str()));
             for name in believed.cloned().collect::<Vec<_>>() {
                 headers.remove(name);
             }
-            if self.tells {
+            if let Some(told) = told {
                 headers.insert(FORWARDED, told.standard.clone());
                 headers.insert(FOR, told.usual.clone());
                 headers.insert(PROTO, scheme);
@@ -67,9 +68,7 @@ impl Telling<'_> {
             }
             return;
         }
-        if !self.tells {
-            return;
-        }
+        let Some(told) = told else { return };
         // The kind of fields that a trusted client writes is gone on with; the other kind would contradict it.
         let usual = [FOR, PROTO, HOST].iter().any(|name| headers.contains_key(name));
         let standard = headers.contains_key(FORWARDED);
@@ -111,7 +110,7 @@ mod tests {
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of("fd00::7".parse().unwrap(), &Settings { trust, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
-        Telling { client: &client, tells, tells_host: true }.rewrite(&mut headers, Some(&host));
+        Telling { client: Some(&client), tells, tells_host: true }.rewrite(&mut headers, Some(&host));
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 const INTERIM_MAX: usize = 16 << 10;
 
 pub struct Stream {
-    pub client: Client,
+    pub client: Rc<Client>,
     begun: Cell<u64>,
     ended: Cell<u64>,
     exit: Rc<Exit>,
@@ -44,7 +44,7 @@ pub enum Upstream {
 impl Stream {
     pub fn new(client: Client, exit: Rc<Exit>) -> Stream {
         Stream {
-            client,
+            client: Rc::new(client),
             begun: Cell::new(0),
             ended: Cell::new(0),
             exit,
@@ -55,11 +55,6 @@ impl Stream {
             is_tunnel: Cell::new(false),
             waker: OnceCell::new(),
         }
-    }
-
-    /// A stream of the same client that leads nowhere and is counted nowhere.
-    pub fn apart(&self) -> Rc<Stream> {
-        Rc::new(Stream::new(self.client.clone(), self.exit.clone()))
     }
 
     /// Counts a request in; the returned guard counts it out when its response has gone.

@@ -227,6 +227,9 @@ fn store() -> &'static Store {
     })
 }
 
+/// Bytes that a walk pushes at once, at most.
+const PUSHED: usize = 40_000;
+
 /// What a test may do to a fill.
 #[derive(Clone, Debug)]
 enum Step {
@@ -274,7 +277,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => any::<usize>().prop_map(Step::Read),
         2 => any::<usize>().prop_map(Step::Leave),
         2 => leads.prop_map(Step::Lead),
-        10 => (1_usize..40_000).prop_map(Step::Push),
+        10 => (1..PUSHED).prop_map(Step::Push),
         4 => Just(Step::CutOff),
         2 => Just(Step::Write),
         1 => Just(Step::Refuse),
@@ -352,18 +355,7 @@ impl Walk {
                     state.cut_off(self.fills.window);
                 }
             }
-            Step::Write => {
-                if let Some((producer, writer @ None)) = &mut self.producer
-                    && matches!(&producer.fill.lock().stage, Stage::Open(body, _) if body.is_gathered())
-                {
-                    let begun = store().begin(&key(), None).unwrap();
-                    producer.keep(Keep::written(&begun));
-                    *writer = Some(begun);
-                    let gathered = producer.gathered();
-                    assert!(gathered.len() as u64 == self.length, "something of what is gathered is gone");
-                    self.write(&gathered);
-                }
-            }
+            Step::Write => self.begin_writing(),
             Step::Refuse => self.refuse(),
             Step::End(end) => {
                 if let Some((producer, writer)) = self.producer.take() {
@@ -492,6 +484,23 @@ impl Walk {
         self.length += length;
         producer.push(bytes.clone());
         self.write(&bytes);
+        // As the keeper does: no more than so much is gathered.
+        if self.length > self.fills.window as u64 {
+            self.begin_writing();
+        }
+    }
+
+    fn begin_writing(&mut self) {
+        let Some((producer, writer @ None)) = &mut self.producer else { return };
+        if !matches!(&producer.fill.lock().stage, Stage::Open(body, _) if body.is_gathered()) {
+            return;
+        }
+        let Ok(begun) = store().begin(&key(), None) else { return self.refuse() };
+        producer.keep(Keep::written(&begun));
+        *writer = Some(begun);
+        let gathered = producer.gathered();
+        assert!(gathered.len() as u64 == self.length, "something of what is gathered is gone");
+        self.write(&gathered);
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -520,7 +529,8 @@ impl Walk {
             (Stage::Open(body, _), Expected::Open) => {
                 assert!(self.lead.is_none() && self.producer.is_some());
                 assert_eq!(body.window.end(), self.length);
-                assert!(body.keeps() || body.window.len() < self.fills.window + 40_000);
+                let most = self.fills.window + store().span_size() + 2 * PUSHED;
+                assert!(body.window.len() < most, "{} bytes are held", body.window.len());
             }
             (Stage::Over(_, end), Expected::Over(expected)) => {
                 assert!(self.producer.is_none() && *end == expected);
