@@ -84,6 +84,11 @@ impl Reader {
         Reader { shared, backend, turns, waiting: Rc::default() }
     }
 
+    /// Whether the disk keeps a read waiting for too long: then an object that is there is `Late`.
+    pub fn is_late(&self) -> bool {
+        Waiting::check(&self.waiting.borrow(), Some(self.shared.patience)).is_err()
+    }
+
     /// As `get`, and tells when what may be there was not read since the disk is late.
     pub async fn look(&self, key: &Key) -> Looked {
         let late = Cell::new(false);
@@ -113,8 +118,7 @@ impl Reader {
             }
             Kind::Head => {
                 let spans = Spans { id: found.about.id, length: found.about.length, span: found.about.span };
-                let whole = (0..spans.count()).all(|n| self.shared.contains(&span_key(spans.id, n)));
-                whole.then_some(Object { meta, body: Body::Spans(spans) })
+                self.shared.contains_spans(&spans).then_some(Object { meta, body: Body::Spans(spans) })
             }
             Kind::Span | Kind::Page | Kind::Root | Kind::Update | Kind::Overlay => None,
         }

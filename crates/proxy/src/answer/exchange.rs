@@ -40,8 +40,8 @@ pub struct Exchange {
 impl Exchange {
     /// What is rare has a box of its own: every request pays for the size of this future.
     pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
-        if hops::lower_max_forwards(&self.request.parts.method, &mut self.request.parts.headers) == Hops::Here
-        {
+        let Parts { method, headers, .. } = &mut self.request.parts;
+        if hops::lower_max_forwards(method, headers) == Hops::Here {
             return self.final_recipient();
         }
         // Before anything is waited for: it might wait for its own answer.
@@ -91,26 +91,26 @@ impl Exchange {
         sent: Time,
         began: Moment,
     ) -> Response<ReplyBody> {
-        let (authority, path) = (self.request.target.host(), self.request.target.path.as_str());
+        let request = &self.request;
+        let (authority, path) = (request.target.host(), request.target.path.as_str());
         let names_target = cache::names_target(SCHEME, authority, path, &fetched.parts);
         let storable =
-            Head::storable_for_get(&self.request.asked, names_target, &fetched.parts, sent, clock::now());
-        let storable = storable.and_then(|head| head.obeying(self.request.worker.settings.set_cookie));
-        let Some(mut head) = storable.ok().filter(|_| self.request.keeps(&fetched).is_ok()) else {
+            Head::storable_for_get(&request.asked, names_target, &fetched.parts, sent, clock::now());
+        let storable = storable.and_then(|head| head.obeying(request.worker.settings.set_cookie));
+        let Some(mut head) = storable.ok().filter(|_| request.keeps(&fetched).is_ok()) else {
             return self.pass(fetched, outcome.into());
         };
-        let tiers = &self.request.worker.shared.tiers;
-        let key = self.request.target.primary_key();
-        let removal =
-            tiers.invalidate(&self.request.parts.method, &self.request.target, &fetched.parts, began);
+        let tiers = &request.worker.shared.tiers;
+        let key = request.target.primary_key();
+        let removal = tiers.invalidate(&request.parts.method, &request.target, &fetched.parts, began);
         // Another's change meanwhile makes this answer as old as what it removes itself.
         let Some(own) = removal.filter(|removal| !removal.again) else {
             return self.stream(fetched, outcome.into());
         };
         let began = began.knowing(own);
         head.purges_known = began.purges;
-        let lead = self.request.worker.shared.fills.lone(&key, began);
-        let filled = self.request.store(lead, fetched, Object::new(key, head, began));
+        let lead = request.worker.shared.fills.lone(&key, began);
+        let filled = request.store(lead, fetched, Object::new(key, head, began));
         self.filled(filled, outcome.into())
     }
 
@@ -149,8 +149,9 @@ impl Exchange {
 
     /// Streams a response through.
     pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
-        let tiers = &self.request.worker.shared.tiers;
-        tiers.invalidate(&self.request.parts.method, &self.request.target, &fetched.parts, tiers.now());
+        let Presented { worker, target, parts, .. } = &self.request;
+        let tiers = &worker.shared.tiers;
+        tiers.invalidate(&parts.method, target, &fetched.parts, tiers.now());
         self.stream(fetched, report)
     }
 

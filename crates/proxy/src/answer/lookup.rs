@@ -41,8 +41,8 @@ impl Exchange {
         let request = &self.request;
         loop {
             let look = request.look().await;
-            let why = match (request.judge(&look), &look.found) {
-                (Ok(outcome), Some(held)) => {
+            let why = match request.judge(&look) {
+                Ok((held, outcome)) => {
                     // Somebody stored it meanwhile: the others find it too.
                     if let Some(lead) = duty {
                         lead.again();
@@ -58,8 +58,7 @@ impl Exchange {
                     }
                     return response;
                 }
-                (Ok(_), None) => Miss::Uri,
-                (Err(why), _) => why,
+                Err(why) => why,
             };
             if request.asked.only_if_cached() {
                 return self.only_if_cached();
@@ -106,12 +105,12 @@ impl Exchange {
         let request = &self.request;
         count_use(&request.worker, held);
         let Resident { head, body, .. } = resident(held);
-        let repair = match body {
-            Body::Spans(spans) => request.repair(head, Some(spans.length)).map(Arc::new),
-            Body::Whole(_) => None,
+        let (repair, on_disk) = match body {
+            Body::Spans(spans) => (request.repair(head, Some(spans.length)).map(Arc::new), true),
+            Body::Whole(_) => (None, false),
         };
         let (asked, headers) = (&request.asked, &request.parts.headers);
-        let place = if request.disk.read.get() || repair.is_some() { Place::Disk } else { Place::Memory };
+        let place = if request.disk.read.get() || on_disk { Place::Disk } else { Place::Memory };
         reply::stored(&request.worker, asked, headers, resident(held), (report, place), clock::now(), repair)
     }
 

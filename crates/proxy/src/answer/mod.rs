@@ -28,7 +28,7 @@ use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::Key;
+use store::{Body, Key};
 
 /// A request that has to wait for something.
 pub enum Later {
@@ -97,7 +97,10 @@ fn hit(
     now: Time,
 ) -> Option<Response<ReplyBody>> {
     let Entry::Response(resident) = &held.entry else { return None };
-    if !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len()) {
+    // Of what is on disk only the head is here.
+    if matches!(resident.body, Body::Spans(_))
+        || !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len())
+    {
         return None;
     }
     let outcome = match cache::judge(asked, &resident.head, now) {

@@ -5,10 +5,11 @@ use crate::clock;
 use crate::fill::Answer;
 use crate::tiers::memory::{Entry, Held, Resident};
 use cache::{Miss, Outage, Outcome, Stale, Verdict};
+use std::sync::Arc;
 
 impl Presented {
-    /// How what was found answers, or why the origin has to be asked.
-    pub fn judge(&self, look: &Look) -> Result<Outcome, Miss> {
+    /// What was found and how it answers, or why the origin has to be asked.
+    pub fn judge<'a>(&self, look: &'a Look) -> Result<(&'a Arc<Held>, Outcome), Miss> {
         let Some(held) = &look.found else {
             return Err(if look.variants.is_some() { Miss::Vary } else { Miss::Uri });
         };
@@ -17,9 +18,9 @@ impl Presented {
             return Err(Miss::Partial);
         }
         match cache::judge(&self.asked, head, clock::now()) {
-            Verdict::Fresh => Ok(Outcome::Hit),
-            Verdict::ServeStale => Ok(Outcome::HitStale),
-            Verdict::ServeWhileRevalidating => Ok(Outcome::HitRevalidating),
+            Verdict::Fresh => Ok((held, Outcome::Hit)),
+            Verdict::ServeStale => Ok((held, Outcome::HitStale)),
+            Verdict::ServeWhileRevalidating => Ok((held, Outcome::HitRevalidating)),
             Verdict::Stale(why) => Err(Miss::Stale(why)),
         }
     }

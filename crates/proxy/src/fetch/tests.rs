@@ -52,7 +52,7 @@ async fn prefetch(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
     };
     let presented = request();
     let look = presented.look().await;
-    let judged = presented.judge(&look);
+    let judged = presented.judge(&look).map(|(_, outcome)| outcome);
     if let Err(why) = judged {
         presented.behind(Want { look, why });
         while worker.pumps.get() > 0 {
