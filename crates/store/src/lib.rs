@@ -103,7 +103,8 @@ pub struct Options {
     /// metadata there is no room is written anew.
     pub overlay_bytes: usize,
     pub io: IoChoice,
-    /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come.
+    /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
+    /// begun, and one for a piece of a body under way, is given up after four times as long.
     pub patience: Duration,
     /// Takes one line when something is to be said: writes fail, or work again. By default it goes to standard error.
     pub tell: fn(&str),
