@@ -659,7 +659,7 @@ async fn a_body_does_not_wait_for_a_disk_that_hangs() {
         let options = Options {
             size: Some(SIZE as u64),
             object_max: Some(SIZE as u64),
-            patience: Duration::from_millis(100),
+            patience: Duration::from_millis(250),
             ..Options::at("")
         };
         let store = Store::over(disk.clone(), &options).unwrap();
