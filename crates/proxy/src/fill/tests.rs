@@ -313,7 +313,8 @@ fn byte(at: u64) -> u8 {
 
 impl Walk {
     fn new() -> Walk {
-        let fills = fills(LONG);
+        // Less than a span: more than that is held for the store.
+        let fills = Fills::new(store().span_size() / 4, LONG, 16, LONG);
         let lead = leader(&fills);
         let (fill, seats, expected) = (lead.fill.clone(), Vec::new(), Expected::Waiting);
         Walk { fills, fill, lead: Some(lead), producer: None, seats, expected, length: 0 }
@@ -485,7 +486,7 @@ impl Walk {
         producer.push(bytes.clone());
         self.write(&bytes);
         // As the keeper does: no more than so much is gathered.
-        if self.length > self.fills.window as u64 {
+        if self.length > store().span_size() as u64 {
             self.begin_writing();
         }
     }
