@@ -1,7 +1,7 @@
 //! Sockets: a forward and reverse HTTP proxy whose responses come from memory, from the store, or from the origin.
 //!
 //! A request travels downward through the layers: `client` reads it and refuses what is ambiguous, `answer` answers it, from
-//! memory at once or else with the help of `fill`, `transfer`, `tiers` and `origin`. ARCHITECTURE.md has the table of layers.
+//! memory at once or else by `fetch`, with the help of `fill`, `transfer`, `tiers` and `origin`. ARCHITECTURE.md has the table of layers.
 //! One worker is one thread; what workers share is in `worker::Shared`.
 
 mod access;
@@ -11,6 +11,7 @@ mod authority;
 mod client;
 mod clock;
 mod console;
+mod fetch;
 mod fill;
 mod internal_error;
 mod message;

@@ -160,6 +160,40 @@ async fn a_validation_writes_a_small_record_and_a_later_hit_reads_once() {
     }
 }
 
+/// The head of a large object stays in memory; where the store has lost the object, that is of no use.
+#[tokio::test]
+async fn a_hit_of_a_large_object_reads_its_body_alone() {
+    const LENGTH: usize = 1_500_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let origin = sized().await;
+    let request = origin.request(&format!("/{LENGTH}"), "");
+    let store = open(&path);
+    let proxy = Proxy::over(Some(store.clone()), |_| {});
+    proxy.client().await.get(&request).await;
+    proxy.stop();
+    proxy.ended().await;
+    store.close();
+
+    let store = open(&path);
+    let proxy = Proxy::over(Some(store.clone()), |_| {});
+    let mut client = proxy.client().await;
+    let spans = LENGTH.div_ceil(store.span_size()) as u64;
+    for expected in [spans + 1, spans, spans] {
+        let reads = store.stats().device_reads;
+        let hit = client.get(&request).await;
+        assert!(cache_status(&hit) == "cosm; hit" && hit.body == content(LENGTH));
+        assert_eq!(store.stats().device_reads - reads, expected);
+    }
+    let reads = store.stats().device_reads;
+    let same = client.get(origin.request(&format!("/{LENGTH}"), "If-None-Match: \"1\"\r\n")).await;
+    assert_eq!((same.status(), store.stats().device_reads), (304, reads));
+    let key = cache::key::primary("http", &origin.address.to_string(), &format!("/{LENGTH}"));
+    store.remove(&store::Key::new(key));
+    assert_eq!(cache_status(&client.get(&request).await), "cosm; fwd=uri-miss; stored");
+    assert_eq!(origin.requests().len(), 2);
+}
+
 #[tokio::test]
 async fn variants_and_their_marker_are_on_disk() {
     let folder = tempfile::tempdir().unwrap();

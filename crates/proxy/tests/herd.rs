@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use store::{Options, Store};
+use support::gated::Gated;
 use support::{Client, Message, Origin, Proxy, cache_status, field, ok, soon};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -646,6 +647,48 @@ async fn what_the_store_lost_of_a_body_comes_from_the_origin() {
 }
 
 /// Changes these bytes wherever they lie in a file.
+/// Bodies under way do not wait for a disk that hangs: those that can go on from the origin do, the others break off.
+#[tokio::test]
+async fn a_body_does_not_wait_for_a_disk_that_hangs() {
+    const LENGTH: usize = 12 << 20;
+    const SIZE: usize = 48 << 20;
+    for (fields, mends) in [(FRESH, true), ("Cache-Control: max-age=60\r\n", false)] {
+        let pause = Duration::from_millis(1);
+        let origin = Bytes { fields, pause, ..Bytes::of(LENGTH) }.origin().await;
+        let disk = Gated::new(SIZE);
+        let options = Options {
+            size: Some(SIZE as u64),
+            object_max: Some(SIZE as u64),
+            patience: Duration::from_millis(250),
+            ..Options::at("")
+        };
+        let store = Store::over(disk.clone(), &options).unwrap();
+        let before = Proxy::over(Some(store.clone()), |_| {});
+        assert_eq!(before.client().await.get(origin.request("/", "")).await.body.len(), LENGTH);
+        before.stop();
+        before.ended().await;
+        store.close();
+        // After a restart nothing of it is in memory.
+        let store = Store::over(disk.clone(), &options).unwrap();
+        let proxy = Proxy::over(Some(store.clone()), |_| {});
+        let (mut client, head) = asking(&proxy, &origin).await;
+        assert!(field(&head, "cache-status").unwrap().starts_with("cosm; hit"), "{head}");
+        disk.close();
+        if mends {
+            assert!(client.exactly(LENGTH).await == content(LENGTH));
+            let requests = origin.requests();
+            assert!(requests.len() == 2 && field(&requests[1], "range").is_some(), "{requests:?}");
+        } else {
+            assert!(client.rest().await.len() < LENGTH);
+            assert_eq!(origin.requests().len(), 1);
+        }
+        assert!(disk.waiting.load(SeqCst) > 0, "no read was kept waiting");
+        disk.open();
+        drop(proxy);
+        store.close();
+    }
+}
+
 fn damage(path: &Path, bytes: &[u8]) {
     let mut file = std::fs::read(path).unwrap();
     let at = file.windows(bytes.len()).position(|window| window == bytes).expect("stored");

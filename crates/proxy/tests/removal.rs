@@ -3,64 +3,14 @@
 mod support;
 
 use proxy::Settings;
-use rand::{SeedableRng, rngs::StdRng};
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use store::disk::{Disk, sim::SimDisk};
-use store::{Buffer, Options, Store};
+use store::{Options, Store};
+use support::gated::Gated;
 use support::{Client, Origin, Proxy, cache_status, field, ok, soon};
 
-/// A disk whose reads wait while its gate is closed.
-struct Gated {
-    disk: SimDisk,
-    closed: Mutex<bool>,
-    opened: Condvar,
-    waiting: AtomicUsize,
-}
-
 const SIZE: usize = 24 << 20;
-
-impl Gated {
-    fn new() -> Arc<Gated> {
-        let disk = SimDisk::new(SIZE, StdRng::seed_from_u64(1));
-        Arc::new(Gated {
-            disk,
-            closed: Mutex::new(false),
-            opened: Condvar::new(),
-            waiting: AtomicUsize::new(0),
-        })
-    }
-
-    fn close(&self) {
-        *self.closed.lock().unwrap() = true;
-    }
-
-    fn open(&self) {
-        *self.closed.lock().unwrap() = false;
-        self.opened.notify_all();
-    }
-}
-
-impl Disk for Gated {
-    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        self.waiting.fetch_add(1, SeqCst);
-        let closed = self.closed.lock().unwrap();
-        drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
-        self.waiting.fetch_sub(1, SeqCst);
-        self.disk.read(offset, buffer, length)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.disk.write(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.disk.sync()
-    }
-    fn read_block(&self) -> usize {
-        self.disk.read_block()
-    }
-}
 
 fn with_admin(settings: &mut Settings) {
     settings.admin = Some("127.0.0.1:0".parse().unwrap());
@@ -162,7 +112,7 @@ impl Removal {
 async fn a_read_in_flight_does_not_bring_back_what_was_removed() {
     for removal in Removal::ALL {
         let counting = Counting::new().await;
-        let disk = Gated::new();
+        let disk = Gated::new(SIZE);
         let options =
             Options { size: Some(SIZE as u64), patience: Duration::from_secs(60), ..Options::at("") };
         let store = Store::over(disk.clone(), &options).unwrap();

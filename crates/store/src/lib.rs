@@ -66,8 +66,12 @@ impl Key {
     }
     /// The half by which the index and the tables of contents know the key.
     pub(crate) fn index_hash(&self) -> u64 {
-        (self.hash >> 64) as u64
+        index_hash(self.hash)
     }
+}
+
+fn index_hash(hash: u128) -> u64 {
+    (hash >> 64) as u64
 }
 
 /// How reads reach the device.
@@ -101,7 +105,8 @@ pub struct Options {
     /// metadata there is no room is written anew.
     pub overlay_bytes: usize,
     pub io: IoChoice,
-    /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come.
+    /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
+    /// begun, and one for a piece of a body under way, is given up after four times as long.
     pub patience: Duration,
     /// Takes one line when something is to be said: writes fail, or work again. By default it goes to standard error.
     pub tell: fn(&str),
@@ -193,14 +198,24 @@ impl Spans {
     pub fn count(&self) -> u32 {
         self.length.div_ceil(u64::from(self.span.max(1))) as u32
     }
+
+    /// By which the index knows each of them.
+    pub(crate) fn index_hashes(&self) -> impl Iterator<Item = u64> {
+        let id = self.id;
+        (0..self.count()).map(move |n| index_hash(xxhash_rust::xxh3::xxh3_128(&span_bytes(id, n))))
+    }
 }
 
 fn span_key(id: u64, n: u32) -> Key {
+    Key::new(span_bytes(id, n).to_vec())
+}
+
+fn span_bytes(id: u64, n: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(b"span");
     bytes[4..12].copy_from_slice(&id.to_le_bytes());
     bytes[12..].copy_from_slice(&n.to_le_bytes());
-    Key::new(bytes.to_vec())
+    bytes
 }
 
 /// What a store did since it was opened, and what it holds.

@@ -84,6 +84,11 @@ impl Reader {
         Reader { shared, backend, turns, waiting: Rc::default() }
     }
 
+    /// Whether the disk keeps a read waiting for too long: then an object that is there is `Late`.
+    pub fn is_late(&self) -> bool {
+        Waiting::check(&self.waiting.borrow(), Some(self.shared.patience)).is_err()
+    }
+
     /// As `get`, and tells when what may be there was not read since the disk is late.
     pub async fn look(&self, key: &Key) -> Looked {
         let late = Cell::new(false);
@@ -104,7 +109,7 @@ impl Reader {
 
     async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(key, slot, Some((self.shared.patience, late))).await?;
+        let (bytes, found) = self.record(key, slot, Some(late)).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
             Kind::Object => {
@@ -114,30 +119,26 @@ impl Reader {
             Kind::Head => {
                 let record::About { id, length, span, .. } = found.about;
                 let spans = Spans { store: self.shared.number, id, length, span };
-                let whole = (0..spans.count()).all(|n| self.shared.contains(&span_key(spans.id, n)));
-                whole.then_some(Object { meta, body: Body::Spans(spans) })
+                self.shared.contains_spans(&spans).then_some(Object { meta, body: Body::Spans(spans) })
             }
             Kind::Span | Kind::Page | Kind::Root | Kind::Update | Kind::Overlay => None,
         }
     }
 
-    /// Piece `n` of a large body; `None` when it went away meanwhile.
+    /// Piece `n` of a large body; `None` when it went away meanwhile, or when the disk keeps it waiting for more than four times
+    /// `Options::patience`. A body on its way is harder to have from elsewhere than an object, so it does not yield
+    /// because others wait.
     pub async fn span(&self, spans: &Spans, n: u32) -> Option<Bytes> {
         let key = span_key(spans.id, n);
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        // Its body is on its way: too late to go elsewhere.
         let (bytes, found) = self.record(&key, slot, None).await?;
         (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
     }
 
-    /// The record under the key at `slot`, verified. What proves to be something else leaves the index.
-    async fn record(
-        &self,
-        key: &Key,
-        slot: Slot,
-        patience: Option<(Duration, &Cell<bool>)>,
-    ) -> Option<(Bytes, Found)> {
-        let found = match self.bytes(slot, patience.map(|(patience, _)| patience)).await {
+    /// The record under the key at `slot`, verified. What proves to be something else leaves the index. An object's yields
+    /// to others that wait, and is `late` then.
+    async fn record(&self, key: &Key, slot: Slot, late: Option<&Cell<bool>>) -> Option<(Bytes, Found)> {
+        let found = match self.bytes(slot, late.map(|_| self.shared.patience)).await {
             Ok(bytes) => {
                 let found = record::parse(self.shared.layout.identity, &bytes)
                     .filter(|found| {
@@ -149,7 +150,7 @@ impl Reader {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.shared.stats.busy_reads.fetch_add(1, Relaxed);
-                if let Some((_, late)) = patience {
+                if let Some(late) = late {
                     late.set(true);
                 }
                 return None;
@@ -166,7 +167,8 @@ impl Reader {
         found
     }
 
-    /// The bytes at `slot`: from an image that is not written yet, or else by one read.
+    /// The bytes at `slot`: from an image that is not written yet, or else by one read. Without `patience` for others that
+    /// wait, its own turn and read are given up after `HANGS` times the usual.
     async fn bytes(&self, slot: Slot, patience: Option<Duration>) -> io::Result<Bytes> {
         let length = usize::from(slot.units) * UNIT;
         let image = self.shared.engine().peek(slot);
@@ -181,33 +183,38 @@ impl Reader {
         let span = align_up(skip + length, block);
         let buffer = self.shared.pool.take(span);
         let read = self.read(start - skip as u64, span, buffer, turn);
-        let buffer = match patience {
-            Some(patience) if self.backend.has_clock() => match timeout(HANGS * patience, read).await {
+        let buffer = match self.backend.has_clock() {
+            true => match timeout(self.hangs(), read).await {
                 Ok(read) => read?,
                 // The buffer stays with whoever reads into it.
                 Err(_) => {
-                    self.waiting.borrow_mut().hangs_until = Some(Instant::now() + patience);
+                    self.waiting.borrow_mut().hangs_until = Some(Instant::now() + self.shared.patience);
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
             },
-            _ => read.await?,
+            false => read.await?,
         };
         drop(flight);
         Ok(Bytes::from_owner(buffer).slice(skip..skip + length))
     }
 
-    /// Waits until a read may begin. `WouldBlock` when that takes longer than `patience`.
+    /// How long a read that has begun is waited for.
+    fn hangs(&self) -> Duration {
+        HANGS * self.shared.patience
+    }
+
+    /// Waits until a read may begin. `WouldBlock` when that takes longer than `patience`, or than a read that hangs.
     async fn turn(&self, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
             return Ok(turn);
         }
         Waiting::check(&self.waiting.borrow(), patience)?;
         let turn = self.turns.clone().acquire_owned();
-        let turn = match patience {
-            Some(patience) => timeout(patience, turn).await.map_err(|_| io::ErrorKind::WouldBlock)?,
-            None => turn.await,
+        let turn = match self.backend.has_clock() {
+            true => timeout(patience.unwrap_or(self.hangs()), turn).await,
+            false => Ok(turn.await),
         };
-        turn.map_err(io::Error::other)
+        turn.map_err(|_| io::ErrorKind::WouldBlock)?.map_err(io::Error::other)
     }
 
     async fn read(

@@ -241,6 +241,11 @@ impl Store {
         self.0.shared.contains(key)
     }
 
+    /// True when the index may hold a large object with all its spans; no disk access, no reference counted.
+    pub fn contains_all(&self, key: &Key, spans: &Spans) -> bool {
+        self.contains(key) && self.0.shared.contains_spans(spans)
+    }
+
     /// Stores a complete small object (body at most `span_size`). Readable at once. Refused or not, what was under
     /// the key before is gone.
     pub fn put(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
@@ -457,6 +462,10 @@ impl Shared {
 
     pub fn contains(&self, key: &Key) -> bool {
         self.index.find(key.index_hash()).is_some()
+    }
+
+    pub fn contains_spans(&self, spans: &Spans) -> bool {
+        spans.index_hashes().all(|hash| self.index.find(hash).is_some())
     }
 
     pub fn put_whole(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::Disk;
 use store::disk::sim::SimDisk;
-use store::{Buffer, Key, Looked, Options, Store};
+use store::{Body, Buffer, Key, Looked, Object, Options, Store};
 
 const SIZE: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -75,6 +75,45 @@ fn nobody_waits_for_a_read_that_hangs() {
         for n in 0..9 {
             assert!(matches!(reader.look(&key(n)).await, Looked::Found(_)), "{n}");
         }
+    });
+    assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
+}
+
+/// Its object was found before the disk began to hang.
+#[test]
+fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_there() {
+    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(2));
+    let disk = Arc::new(Hanging { disk, hangs: Mutex::new(false), changed: Condvar::new() });
+    let options = Options {
+        size: Some(SIZE),
+        packet: 64 << 10,
+        object_max: Some(SIZE / 4),
+        patience: PATIENCE,
+        ..Options::at("")
+    };
+    let key = Key::new("GET http://example.com/");
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let length = 3 * store.span_size();
+    let mut writer = store.begin(&key, Some(length as u64)).unwrap();
+    writer.push(&mut &vec![7; length][..]).unwrap();
+    writer.finish(b"").unwrap();
+    assert!(store.close());
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
+    runtime.unwrap().block_on(async {
+        let reader = store.reader().unwrap();
+        let Looked::Found(Object { body: Body::Spans(spans), .. }) = reader.look(&key).await else {
+            panic!("no large object")
+        };
+        assert!(reader.span(&spans, 0).await.is_some());
+        disk.set(true);
+        let began = Instant::now();
+        assert!(reader.span(&spans, 1).await.is_none());
+        let waited = began.elapsed();
+        assert!(waited >= 4 * PATIENCE && waited < SOON, "{waited:?}");
+        assert!(matches!(reader.look(&key).await, Looked::Late), "others know");
+        disk.set(false);
+        assert!(reader.span(&spans, 1).await.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 7)));
     });
     assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
 }

@@ -5,7 +5,6 @@
 use crate::access::client::Client;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
-use std::rc::Rc;
 
 /// Fields whose names begin so are believed by some origin.
 const FAMILY: &str = "x-forwarded";
@@ -40,36 +39,34 @@ pub fn is_believed(name: &str) -> bool {
 }
 
 /// What an origin is told of a client, beside its request.
-pub struct Telling {
-    pub client: Rc<Client>,
+pub struct Telling<'a> {
+    /// Nobody, where the proxy asks for itself.
+    pub client: Option<&'a Client>,
     /// It is told of this client.
     pub tells: bool,
     /// And for which host that asked.
     pub tells_host: bool,
 }
 
-impl Telling {
+impl Telling<'_> {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
-        let told = &self.client.told;
+        let told = self.client.filter(|_| self.tells).map(|client| (&client.told, client.scheme));
         let host = host.filter(|_| self.tells_host);
-        let scheme = HeaderValue::from_static(self.client.scheme.as_str());
-        if !self.client.trusted {
+        if !self.client.is_some_and(|client| client.trusted) {
             let believed = headers.keys().filter(|name| is_believed(name.as_str()));
             for name in believed.cloned().collect::<Vec<_>>() {
                 headers.remove(name);
             }
-            if self.tells {
+            if let Some((told, scheme)) = told {
                 headers.insert(FORWARDED, told.standard.clone());
                 told.usual.as_ref().and_then(|usual| headers.insert(FOR, usual.clone()));
-                headers.insert(PROTO, scheme);
+                headers.insert(PROTO, HeaderValue::from_static(scheme.as_str()));
                 host.and_then(|host| headers.insert(HOST, host.clone()));
             }
             return;
         }
-        if !self.tells {
-            return;
-        }
+        let Some((told, scheme)) = told else { return };
         // The kind of fields that a trusted client writes is gone on with; the other kind would contradict it.
         let usual = [FOR, PROTO, HOST].iter().any(|name| headers.contains_key(name));
         let standard = headers.contains_key(FORWARDED);
@@ -80,7 +77,7 @@ impl Telling {
             if let Some(usual) = &told.usual {
                 append(headers, FOR, usual);
             }
-            headers.entry(PROTO).or_insert(scheme);
+            headers.entry(PROTO).or_insert(HeaderValue::from_static(scheme.as_str()));
             host.map(|host| headers.entry(HOST).or_insert_with(|| host.clone()));
         }
     }
@@ -124,7 +121,7 @@ mod tests {
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of(peer, &Settings { trust, trust_unix: trusted, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
-        Telling { client: Rc::new(client), tells, tells_host: true }.rewrite(&mut headers, Some(&host));
+        Telling { client: Some(&client), tells, tells_host: true }.rewrite(&mut headers, Some(&host));
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();

@@ -4,103 +4,68 @@
 //! straight to the origin and back.
 
 use crate::access;
-use crate::access::forwarded::{self, Telling};
 use crate::answer::body::ReplyBody;
 use crate::answer::reply;
 use crate::answer::respond;
 use crate::answer::stream::{Stream, Upstream};
 use crate::clock;
-use crate::fill::Lead;
-use crate::fill::repair::Repair;
+use crate::fetch::{Filled, Presented};
 use crate::message::fields::{self, CACHE_STATUS};
 use crate::message::hops::{self, Hops};
 use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
-use crate::message::target::{Reverse, Target};
 use crate::origin::content::Content;
 use crate::origin::fetch::Fetched;
-use crate::origin::{Line, Outgoing, request};
+use crate::origin::{Line, Outgoing};
 use crate::report::Place;
-use crate::settings::Forwarded;
-use crate::tiers::Disk;
 use crate::tiers::invalidation::Moment;
-use crate::transfer::pump::{self, Started};
+use crate::transfer::keeper::Object;
 use crate::transport::Hop;
 use crate::worker::Worker;
 use bytes::Bytes;
-use cache::{Asked, Head, Outcome, Pass, Plan, Report, Resume, Time, Vary};
-use http::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, PRAGMA, TRAILER, UPGRADE,
-};
+use cache::{Head, Outcome, Pass, Plan, Report, Time};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, TRAILER, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, response};
 use hyper::body::Incoming;
-use std::borrow::Cow;
 use std::rc::Rc;
 
-/// A request and all that is known about it.
+/// A request, and whom it came from.
 pub struct Exchange {
-    pub worker: Rc<Worker>,
+    pub request: Presented,
     pub stream: Rc<Stream>,
-    pub parts: Parts,
     pub content: Option<Content>,
-    pub target: Target,
-    pub asked: Asked,
-    pub disk: Disk,
 }
 
 impl Exchange {
     /// What is rare has a box of its own: every request pays for the size of this future.
     pub async fn run(mut self: Box<Self>) -> Response<ReplyBody> {
-        if hops::lower_max_forwards(&self.parts.method, &mut self.parts.headers) == Hops::Here {
+        let Parts { method, headers, .. } = &mut self.request.parts;
+        if hops::lower_max_forwards(method, headers) == Hops::Here {
             return self.final_recipient();
         }
         // Before anything is waited for: it might wait for its own answer.
-        if let Err(refusal) = self.worker.shared.names.look(&self.parts.headers) {
+        if let Err(refusal) = self.request.worker.shared.names.look(&self.request.parts.headers) {
             return refusal.response();
         }
-        match self.asked.plan() {
+        match self.request.asked.plan() {
             Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,
-            Plan::Lookup if self.asked.is_query() => Box::pin(self.query()).await,
-            Plan::Lookup => self.lookup(Bytes::new()).await,
+            Plan::Lookup if self.request.asked.is_query() => Box::pin(self.query()).await,
+            Plan::Lookup => self.lookup().await,
         }
-    }
-
-    /// What the origin is told of the client.
-    pub fn telling(&self) -> Telling {
-        let reverse = self.worker.reverse.as_ref();
-        let tells = match self.worker.settings().forwarded {
-            Forwarded::Auto => reverse.is_some(),
-            Forwarded::On => true,
-            Forwarded::Off => false,
-        };
-        // A host that is not in the key is nobody's business.
-        let tells_host = reverse.is_none_or(Reverse::names_clients_host);
-        Telling { client: self.stream.client(), tells, tells_host }
-    }
-
-    /// The fields by which responses that vary so are told apart: as the origin sees them.
-    pub fn selecting(&self, vary: &Vary) -> Cow<'_, HeaderMap> {
-        let mut headers = Cow::Borrowed(&self.parts.headers);
-        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str())) {
-            self.telling().rewrite(headers.to_mut(), self.target.host_field().as_ref());
-        }
-        headers
-    }
-
-    /// The request as the origin shall see it.
-    pub fn for_origin(&self) -> Result<Request<()>, Refusal> {
-        request::head(&self.parts, &self.target, &self.worker.shared.names, &self.telling())
     }
 
     /// RFC 10008: the content is part of the key, so all of it must be here first.
     async fn query(mut self) -> Response<ReplyBody> {
         let content = match &mut self.content {
             None => Ok(Some(Bytes::new())),
-            Some(content) => content.read(self.worker.settings().bounds.query_bytes).await,
+            Some(content) => content.read(self.request.worker.settings().bounds.query_bytes).await,
         };
         match content {
-            Ok(Some(content)) => self.lookup(content).await,
+            Ok(Some(content)) => {
+                self.request.content = content;
+                self.lookup().await
+            }
             Ok(None) => self.forward(Outcome::Pass(Pass::Content)).await,
             Err(_) => Refusal::closing("the request's content broke off").response(),
         }
@@ -108,9 +73,9 @@ impl Exchange {
 
     /// Passes the request to the origin and the response back; nothing is stored.
     pub async fn forward(self, outcome: Outcome) -> Response<ReplyBody> {
-        let (sent, began) = (clock::now(), self.worker.shared.tiers.now());
+        let (sent, began) = (clock::now(), self.request.worker.shared.tiers.now());
         match self.forward_content().await {
-            Ok((exchange, fetched)) if exchange.parts.method == Method::POST => {
+            Ok((exchange, fetched)) if exchange.request.parts.method == Method::POST => {
                 exchange.pass_and_keep(fetched, outcome, sent, began)
             }
             Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
@@ -126,102 +91,69 @@ impl Exchange {
         sent: Time,
         began: Moment,
     ) -> Response<ReplyBody> {
-        let (scheme, authority, path) =
-            (self.target.scheme.as_str(), self.target.host(), self.target.path.as_str());
+        let request = &self.request;
+        let target = &request.target;
+        let (scheme, authority, path) = (target.scheme.as_str(), target.host(), target.path.as_str());
         let names_target = cache::names_target(scheme, authority, path, &fetched.parts);
-        let storable = Head::storable_for_get(&self.asked, names_target, &fetched.parts, sent, clock::now());
-        let storable = storable.and_then(|head| head.obeying(self.worker.settings().set_cookie));
-        let Some(mut head) = storable.ok().filter(|_| self.keeps(&fetched).is_ok()) else {
+        let storable =
+            Head::storable_for_get(&request.asked, names_target, &fetched.parts, sent, clock::now());
+        let storable = storable.and_then(|head| head.obeying(request.worker.settings().set_cookie));
+        let Some(mut head) = storable.ok().filter(|_| request.keeps(&fetched).is_ok()) else {
             return self.pass(fetched, outcome.into());
         };
-        let tiers = &self.worker.shared.tiers;
-        let key = self.target.primary_key();
-        let removal = tiers.invalidate(&self.parts.method, &self.target, &fetched.parts, began);
+        let tiers = &request.worker.shared.tiers;
+        let key = request.target.primary_key();
+        let removal = tiers.invalidate(&request.parts.method, &request.target, &fetched.parts, began);
         // Another's change meanwhile makes this answer as old as what it removes itself.
         let Some(own) = removal.filter(|removal| !removal.again) else {
             return self.stream(fetched, outcome.into());
         };
         let began = began.knowing(own);
         head.purges_known = began.purges;
-        let lead = self.worker.shared.fills.lone(&key, began);
-        let object = pump::Object::new(key, head, began);
-        self.keep(lead, fetched, object, outcome.into())
+        let lead = request.worker.shared.fills.lone(&key, began);
+        let filled = request.store(lead, fetched, Object::new(key, head, began));
+        self.filled(filled, outcome.into())
     }
 
     /// Passes a response on while it is stored, and says whether it is.
-    pub fn keep(
-        &self,
-        lead: Lead,
-        fetched: Fetched,
-        object: pump::Object,
-        report: Report,
-    ) -> Response<ReplyBody> {
-        let Fetched { mut parts, body, .. } = fetched;
-        fields::for_client(&mut parts.headers, &self.worker.shared.names);
+    pub fn filled(&self, filled: Filled, report: Report) -> Response<ReplyBody> {
+        let Filled { mut parts, body, kept, rest } = filled;
+        fields::for_client(&mut parts.headers, &self.request.worker.shared.names);
         parts.headers.remove(TRAILER);
-        if !object.begin.is_empty() {
-            parts.status = object.head.status;
-            parts.headers.remove(CONTENT_RANGE);
-            parts.headers.remove(CONTENT_LENGTH);
-        }
-        let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
-        let repair = |object: &pump::Object, length| self.repair(&object.head, length);
-        let status = parts.status;
-        let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
-        let report = Report { stored: kept.is_ok(), not_stored: kept.err().flatten(), ..report };
+        let (stored, not_stored) = (kept.is_ok(), kept.err().flatten());
+        let report = Report { stored, not_stored, fwd_status: rest, ..report };
         let body = self.saying(&mut parts.headers, report, body.into());
-        reply::response(status, parts.headers, body)
+        reply::response(parts.status, parts.headers, body)
     }
 
     /// Says in the fields and to the exit what the cache has to do with a response.
     pub fn saying(&self, headers: &mut HeaderMap, report: Report, body: ReplyBody) -> ReplyBody {
-        headers.append(CACHE_STATUS, report.value(&self.worker.shared.names.item));
+        headers.append(CACHE_STATUS, report.value(&self.request.worker.shared.names.item));
         body.telling(report, Place::default())
     }
 
-    /// How the origin is asked for what of a response's body cannot be had, if it can be asked. `length` is that of the
-    /// body, when known.
-    pub fn repair(&self, head: &Head, length: Option<u64>) -> Option<Repair> {
-        if !self.asked.is_get() || self.asked.only_if_cached() {
-            return None;
-        }
-        let resume = Resume::of(head, length)?;
-        let mut request = self.for_origin().ok()?;
-        // What the client wants of caches was seen to.
-        for name in [CACHE_CONTROL, PRAGMA] {
-            request.headers_mut().remove(name);
-        }
-        Some(Repair { target: self.target.clone(), request, resume, client: self.stream.client().zone })
-    }
-
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
-        let head = self.for_origin()?;
-        let expects = fields::expects_continue(&self.parts);
+        let head = self.request.for_origin()?;
+        let expects = fields::expects_continue(&self.request.parts);
         self.is_sent_on();
-        let Exchange { worker, stream, parts, content, target, asked, disk } = self;
-        let outgoing = Outgoing { head, content, expects, client: stream.client().zone };
-        let fetched = worker.origins.fetch(&target, outgoing, relay(&stream, &parts)).await?;
+        let Exchange { request, stream, content } = self;
+        let outgoing = Outgoing { head, content, expects, client: request.zone };
+        let relay = relay(&stream, &request.parts);
+        let fetched = request.worker.origins.fetch(&request.target, outgoing, relay).await?;
         // The content is on its way; what remains of the exchange needs none.
-        Ok((Exchange { worker, stream, parts, content: None, target, asked, disk }, fetched))
+        Ok((Exchange { request, stream, content: None }, fetched))
     }
 
-    /// Sends the request with a head of the caller's making, and content only if all of it is here.
-    pub async fn fetch(&self, head: Request<()>) -> Result<Fetched, Refusal> {
-        self.is_sent_on();
-        let content = self.content.as_ref().and_then(Content::again);
-        let outgoing = Outgoing { head, content, expects: false, client: self.stream.client().zone };
-        self.worker.origins.fetch(&self.target, outgoing, relay(&self.stream, &self.parts)).await
-    }
-
-    fn is_sent_on(&self) {
-        self.stream
-            .note(|transaction| transaction.hop = self.worker.origins.route.next_hop(&self.target).ok());
+    pub fn is_sent_on(&self) {
+        let Presented { worker, target, .. } = &self.request;
+        self.stream.note(|transaction| transaction.hop = worker.origins.route.next_hop(target).ok());
     }
 
     /// Streams a response through.
     pub fn pass(&self, fetched: Fetched, report: Report) -> Response<ReplyBody> {
-        let tiers = &self.worker.shared.tiers;
-        tiers.invalidate(&self.parts.method, &self.target, &fetched.parts, tiers.now());
+        let Presented { worker, target, parts, .. } = &self.request;
+        let tiers = &worker.shared.tiers;
+        tiers.invalidate(&parts.method, target, &fetched.parts, tiers.now());
         self.stream(fetched, report)
     }
 
@@ -230,21 +162,21 @@ impl Exchange {
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.upgraded(parts, body.into_line());
         }
-        fields::for_client(&mut parts.headers, &self.worker.shared.names);
+        fields::for_client(&mut parts.headers, &self.request.worker.shared.names);
         parts.version = Version::HTTP_11;
         let body = self.saying(&mut parts.headers, report, ReplyBody::pieces(body));
         Response::from_parts(parts, body)
     }
 
     fn upgraded(&self, mut parts: response::Parts, line: Option<Line>) -> Response<ReplyBody> {
-        let asked = fields::upgrade(&self.parts).is_some()
-            && cache::is_asked_upgrade(&self.parts.headers, &parts.headers);
+        let asked = fields::upgrade(&self.request.parts).is_some()
+            && cache::is_asked_upgrade(&self.request.parts.headers, &parts.headers);
         let Some(line) = line.filter(|_| asked) else {
             let text = "the origin changed to a protocol that it was not asked for";
             return Refusal::new(StatusCode::BAD_GATEWAY, text).response();
         };
         let protocols: Vec<_> = parts.headers.get_all(UPGRADE).iter().cloned().collect();
-        fields::for_client(&mut parts.headers, &self.worker.shared.names);
+        fields::for_client(&mut parts.headers, &self.request.worker.shared.names);
         parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         for protocol in protocols {
             parts.headers.append(UPGRADE, protocol);
@@ -255,13 +187,13 @@ impl Exchange {
 
     /// Max-Forwards has run out: the request was meant for this proxy.
     fn final_recipient(&self) -> Response<ReplyBody> {
-        if self.parts.method == Method::TRACE { self.trace() } else { options() }
+        if self.request.parts.method == Method::TRACE { self.trace() } else { options() }
     }
 
     /// What came here, without what only its owner should see (RFC 9110 section 9.3.8).
     fn trace(&self) -> Response<ReplyBody> {
-        let mut text = format!("TRACE {} HTTP/1.1\r\n", self.parts.uri);
-        for (name, value) in &self.parts.headers {
+        let mut text = format!("TRACE {} HTTP/1.1\r\n", self.request.parts.uri);
+        for (name, value) in &self.request.parts.headers {
             let secret = ["authorization", "cookie", "proxy-authorization"].contains(&name.as_str());
             if !secret && let Ok(value) = value.to_str() {
                 text.push_str(&format!("{name}: {value}\r\n"));
@@ -274,7 +206,7 @@ impl Exchange {
 }
 
 /// Passes the origin's interim responses on to a client.
-fn relay<'a>(stream: &'a Rc<Stream>, client: &Parts) -> impl Fn(Interim) + use<'a> {
+pub fn relay<'a>(stream: &'a Rc<Stream>, client: &Parts) -> impl Fn(Interim) + use<'a> {
     let relays = client.version >= Version::HTTP_11;
     move |interim| {
         if relays {

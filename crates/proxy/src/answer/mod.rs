@@ -1,5 +1,5 @@
 //! A request's answer, however it came here: made at once if the memory tier has it, or else by `exchange`, which passes it to the
-//! origin, and `lookup`, which finds, validates, or fetches and stores a response.
+//! origin, and `lookup`, which answers it by what is stored, by another's fetch, or by one of its own (`fetch`).
 //!
 //! The first steps wait for nothing and allocate nothing for what waits.
 
@@ -16,11 +16,11 @@ use crate::answer::body::ReplyBody;
 use crate::answer::exchange::Exchange;
 use crate::answer::stream::Stream;
 use crate::clock;
+use crate::fetch::Presented;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
 use crate::report::Place;
-use crate::tiers::Disk;
 use crate::tiers::memory::{Entry, Held};
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
@@ -28,7 +28,7 @@ use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::Key;
+use store::{Body, Key};
 
 /// A request that has to wait for something.
 pub enum Later {
@@ -76,16 +76,10 @@ pub fn answer(
         }
     }
     stream.note(|transaction| transaction.asks_for(target.clone()));
-    let (worker, stream, content) = (worker.clone(), stream.clone(), Content::of(content));
-    Err(Later::Exchange(Box::new(Exchange {
-        worker,
-        stream,
-        parts,
-        content,
-        target,
-        asked,
-        disk: Disk::default(),
-    })))
+    let zone = client.zone;
+    let request = Presented::new(worker.clone(), target, parts, asked, Some(client), zone);
+    let (stream, content) = (stream.clone(), Content::of(content));
+    Err(Later::Exchange(Box::new(Exchange { request, stream, content })))
 }
 
 impl Later {
@@ -105,7 +99,10 @@ fn hit(
     now: Time,
 ) -> Option<Response<ReplyBody>> {
     let Entry::Response(resident) = &held.entry else { return None };
-    if !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len()) {
+    // Of what is on disk only the head is here.
+    if matches!(resident.body, Body::Spans(_))
+        || !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len())
+    {
         return None;
     }
     let outcome = match cache::judge(asked, &resident.head, now) {

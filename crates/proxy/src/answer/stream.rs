@@ -57,11 +57,6 @@ impl Stream {
         }
     }
 
-    /// A stream of the same client that leads nowhere and is counted nowhere.
-    pub fn apart(&self) -> Rc<Stream> {
-        Rc::new(Stream::new(Client::clone(&self.client()), self.exit.clone()))
-    }
-
     pub fn client(&self) -> Rc<Client> {
         self.client.borrow().clone()
     }

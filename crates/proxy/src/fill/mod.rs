@@ -17,15 +17,20 @@
 //! Whom an answer does not suit (its variant, or what it asks for, is another) looks again, and each time more of
 //! those may fetch beside the leader: 1, 4, 16, …
 //!
-//! What is storable is read once, by a pump (`pump`), into a bounded window from which every reader takes it at its own
-//! pace, on whatever worker it runs.
+//! What is storable is read once, by a pump (`transfer::pump`), into a bounded window from which every reader takes it at its
+//! own pace, on whatever worker it runs. `state.rs` draws the machine that a fill is.
 //! What always holds: bytes leave the window only when every reader took them or the store can give them, except those of
 //! readers that held up the others for too long, which are cut off; the window grows beyond its bound only by what is
 //! gathered for the store anyway, at most one span; a reader costs a place in two ordered maps; everybody who joined
 //! learns an outcome, and every reader whether the body ended or broke off.
+//! What is removed is not looked for here: who joins a fill finds out whether it is outdated, so a removal costs the same
+//! however many fills there are.
 
 mod alone;
 mod lead;
+mod patience;
+mod producer;
+mod readers;
 pub mod repair;
 mod seat;
 mod state;
@@ -34,12 +39,13 @@ mod tests;
 pub mod window;
 
 pub use self::lead::Lead;
+pub use self::producer::Producer;
 pub use self::seat::{News, Piece, Seat};
-pub use self::state::{End, Room};
+pub use self::state::{End, Keep, Room};
 
 use self::alone::Alone;
 use self::repair::Repair;
-use self::state::{Outcome, Slot, State};
+use self::state::{State, wake_readers};
 use crate::message::refusal::Refusal;
 use crate::tiers::Tiers;
 use crate::tiers::invalidation::Moment;
@@ -48,7 +54,7 @@ use cache::Verdict;
 use http::StatusCode;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::Key;
 
@@ -72,8 +78,8 @@ pub struct Fill {
     began: Moment,
     /// Where it is found; a lone fetch is nowhere.
     home: Option<Arc<Fills>>,
-    head: OnceLock<Arc<Opened>>,
     state: Mutex<State>,
+    /// Bytes that its window may hold.
     window: usize,
     since: Instant,
 }
@@ -136,8 +142,8 @@ impl Fills {
         Duration::from_millis(self.turn.load(Ordering::Relaxed))
     }
 
-    /// Joins the fetch of a key, or starts it. What was removed since a fetch began is fetched anew. `vain` counts the fetches that did not suit the request, of which
-    /// `refused` was the last, if that still goes on.
+    /// Joins the fetch of a key, or starts it. What was removed since a fetch began is fetched anew. `vain` counts the fetches
+    /// that did not suit the request, of which `refused` was the last, if that still goes on.
     pub fn join(
         self: &Arc<Fills>,
         key: &Key,
@@ -146,14 +152,19 @@ impl Fills {
         refused: Option<&Arc<Opened>>,
     ) -> Joined {
         let mut table = lock(&self.table);
-        if let Some(fill) = table.get(&key.hash()).filter(|fill| !fill.is_outdated(tiers)) {
-            if !fill.is_for(key) {
-                return Joined::Alone;
-            }
-            let open = fill.head.get();
-            let same = open.zip(refused).is_some_and(|(open, refused)| Arc::ptr_eq(open, refused));
-            if !same && let Some(joined) = fill.join(vain) {
-                return joined;
+        if let Some(fill) = table.get(&key.hash())
+            && !tiers.is_removed_since(&fill.key, fill.began)
+        {
+            let mut state = fill.lock();
+            let head = state.head();
+            if !head.is_some_and(|head| tiers.covers(&head.held)) {
+                if fill.key != *key && head.is_none_or(|head| head.key != *key) {
+                    return Joined::Alone;
+                }
+                let same = head.zip(refused).is_some_and(|(head, refused)| Arc::ptr_eq(head, refused));
+                if !same && let Some(joined) = fill.join(&mut state, vain) {
+                    return joined;
+                }
             }
         }
         if lock(&self.alone).knows(key.hash()) {
@@ -169,64 +180,45 @@ impl Fills {
     pub fn lone(&self, key: &Key, began: Moment) -> Lead {
         Lead { fill: Fill::new(key.clone(), began, self.window, None) }
     }
-
-    /// The object will lie under another key than was asked for: it is found under both.
-    fn list_also(&self, key: &Key, fill: &Arc<Fill>) {
-        lock(&self.table).entry(key.hash()).or_insert_with(|| fill.clone());
-    }
 }
 
 impl Fill {
     fn new(key: Key, began: Moment, window: usize, home: Option<Arc<Fills>>) -> Arc<Fill> {
         let since = Instant::now();
-        Arc::new(Fill { key, began, home, head: OnceLock::new(), state: Mutex::default(), window, since })
+        Arc::new(Fill { key, began, home, state: Mutex::default(), window, since })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// Whether what it brings was removed since it began.
-    fn is_outdated(&self, tiers: &Tiers) -> bool {
-        tiers.is_removed_since(&self.key, self.began)
-            || self.head.get().is_some_and(|opened| tiers.covers(&opened.held))
-    }
-
-    fn is_for(&self, key: &Key) -> bool {
-        self.key == *key || self.head.get().is_some_and(|opened| opened.key == *key)
-    }
-
     /// `None` when it is too late to follow.
-    fn join(self: &Arc<Fill>, vain: u32) -> Option<Joined> {
-        let mut state = self.lock();
-        if !state.reaches_back() || state.ended == Some(End::Broken) {
-            return None;
+    fn join(self: &Arc<Fill>, state: &mut State, vain: u32) -> Option<Joined> {
+        match state.reaches_back() {
+            false => None,
+            true if state.lets_go(vain) => Some(Joined::Alone),
+            true => Some(Joined::Follower(self.seat(state))),
         }
-        let most = 4_u32.saturating_pow(vain.saturating_sub(1));
-        if matches!(state.outcome, Outcome::Waiting) && state.beside + 1 < most {
-            state.beside += 1;
-            return Some(Joined::Alone);
-        }
-        Some(Joined::Follower(self.seat(&mut state)))
     }
 
     fn seat(self: &Arc<Fill>, state: &mut State) -> Seat {
-        let early = matches!(state.outcome, Outcome::Waiting);
-        let id = state.next;
-        state.next += 1;
-        state.readers.insert(id, Slot::default());
-        *state.places.entry(0).or_insert(0) += 1;
-        Seat { fill: self.clone(), id, early }
+        Seat { fill: self.clone(), id: state.readers.add(), early: state.is_waiting() }
     }
 
-    fn leave(self: &Arc<Fill>) {
-        if let Some(fills) = &self.home {
-            self.leave_table(&mut lock(&fills.table));
+    /// Takes a step after which nobody joins.
+    fn leave(self: &Arc<Fill>, step: impl FnOnce(&mut State)) {
+        let mut table = self.home.as_deref().map(|fills| lock(&fills.table));
+        let mut state = self.lock();
+        if let Some(table) = &mut table {
+            self.unlist(&state, table);
         }
+        step(&mut state);
+        drop(table);
+        wake_readers(state);
     }
 
-    fn leave_table(self: &Arc<Fill>, table: &mut HashMap<u128, Arc<Fill>>) {
-        for key in [Some(&self.key), self.head.get().map(|opened| &opened.key)].into_iter().flatten() {
+    fn unlist(self: &Arc<Fill>, state: &State, table: &mut HashMap<u128, Arc<Fill>>) {
+        for key in [Some(&self.key), state.head().map(|head| &head.key)].into_iter().flatten() {
             if table.get(&key.hash()).is_some_and(|found| Arc::ptr_eq(found, self)) {
                 table.remove(&key.hash());
             }

@@ -1,6 +1,7 @@
 //! A reader of a fill: it waits for what the leader decides, then takes the body at its own pace.
 
-use super::state::{Call, End, Outcome, State, wake_pump};
+use super::readers::Call;
+use super::state::{Decision, End, Stage, State, wake_pump};
 use super::{Answer, Failure, Fill, Lead, Opened};
 use bytes::Bytes;
 use std::future::poll_fn;
@@ -41,24 +42,22 @@ impl Seat {
     /// Waits for the leader's decision, or for a call.
     pub async fn news(&self) -> News {
         poll_fn(|cx| {
-            let mut state = self.fill.lock();
-            let call = state.readers.get(&self.id).and_then(|slot| slot.call);
-            Poll::Ready(match (call, &state.outcome) {
+            let state = &mut *self.fill.lock();
+            let call = state.readers.get(self.id).and_then(|slot| slot.call);
+            Poll::Ready(match (call, &state.stage) {
                 (Some(Call::Lead), _) => {
-                    state.remove(self.id);
+                    state.readers.remove(self.id);
                     News::Lead(Lead { fill: self.fill.clone() })
                 }
-                (Some(Call::Alone), _) | (None, Outcome::Alone) => News::Alone,
-                (None, Outcome::Waiting) => {
-                    state.wait(self.id, cx);
+                (Some(Call::Alone), _) | (None, Stage::Decided(Decision::Alone)) => News::Alone,
+                (None, Stage::Waiting(_)) => {
+                    state.readers.wait(self.id, cx);
                     return Poll::Pending;
                 }
-                (None, Outcome::Open) => {
-                    self.fill.head.get().map_or(News::Again, |head| News::Open(head.clone()))
-                }
-                (None, Outcome::Answered(answer)) => News::Answered(answer.clone()),
-                (None, Outcome::Again) => News::Again,
-                (None, Outcome::Failed(failure)) => News::Failed(failure.clone()),
+                (None, Stage::Open(body, _) | Stage::Over(body, _)) => News::Open(body.head.clone()),
+                (None, Stage::Decided(Decision::Answered(answer))) => News::Answered(answer.clone()),
+                (None, Stage::Decided(Decision::Again)) => News::Again,
+                (None, Stage::Decided(Decision::Failed(failure))) => News::Failed(failure.clone()),
             })
         })
         .await
@@ -67,25 +66,24 @@ impl Seat {
     /// The next bytes. What it gives counts as taken.
     pub fn poll_piece(&self, cx: &mut Context<'_>) -> Poll<Piece> {
         let mut state = self.fill.lock();
-        let Some(at) = state.readers.get(&self.id).map(|slot| slot.at) else {
+        let (Some(slot), Some(body)) = (state.readers.get(self.id), state.body()) else {
             return Poll::Ready(Piece::End(End::Broken));
         };
-        if at < state.window.start() {
-            let spans = state.spans.filter(|_| at < state.readable);
-            return Poll::Ready(spans.map_or(Piece::Gone, |spans| Piece::Stored(spans, at)));
+        let at = slot.at;
+        if at < body.window.start() {
+            let readable = body.readable().filter(|readable| readable.has(at));
+            return Poll::Ready(readable.map_or(Piece::Gone, |readable| Piece::Stored(readable.spans, at)));
         }
-        if let Some(bytes) = state.window.at(at) {
+        if let Some(bytes) = body.window.at(at) {
             self.advance(state, bytes.len() as u64);
             return Poll::Ready(Piece::Bytes(bytes));
         }
-        match state.ended {
+        match state.stage {
             // The fetch may have ended since nobody else was left whom it went on for.
-            Some(End::Broken) if state.readers.get(&self.id).is_some_and(|slot| slot.cut) => {
-                Poll::Ready(Piece::Gone)
-            }
-            Some(end) => Poll::Ready(Piece::End(end)),
-            None => {
-                state.wait(self.id, cx);
+            Stage::Over(_, End::Broken) if slot.cut => Poll::Ready(Piece::Gone),
+            Stage::Over(_, end) => Poll::Ready(Piece::End(end)),
+            _ => {
+                state.readers.wait(self.id, cx);
                 // Somebody has taken everything: what is full may have to go on.
                 wake_pump(state);
                 Poll::Pending
@@ -99,9 +97,9 @@ impl Seat {
     }
 
     fn advance(&self, mut state: MutexGuard<'_, State>, bytes: u64) {
-        state.advance(self.id, bytes);
+        state.readers.advance(self.id, bytes);
         state.make_room(self.fill.window);
-        if state.window.len() < self.fill.window {
+        if state.body().is_some_and(|body| body.window.len() < self.fill.window) {
             wake_pump(state);
         }
     }
@@ -110,7 +108,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.fill.lock();
-        let called = state.remove(self.id).and_then(|slot| slot.call);
+        let called = state.readers.remove(self.id).and_then(|slot| slot.call);
         state.make_room(self.fill.window);
         wake_pump(state);
         if called == Some(Call::Lead) {

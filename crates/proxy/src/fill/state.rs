@@ -1,50 +1,62 @@
-//! What one fill's lock guards: what was decided, who reads where, and which bytes are held for whom.
+//! What one fill's lock guards: the state of its machine, and its readers.
+//!
+//! ```text
+//!    an answer of no use, or nobody leads: one of those who wait does
+//!                ┌───┐
+//!                ▼   │
+//!    ────────► Waiting ─── open ───► Open ─── end ───► Over(Complete | Broken)
+//!                │                   ▲  │
+//!                │                   └──┘ Gathered ─► Written ─► Passing
+//!                │                            └──────────────────▲
+//!                └── answered, alone, again, failed ──► Decided
+//! ```
+//!
+//! | state | what there is | who leaves it, and how |
+//! |---|---|---|
+//! | `Waiting` | readers that wait for news, all at the body's begin | the one [`Lead`](super::Lead) there is |
+//! | `Decided` | what those who waited do now; no body, and nobody joins | nobody |
+//! | `Open` | a head, a window of the body, and what the store does with it (`Keep`) | the one [`Producer`](super::Producer) |
+//! | `Over` | the same without more to come; nobody joins | nobody |
+//!
+//! `Open` begins with any `Keep`, and goes from one to another as drawn. `Gathered`: the window holds all of the body, and is
+//! what is stored when it ends. `Written`: the store has what came before `Readable::before`. `Passing`: the body is read along
+//! only, and what was written of it stays readable while this state lasts. A pump ends a body that nobody reads as
+//! `Broken`, and one whose producer is dropped is so too.
 
+use super::patience::Patience;
+use super::readers::Readers;
 use super::window::Window;
-use super::{Answer, Failure};
-use std::collections::BTreeMap;
-use std::sync::MutexGuard;
-use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use super::{Answer, Failure, Opened};
+use std::sync::{Arc, MutexGuard};
+use std::task::Waker;
 use store::{Spans, Writer};
-
-/// How long readers that are slow may hold up one that is not, in one go. In the long run it is a fifth of the time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) outcome: Outcome,
+    pub(super) stage: Stage,
+    pub(super) readers: Readers,
+}
+
+pub(super) enum Stage {
+    Waiting(Election),
+    Decided(Decision),
+    Open(Body, Pump),
+    Over(Body, End),
+}
+
+/// How the next leader is found.
+#[derive(Default)]
+pub(super) struct Election {
     /// How many were called last, after an answer that was of no use.
-    pub(super) called: usize,
+    called: usize,
     /// The leader's answer was of no use to the others.
     pub(super) unusable: bool,
     /// Those who fetch beside the leader, since nothing suited them.
-    pub(super) beside: u32,
-    pub(super) window: Window,
-    pub(super) ended: Option<End>,
-    /// In the order in which they came.
-    pub(super) readers: BTreeMap<u64, Slot>,
-    pub(super) next: u64,
-    /// How many readers are where, without those that were cut off.
-    pub(super) places: BTreeMap<u64, usize>,
-    /// Readers that wait for more bytes, or for news.
-    pub(super) hungry: usize,
-    pub(super) patience: Patience,
-    pub(super) pump: Option<Waker>,
-    /// What of the body the store can give back: everything before `readable`.
-    pub(super) spans: Option<Spans>,
-    pub(super) readable: u64,
-    /// The body is being kept: what the window holds is in memory anyway, until the store can give it.
-    pub(super) kept: bool,
-    /// A write that came to nothing: what it wrote stays readable as long as somebody may read it.
-    pub(super) broken_off: Option<Writer>,
+    beside: u32,
 }
 
-#[derive(Default)]
-pub(super) enum Outcome {
-    #[default]
-    Waiting,
-    Open,
+/// What those who waited do without a body.
+pub(super) enum Decision {
     Answered(Answer),
     /// The response is not for sharing.
     Alone,
@@ -53,26 +65,47 @@ pub(super) enum Outcome {
     Failed(Failure),
 }
 
+/// A body that comes, or came.
+pub(super) struct Body {
+    pub(super) head: Arc<Opened>,
+    pub(super) window: Window,
+    keep: Keep,
+}
+
+/// What the store does with a body. It changes as the table in this module's head says.
+pub enum Keep {
+    Gathered,
+    Written(Readable),
+    /// With what was written before, if anything was.
+    Passing(Option<Abandoned>),
+}
+
+/// What of a body the store can give back.
+#[derive(Clone, Copy)]
+pub struct Readable {
+    pub(super) spans: Spans,
+    /// Everything before this offset.
+    before: u64,
+}
+
+/// A write that came to nothing: what it wrote stays readable as long as this is there.
+pub struct Abandoned {
+    readable: Readable,
+    _writer: Writer,
+}
+
+/// Who fills the window.
+#[derive(Default)]
+pub(super) struct Pump {
+    pub(super) waker: Option<Waker>,
+    pub(super) patience: Patience,
+}
+
+/// How a body ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Complete,
     Broken,
-}
-
-#[derive(Default)]
-pub(super) struct Slot {
-    pub(super) at: u64,
-    pub(super) waker: Option<Waker>,
-    pub(super) call: Option<Call>,
-    /// It held up the others: nothing waits for it any more.
-    pub(super) cut: bool,
-}
-
-/// What one of those who wait is to do when the others wait on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Call {
-    Lead,
-    Alone,
 }
 
 /// What the pump is to do.
@@ -82,150 +115,210 @@ pub enum Room {
     NobodyReads,
 }
 
+/// The transitions.
 impl State {
-    /// The leader went away without a decision: calls the next of those who wait. The wakers of those who were called;
-    /// `None` when nobody waits.
+    /// From `Waiting` to `Waiting`: the leader went without a decision, and the next of those who wait are called. Their
+    /// wakers; `None` when nobody waits.
     pub(super) fn succeed(&mut self, late: bool) -> Option<Vec<Waker>> {
-        let grows = std::mem::take(&mut self.unusable) || late;
-        let number = if grows { (2 * self.called).max(1) } else { 1 };
-        let mut wakers = Vec::new();
-        let mut call = Call::Lead;
-        for slot in self.readers.values_mut().filter(|slot| slot.call.is_none()).take(number) {
-            slot.call = Some(std::mem::replace(&mut call, Call::Alone));
-            if let Some(waker) = slot.waker.take() {
-                self.hungry -= 1;
-                wakers.push(waker);
-            }
-        }
+        let Stage::Waiting(election) = &mut self.stage else { return None };
+        let grows = std::mem::take(&mut election.unusable) || late;
+        let number = if grows { (2 * election.called).max(1) } else { 1 };
         if grows {
-            self.called = number;
+            election.called = number;
         }
-        (call == Call::Alone).then_some(wakers)
+        self.readers.call(number)
     }
 
-    pub(super) fn room(&mut self, max: usize) -> Option<Room> {
-        self.make_room(max);
-        if self.places.is_empty() {
-            return Some(Room::NobodyReads);
-        }
-        // What is kept need not wait for the slow ones: they find it in the store.
-        let has_room = self.window.len() < max || (self.kept && self.hungry > 0);
-        has_room.then_some(Room::Yes)
+    /// From `Waiting` to `Decided`.
+    pub(super) fn decide(&mut self, decision: Decision) {
+        debug_assert!(matches!(self.stage, Stage::Waiting(_)), "decided twice");
+        self.stage = Stage::Decided(decision);
     }
 
-    /// When full, lets go of pieces that the store can give, or, when nothing is kept, that every reader took. Until
-    /// then they stay, for readers that are yet to come.
-    pub(super) fn make_room(&mut self, max: usize) {
-        let slowest = || self.places.first_key_value().map_or(self.window.end(), |(at, _)| *at);
-        let spared = if self.kept { self.readable } else { slowest().max(self.readable) };
-        self.window.let_go(max, spared);
+    /// From `Waiting` to `Open`.
+    pub(super) fn open(&mut self, head: Arc<Opened>, keep: Keep) {
+        debug_assert!(matches!(self.stage, Stage::Waiting(_)), "opened after a decision");
+        self.stage = Stage::Open(Body { head, window: Window::default(), keep }, Pump::default());
     }
 
-    /// Some readers keep the fetch from going on for one that has taken everything.
-    pub(super) fn slow_ones_hold(&self) -> bool {
-        !self.kept && self.hungry > 0 && self.places.len() > 1
+    /// From `Open` to `Open`.
+    pub(super) fn keep(&mut self, keep: Keep) {
+        let Stage::Open(body, _) = &mut self.stage else { return debug_assert!(false, "no body comes") };
+        debug_assert!(body.keep.may_become(&keep), "the store takes no such step");
+        body.keep = keep;
     }
 
-    /// Waits no longer for readers that are more than half of the window behind.
-    pub(super) fn cut_off(&mut self, max: usize) {
-        let least = self.window.end().saturating_sub(max as u64 / 2).max(self.window.first_end());
-        for slot in self.readers.values_mut().filter(|slot| slot.at < least) {
-            slot.cut = true;
-        }
-        self.places = self.places.split_off(&least);
-        self.patience = Patience::default();
-    }
-
-    /// Moves a reader on.
-    pub(super) fn advance(&mut self, id: u64, bytes: u64) {
-        let Some(slot) = self.readers.get_mut(&id) else { return };
-        let from = slot.at;
-        slot.at += bytes;
-        if !slot.cut {
-            *self.places.entry(slot.at).or_insert(0) += 1;
-            self.vacate(from);
-        }
-    }
-
-    pub(super) fn vacate(&mut self, place: u64) {
-        if let Some(count) = self.places.get_mut(&place) {
-            *count -= 1;
-            if *count == 0 {
-                self.places.remove(&place);
+    /// From `Open` to `Over`.
+    pub(super) fn end(&mut self, end: End) {
+        self.stage = match std::mem::take(&mut self.stage) {
+            Stage::Open(body, _) => Stage::Over(body, end),
+            other => {
+                debug_assert!(false, "no body comes");
+                other
             }
+        };
+    }
+}
+
+impl State {
+    /// Counts one more in who fetches beside the leader, if that may be: `vain` fetches did not suit it.
+    pub(super) fn lets_go(&mut self, vain: u32) -> bool {
+        let Stage::Waiting(election) = &mut self.stage else { return false };
+        let goes = election.beside + 1 < 4_u32.saturating_pow(vain.saturating_sub(1));
+        election.beside += u32::from(goes);
+        goes
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
+    pub(super) fn body(&self) -> Option<&Body> {
+        match &self.stage {
+            Stage::Waiting(_) | Stage::Decided(_) => None,
+            Stage::Open(body, _) | Stage::Over(body, _) => Some(body),
         }
     }
 
-    /// Takes a reader out.
-    pub(super) fn remove(&mut self, id: u64) -> Option<Slot> {
-        let slot = self.readers.remove(&id)?;
-        self.hungry -= usize::from(slot.waker.is_some());
-        if !slot.cut {
-            self.vacate(slot.at);
-        }
-        Some(slot)
-    }
-
-    /// Has a reader woken when there is more.
-    pub(super) fn wait(&mut self, id: u64, cx: &Context<'_>) {
-        if let Some(slot) = self.readers.get_mut(&id)
-            && slot.waker.replace(cx.waker().clone()).is_none()
-        {
-            self.hungry += 1;
-        }
-    }
-
-    pub(super) fn wakers(&mut self) -> Vec<Waker> {
-        if self.hungry == 0 {
-            return Vec::new();
-        }
-        self.hungry = 0;
-        self.readers.values_mut().filter_map(|slot| slot.waker.take()).collect()
+    pub(super) fn head(&self) -> Option<&Arc<Opened>> {
+        self.body().map(|body| &body.head)
     }
 
     /// Whether a reader can still begin.
     pub(super) fn reaches_back(&self) -> bool {
-        self.window.start() == 0 || (self.spans.is_some() && self.readable >= self.window.start())
-    }
-}
-
-/// How much longer slow readers may hold up others: what they held up is taken away, and a fourth of the time in which
-/// they did not comes back.
-#[derive(Default)]
-pub(super) struct Patience {
-    pub(super) spent: Duration,
-    /// Since when they do, or do not.
-    pub(super) since: Option<Instant>,
-    pub(super) held: bool,
-}
-
-impl Patience {
-    pub(super) fn note(&mut self, held: bool) -> Duration {
-        // Nothing to note as long as nothing was ever held up: the clock is not asked.
-        if !held && self.since.is_none() {
-            return PATIENCE;
+        match &self.stage {
+            Stage::Waiting(_) => true,
+            Stage::Decided(_) | Stage::Over(..) => false,
+            Stage::Open(body, _) => body.readable_before() >= body.window.start(),
         }
-        self.note_at(held, Instant::now())
     }
 
-    pub(super) fn note_at(&mut self, held: bool, now: Instant) -> Duration {
-        let passed = now.duration_since(self.since.unwrap_or(now));
-        self.spent = if self.held { self.spent + passed } else { self.spent.saturating_sub(passed / 4) };
-        (self.since, self.held) = (Some(now), held);
-        PATIENCE.saturating_sub(self.spent)
+    /// Whether the pump may push, with a window of `max` bytes; `None`: not yet.
+    pub(super) fn room(&mut self, max: usize) -> Option<Room> {
+        self.make_room(max);
+        let Stage::Open(body, _) = &self.stage else { return Some(Room::NobodyReads) };
+        if self.readers.nobody_reads() {
+            return Some(Room::NobodyReads);
+        }
+        // What is kept need not wait for the slow ones: they find it in the store.
+        let has_room = body.window.len() < max || (body.keep.keeps() && self.readers.some_wait());
+        has_room.then_some(Room::Yes)
+    }
+
+    /// When full, lets go of pieces that the store can give, or, when nothing is kept or to come, that every reader took.
+    /// Until then they stay, for readers that are yet to come.
+    pub(super) fn make_room(&mut self, max: usize) {
+        let (body, comes) = match &mut self.stage {
+            Stage::Waiting(_) | Stage::Decided(_) => return,
+            Stage::Open(body, _) => (body, true),
+            Stage::Over(body, _) => (body, false),
+        };
+        let readable = body.readable_before();
+        let spared = match comes && body.keep.keeps() {
+            true => readable,
+            false => self.readers.slowest().unwrap_or(body.window.end()).max(readable),
+        };
+        body.window.let_go(max, spared);
+    }
+
+    /// Some readers keep the fetch from going on for one that has taken everything.
+    pub(super) fn slow_ones_hold(&self) -> bool {
+        matches!(&self.stage, Stage::Open(body, _) if !body.keep.keeps()) && self.readers.differ()
+    }
+
+    /// Waits no longer for readers that are more than half of the window behind.
+    pub(super) fn cut_off(&mut self, max: usize) {
+        let Stage::Open(body, pump) = &mut self.stage else { return };
+        let half = body.window.end().saturating_sub(max as u64 / 2);
+        self.readers.cut_off(half.max(body.window.first_end()));
+        pump.patience = Patience::default();
+    }
+}
+
+impl Default for Stage {
+    fn default() -> Stage {
+        Stage::Waiting(Election::default())
+    }
+}
+
+impl Body {
+    fn readable_before(&self) -> u64 {
+        self.readable().map_or(0, |readable| readable.before)
+    }
+
+    pub(super) fn readable(&self) -> Option<&Readable> {
+        match &self.keep {
+            Keep::Gathered | Keep::Passing(None) => None,
+            Keep::Written(readable) | Keep::Passing(Some(Abandoned { readable, .. })) => Some(readable),
+        }
+    }
+}
+
+impl Keep {
+    /// What a writer wrote so far.
+    pub fn written(writer: &Writer) -> Keep {
+        Keep::Written(Readable::of(writer))
+    }
+
+    /// Nothing is kept any more.
+    pub fn given_up(writer: Option<Writer>) -> Keep {
+        Keep::Passing(writer.map(|writer| Abandoned { readable: Readable::of(&writer), _writer: writer }))
+    }
+
+    /// Whether the body is being kept: the window may let go only of what the store can give.
+    fn keeps(&self) -> bool {
+        !matches!(self, Keep::Passing(_))
+    }
+
+    fn may_become(&self, next: &Keep) -> bool {
+        match (self, next) {
+            (Keep::Gathered, Keep::Written(_) | Keep::Passing(None)) => true,
+            (
+                Keep::Written(now),
+                Keep::Written(then) | Keep::Passing(Some(Abandoned { readable: then, .. })),
+            ) => now.spans.id == then.spans.id && now.before <= then.before,
+            _ => false,
+        }
+    }
+}
+
+impl Readable {
+    fn of(writer: &Writer) -> Readable {
+        let spans = writer.spans();
+        let size = u64::from(spans.span.max(1));
+        Readable { spans, before: spans.length / size * size }
+    }
+
+    /// Whether the byte at an offset is among it.
+    pub(super) fn has(&self, at: u64) -> bool {
+        at < self.before
     }
 }
 
 pub(super) fn wake_readers(mut state: MutexGuard<'_, State>) {
-    let wakers = state.wakers();
+    let wakers = state.readers.wakers();
     drop(state);
     wakers.into_iter().for_each(Waker::wake);
 }
 
 pub(super) fn wake_pump(mut state: MutexGuard<'_, State>) {
-    let waker = state.pump.take();
+    let waker = match &mut state.stage {
+        Stage::Open(_, pump) => pump.waker.take(),
+        Stage::Waiting(_) | Stage::Decided(_) | Stage::Over(..) => None,
+    };
     drop(state);
     if let Some(waker) = waker {
         waker.wake();
+    }
+}
+
+#[cfg(test)]
+impl Body {
+    pub(super) fn keeps(&self) -> bool {
+        self.keep.keeps()
+    }
+
+    pub(super) fn is_gathered(&self) -> bool {
+        matches!(self.keep, Keep::Gathered)
     }
 }

@@ -1,16 +1,21 @@
-//! Elections, windows and slow readers, each as it is.
+//! Elections, windows and slow readers, each as it is; then random walks through the whole machine.
 
-use super::state::{PATIENCE, Patience};
+use super::state::Stage;
 use super::*;
+use crate::message::hops::Names;
 use crate::tiers::memory::Memory;
 use crate::tiers::stores::Stores;
 use bytes::Bytes;
-use cache::SetCookie;
+use cache::{Asked, Head, SetCookie};
+use http::{HeaderMap, Method};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use rand::{SeedableRng, rngs::StdRng};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
+use store::disk::sim::SimDisk;
+use store::{Body, Options, Store, Writer};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -154,37 +159,21 @@ fn whom_nothing_suits_may_fetch_beside_the_leader() {
 }
 
 #[test]
-fn slow_readers_have_a_second_and_a_fifth_of_the_time() {
-    let began = Instant::now();
-    let at = |millis| began + Duration::from_millis(millis);
-    let mut patience = Patience::default();
-    assert_eq!(patience.note_at(true, at(0)), PATIENCE);
-    assert_eq!(patience.note_at(true, at(600)), PATIENCE * 4 / 10);
-    // A byte now and then gives back no more than a fourth.
-    assert_eq!(patience.note_at(false, at(800)), PATIENCE * 2 / 10);
-    assert_eq!(patience.note_at(true, at(1_200)), PATIENCE * 3 / 10);
-    assert_eq!(patience.note_at(true, at(1_500)), Duration::ZERO);
-    let mut patience = Patience::default();
-    for round in 0..1_000 {
-        assert!(!patience.note_at(true, at(round * 50)).is_zero());
-        assert!(!patience.note_at(false, at(round * 50 + 10)).is_zero());
-    }
-}
-
-#[test]
 fn five_thousand_readers_cost_no_more_than_their_places() {
     let fills = fills(LONG);
     let lead = leader(&fills);
     let seats = followers(&fills, 5_000);
+    let (producer, own) = lead.open(opened(), Keep::given_up(None));
+    drop(own);
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..64 {
-        lead.push(Bytes::from(vec![0; 8 << 10]));
+        producer.push(Bytes::from(vec![0; 8 << 10]));
         for seat in &seats {
             assert!(matches!(seat.poll_piece(&mut context), Poll::Ready(Piece::Bytes(_))));
         }
-        let state = lead.fill.lock();
-        assert_eq!(state.places.len(), 1);
-        assert!(state.window.len() <= fills.window);
+        let state = producer.fill.lock();
+        assert_eq!(state.readers.check(), 1);
+        assert!(state.body().unwrap().window.len() <= fills.window);
     }
 }
 
@@ -193,83 +182,399 @@ fn five_thousand_readers_cost_no_more_than_their_places() {
 fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
     let fills = fills(LONG);
     let lead = leader(&fills);
-    let mut seats = followers(&fills, 3);
+    let mut seats = followers(&fills, 2);
+    let (producer, own) = lead.open(opened(), Keep::given_up(None));
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..4 {
-        lead.push(Bytes::from(vec![0; 16 << 10]));
+        producer.push(Bytes::from(vec![0; 16 << 10]));
     }
     assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Bytes(_))));
-    while seats[2].poll_piece(&mut context).is_ready() {}
-    lead.fill.lock().cut_off(fills.window);
+    while own.poll_piece(&mut context).is_ready() {}
+    producer.fill.lock().cut_off(fills.window);
     while seats[1].poll_piece(&mut context).is_ready() {}
-    seats.pop();
-    lead.end(End::Broken);
+    drop(own);
+    producer.end(End::Broken);
     assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Gone)));
+    seats.clear();
 }
+
+fn head() -> Head {
+    let parts = http::Response::builder().header("cache-control", "max-age=60").body(()).unwrap();
+    let asked = Asked::of(&Method::GET, &HeaderMap::new());
+    Head::storable(&asked, &parts.into_parts().0, 1, 1).unwrap()
+}
+
+fn answer() -> Answer {
+    Answer { held: Arc::new(opened().held), validated: false, verdict: Verdict::Fresh }
+}
+
+fn opened() -> Opened {
+    let held = Held::response(key(), head(), Body::Whole(Bytes::new()), &Names::new("t"));
+    Opened { key: key(), held, length: None, verdict: Verdict::Fresh, repair: None }
+}
+
+/// A store whose writers' spans are short.
+fn store() -> &'static Store {
+    static STORE: OnceLock<Store> = OnceLock::new();
+    STORE.get_or_init(|| {
+        let options = Options {
+            size: Some(16 << 20),
+            packet: 64 << 10,
+            object_max: Some(16 << 20),
+            tell: |_| {},
+            ..Options::at("")
+        };
+        Store::over(Arc::new(SimDisk::new(16 << 20, StdRng::seed_from_u64(1))), &options).unwrap()
+    })
+}
+
+/// Bytes that a walk pushes at once, at most.
+const PUSHED: usize = 40_000;
 
 /// What a test may do to a fill.
 #[derive(Clone, Debug)]
 enum Step {
-    Join,
+    Join(u32),
+    /// A reader that waits for news looks whether there are some.
+    Hear(usize),
     Read(usize),
     Leave(usize),
+    /// The leader, if there is one.
+    Lead(Leads),
+    /// The producer, if there is one.
     Push(usize),
     CutOff,
+    /// The store takes what comes from now on, or all that came.
+    Write,
+    /// It takes no more.
+    Refuse,
+    End(Option<End>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Leads {
+    Open { kept: bool },
+    Answered,
+    Alone,
+    Again,
+    Failed,
+    Unusable,
+    Leaves,
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let leads = prop_oneof![
+        8 => any::<bool>().prop_map(|kept| Leads::Open { kept }),
+        1 => Just(Leads::Answered),
+        1 => Just(Leads::Alone),
+        1 => Just(Leads::Again),
+        1 => Just(Leads::Failed),
+        2 => Just(Leads::Unusable),
+        2 => Just(Leads::Leaves),
+    ];
     prop_oneof![
-        1 => Just(Step::Join),
-        6 => any::<usize>().prop_map(Step::Read),
-        1 => any::<usize>().prop_map(Step::Leave),
-        4 => (1usize..20_000).prop_map(Step::Push),
-        1 => Just(Step::CutOff),
+        6 => (0_u32..3).prop_map(Step::Join),
+        4 => any::<usize>().prop_map(Step::Hear),
+        12 => any::<usize>().prop_map(Step::Read),
+        2 => any::<usize>().prop_map(Step::Leave),
+        2 => leads.prop_map(Step::Lead),
+        10 => (1..PUSHED).prop_map(Step::Push),
+        4 => Just(Step::CutOff),
+        2 => Just(Step::Write),
+        1 => Just(Step::Refuse),
+        1 => prop_oneof![Just(Some(End::Complete)), Just(Some(End::Broken)), Just(None)].prop_map(Step::End),
     ]
 }
 
-proptest! {
-    #[test]
-    fn readers_get_the_body_in_order_and_are_where_the_maps_say(steps in prop::collection::vec(step(), 1..200)) {
-        let fills = fills(LONG);
+/// What should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Waiting,
+    /// Which news.
+    Decided(&'static str),
+    Open,
+    Over(End),
+}
+
+/// A fill, who drives it, and its readers with the offset of each.
+struct Walk {
+    fills: Arc<Fills>,
+    fill: Arc<Fill>,
+    lead: Option<Lead>,
+    producer: Option<(Producer, Option<Writer>)>,
+    seats: Vec<(Seat, u64)>,
+    expected: Expected,
+    /// Bytes pushed.
+    length: u64,
+}
+
+fn byte(at: u64) -> u8 {
+    (at ^ (at >> 8)) as u8
+}
+
+impl Walk {
+    fn new() -> Walk {
+        // Less than a span: more than that is held for the store.
+        let fills = Fills::new(store().span_size() / 4, LONG, 16, LONG);
         let lead = leader(&fills);
-        let mut seats: Vec<(Seat, u64)> = Vec::new();
-        let mut context = Context::from_waker(Waker::noop());
-        let byte = |at: u64| (at ^ (at >> 8)) as u8;
-        for step in steps {
-            match step {
-                Step::Join => if let Joined::Follower(seat) = join(&fills, 0) {
-                    seats.push((seat, 0));
-                },
-                Step::Leave(n) if !seats.is_empty() => drop(seats.swap_remove(n % seats.len())),
-                Step::Read(n) if !seats.is_empty() => {
-                    let n = n % seats.len();
-                    let (seat, at) = &mut seats[n];
-                    let cut = lead.fill.lock().readers[&seat.id].cut;
-                    match seat.poll_piece(&mut context) {
-                        Poll::Ready(Piece::Bytes(bytes)) => {
-                            prop_assert!(bytes.iter().enumerate().all(|(n, b)| *b == byte(*at + n as u64)));
-                            *at += bytes.len() as u64;
-                        }
-                        Poll::Ready(Piece::Gone) => prop_assert!(cut, "only who was cut off misses something"),
-                        Poll::Pending => prop_assert_eq!(*at, lead.fill.lock().window.end()),
-                        Poll::Ready(_) => prop_assert!(false),
+        let (fill, seats, expected) = (lead.fill.clone(), Vec::new(), Expected::Waiting);
+        Walk { fills, fill, lead: Some(lead), producer: None, seats, expected, length: 0 }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Join(vain) => match join(&self.fills, vain) {
+                Joined::Follower(seat) => {
+                    assert_eq!(seat.early, self.expected == Expected::Waiting);
+                    assert!(matches!(self.expected, Expected::Waiting | Expected::Open));
+                    self.seats.push((seat, 0));
+                }
+                Joined::Alone => {
+                    let known = self.expected == Expected::Decided("alone");
+                    assert!(known || (self.expected == Expected::Waiting && vain > 1));
+                }
+                Joined::Leader(other) => {
+                    assert!(!Arc::ptr_eq(&other.fill, &self.fill), "two lead");
+                    assert_ne!(self.expected, Expected::Waiting);
+                    // Another fill, which is not looked at.
+                }
+            },
+            Step::Hear(n) if !self.seats.is_empty() => self.hear(n % self.seats.len()),
+            Step::Read(n) if !self.seats.is_empty() => self.read(n % self.seats.len()),
+            Step::Leave(n) if !self.seats.is_empty() => {
+                self.seats.swap_remove(n % self.seats.len());
+                self.find_out();
+            }
+            Step::Lead(leads) => {
+                if let Some(lead) = self.lead.take() {
+                    self.lead(lead, leads);
+                }
+            }
+            Step::Push(length) => self.push(length as u64),
+            Step::CutOff => {
+                let mut state = self.fill.lock();
+                if state.slow_ones_hold() {
+                    state.cut_off(self.fills.window);
+                }
+            }
+            Step::Write => self.begin_writing(),
+            Step::Refuse => self.refuse(),
+            Step::End(end) => {
+                if let Some((producer, writer)) = self.producer.take() {
+                    match end {
+                        Some(end) => producer.end(end),
+                        None => drop(producer),
+                    }
+                    self.expected = Expected::Over(end.unwrap_or(End::Broken));
+                    if let Some(mut writer) = writer {
+                        let _ = writer.finish(b"");
                     }
                 }
-                Step::Push(length) if lead.fill.lock().room(fills.window).is_some() => {
-                    let from = lead.fill.lock().window.end();
-                    lead.push((from..from + length as u64).map(byte).collect());
-                }
-                Step::CutOff if lead.fill.lock().slow_ones_hold() => lead.fill.lock().cut_off(fills.window),
-                _ => {}
             }
-            let state = lead.fill.lock();
-            let mut places = BTreeMap::new();
-            for slot in state.readers.values().filter(|slot| !slot.cut) {
-                *places.entry(slot.at).or_insert(0) += 1;
-            }
-            prop_assert_eq!(&places, &state.places);
-            prop_assert_eq!(state.readers.values().filter(|slot| slot.waker.is_some()).count(), state.hungry);
-            prop_assert!(state.window.len() < fills.window + 20_000);
+            Step::Hear(_) | Step::Read(_) | Step::Leave(_) => {}
         }
+        self.check();
+    }
+
+    fn lead(&mut self, lead: Lead, leads: Leads) {
+        let failure = || Failure { refusal: Refusal::bad_request("no"), answered: None };
+        match leads {
+            Leads::Open { kept } => {
+                let keep = if kept { Keep::Gathered } else { Keep::given_up(None) };
+                let (producer, own) = lead.open(opened(), keep);
+                (self.expected, self.producer) = (Expected::Open, Some((producer, None)));
+                self.seats.push((own, 0));
+            }
+            Leads::Answered => {
+                lead.answered(answer());
+                self.expected = Expected::Decided("answered");
+            }
+            Leads::Alone => {
+                lead.alone(&self.fills);
+                self.expected = Expected::Decided("alone");
+            }
+            Leads::Again => {
+                lead.again();
+                self.expected = Expected::Decided("again");
+            }
+            Leads::Failed => {
+                lead.failed(failure());
+                self.expected = Expected::Decided("failed");
+            }
+            Leads::Unusable => lead.unusable(),
+            Leads::Leaves => drop(lead),
+        }
+        self.find_out();
+    }
+
+    /// Without a leader one of those who wait is called, or all is over.
+    fn find_out(&mut self) {
+        if self.expected == Expected::Waiting && self.lead.is_none() {
+            let called = |seat: &Seat| self.fill.lock().readers.get(seat.id).unwrap().call;
+            let leaders = self.seats.iter().filter(|(seat, _)| called(seat) == Some(readers::Call::Lead));
+            match leaders.count() {
+                0 => self.expected = Expected::Decided("again"),
+                n => assert_eq!(n, 1, "one is called to lead"),
+            }
+        }
+    }
+
+    fn hear(&mut self, n: usize) {
+        let (seat, at) = &self.seats[n];
+        if *at > 0 {
+            return;
+        }
+        let heard = news(seat);
+        let expected = match heard {
+            None => Expected::Waiting,
+            Some(News::Open(_)) if matches!(self.expected, Expected::Over(_)) => self.expected,
+            Some(News::Open(_)) => Expected::Open,
+            Some(News::Answered(_)) => Expected::Decided("answered"),
+            Some(News::Again) => Expected::Decided("again"),
+            Some(News::Failed(_)) => Expected::Decided("failed"),
+            Some(News::Lead(lead)) => {
+                assert!(self.lead.replace(lead).is_none(), "two lead");
+                self.seats.swap_remove(n);
+                Expected::Waiting
+            }
+            // Called, or told of all.
+            Some(News::Alone) => {
+                let called = self.fill.lock().readers.get(seat.id).unwrap().call.is_some();
+                self.seats.swap_remove(n);
+                if called { self.expected } else { Expected::Decided("alone") }
+            }
+        };
+        assert_eq!(expected, self.expected);
+    }
+
+    fn read(&mut self, n: usize) {
+        if matches!(self.expected, Expected::Waiting | Expected::Decided(_)) {
+            return;
+        }
+        let (seat, at) = &mut self.seats[n];
+        if self.fill.lock().readers.get(seat.id).unwrap().call.is_some() {
+            return;
+        }
+        let cut = self.fill.lock().readers.get(seat.id).unwrap().cut;
+        match seat.poll_piece(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Piece::Bytes(bytes)) => {
+                assert!(bytes.iter().enumerate().all(|(n, b)| *b == byte(*at + n as u64)));
+                *at += bytes.len() as u64;
+            }
+            Poll::Ready(Piece::Stored(spans, from)) => {
+                assert_eq!(from, *at);
+                let span = u64::from(spans.span);
+                let end = (from / span + 1) * span;
+                assert!(end <= spans.length, "the store has the whole span");
+                seat.took(end - from);
+                *at = end;
+            }
+            Poll::Ready(Piece::Gone) => assert!(cut, "only who was cut off misses something"),
+            Poll::Pending => assert_eq!((*at, self.expected), (self.length, Expected::Open)),
+            Poll::Ready(Piece::End(end)) => {
+                assert_eq!((*at, self.expected), (self.length, Expected::Over(end)));
+            }
+        }
+    }
+
+    fn push(&mut self, length: u64) {
+        let Some((producer, _)) = &self.producer else { return };
+        if self.fill.lock().room(self.fills.window) != Some(Room::Yes) {
+            return;
+        }
+        let bytes: Bytes = (self.length..self.length + length).map(byte).collect();
+        self.length += length;
+        producer.push(bytes.clone());
+        self.write(&bytes);
+        // As the keeper does: no more than so much is gathered.
+        if self.length > store().span_size() as u64 {
+            self.begin_writing();
+        }
+    }
+
+    fn begin_writing(&mut self) {
+        let Some((producer, writer @ None)) = &mut self.producer else { return };
+        if !matches!(&producer.fill.lock().stage, Stage::Open(body, _) if body.is_gathered()) {
+            return;
+        }
+        let Ok(begun) = store().begin(&key(), None) else { return self.refuse() };
+        producer.keep(Keep::written(&begun));
+        *writer = Some(begun);
+        let gathered = producer.gathered();
+        assert!(gathered.len() as u64 == self.length, "something of what is gathered is gone");
+        self.write(&gathered);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let Some((producer, Some(writer))) = &mut self.producer else { return };
+        let taken = writer.push(&mut { bytes });
+        producer.keep(Keep::written(writer));
+        if taken.is_err() {
+            self.refuse();
+        }
+    }
+
+    fn refuse(&mut self) {
+        let Some((producer, writer)) = &mut self.producer else { return };
+        let keeps = matches!(&producer.fill.lock().stage, Stage::Open(body, _) if body.keeps());
+        if keeps {
+            producer.keep(Keep::given_up(writer.take()));
+        }
+    }
+
+    fn check(&self) {
+        let state = self.fill.lock();
+        state.readers.check();
+        match (&state.stage, self.expected) {
+            (Stage::Waiting(_), Expected::Waiting) => assert!(self.producer.is_none()),
+            (Stage::Decided(_), Expected::Decided(_)) => assert!(self.lead.is_none()),
+            (Stage::Open(body, _), Expected::Open) => {
+                assert!(self.lead.is_none() && self.producer.is_some());
+                assert_eq!(body.window.end(), self.length);
+                let most = self.fills.window + store().span_size() + 2 * PUSHED;
+                assert!(body.window.len() < most, "{} bytes are held", body.window.len());
+            }
+            (Stage::Over(_, end), Expected::Over(expected)) => {
+                assert!(self.producer.is_none() && *end == expected);
+            }
+            (_, expected) => panic!("it should be {expected:?}"),
+        }
+        drop(state);
+        let listed = lock(&self.fills.table).values().any(|fill| Arc::ptr_eq(fill, &self.fill));
+        let goes_on = matches!(self.expected, Expected::Waiting | Expected::Open);
+        // One that cannot be followed any more may have been replaced.
+        assert!(goes_on || !listed, "what is over is joined by nobody");
+        assert!(listed || self.expected != Expected::Waiting);
+    }
+
+    /// Everybody who was not cut off gets the whole body, whatever happened before.
+    fn finish(mut self) {
+        while let Expected::Waiting = self.expected {
+            match self.lead.take() {
+                Some(lead) => self.lead(lead, Leads::Open { kept: true }),
+                None => (0..self.seats.len()).rev().for_each(|n| self.hear(n)),
+            }
+        }
+        self.take(Step::End(Some(End::Complete)));
+        for n in 0..self.seats.len() {
+            loop {
+                let before = self.seats[n].1;
+                self.read(n);
+                if self.seats[n].1 == before {
+                    break;
+                }
+            }
+        }
+        self.check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #[test]
+    fn every_walk_through_the_machine_is_as_drawn(steps in prop::collection::vec(step(), 1..200)) {
+        let mut walk = Walk::new();
+        steps.into_iter().for_each(|step| walk.take(step));
+        walk.finish();
     }
 }

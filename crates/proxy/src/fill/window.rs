@@ -88,12 +88,11 @@ impl Window {
         self.start + self.pieces.front().map_or(self.tail.len(), |(_, piece)| piece.len()) as u64
     }
 
-    /// All of it in one exact allocation.
-    pub fn joined(&self) -> Bytes {
-        let mut whole = BytesMut::with_capacity(self.len());
-        self.pieces.iter().for_each(|(_, piece)| whole.extend_from_slice(piece));
-        whole.extend_from_slice(&self.tail);
-        whole.freeze()
+    /// All of it, to be joined where nobody waits for it.
+    pub fn pieces(&self) -> Vec<Bytes> {
+        let whole = self.pieces.iter().map(|(_, piece)| piece.clone());
+        let tail = (!self.tail.is_empty()).then(|| Bytes::copy_from_slice(&self.tail));
+        whole.chain(tail).collect()
     }
 
     fn close_tail(&mut self) {
@@ -102,6 +101,13 @@ impl Window {
             self.pieces.push_back((self.end - tail.len() as u64, tail));
         }
     }
+}
+
+/// Pieces as one, in one exact allocation: each may be a small part of a large read buffer, which must not stay.
+pub fn joined(pieces: &[Bytes]) -> Bytes {
+    let mut whole = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+    whole.freeze()
 }
 
 #[cfg(test)]
@@ -153,7 +159,7 @@ mod tests {
                     at += bytes.len() as u64;
                 }
                 prop_assert_eq!(at, window.end());
-                prop_assert_eq!(&window.joined()[..], &body[window.start() as usize..]);
+                prop_assert_eq!(&joined(&window.pieces())[..], &body[window.start() as usize..]);
             }
         }
     }

@@ -22,6 +22,11 @@ impl Content {
         (!incoming.is_end_stream()).then_some(Content { begin: Bytes::new(), rest: Some(incoming) })
     }
 
+    /// Content that is all here. `None` when there is none.
+    pub fn whole(bytes: Bytes) -> Option<Content> {
+        (!bytes.is_empty()).then_some(Content { begin: bytes, rest: None })
+    }
+
     /// Reads on until all is here, which is given as well, or until it is more than `most` bytes.
     pub async fn read(&mut self, most: usize) -> Result<Option<Bytes>, hyper::Error> {
         let mut read = BytesMut::from(&self.begin[..]);

@@ -1,4 +1,4 @@
-//! The memory tier: whole small objects above the disk, shared by all workers, bounded in bytes.
+//! The memory tier: whole small objects above the disk, and the heads of large ones, shared by all workers, bounded in bytes.
 //!
 //! A hit costs one lookup and no copy of the body. Keys are compared in full, so equal hashes never mix objects.
 
@@ -178,7 +178,11 @@ impl Held {
             Entry::Response(resident) => {
                 let fields =
                     resident.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
-                (fields.sum(), resident.body.len())
+                let body = match &resident.body {
+                    Body::Whole(bytes) => bytes.len() as u64,
+                    Body::Spans(_) => 0,
+                };
+                (fields.sum(), body)
             }
         };
         (FIXED + self.key.bytes().len() + fields) as u64 + body
@@ -283,12 +287,12 @@ impl Memory {
         self.cache.is_some() && length as u64 <= self.object_max
     }
 
-    /// Keeps what is whole and small; leaves the rest to the disk. What the key held before is gone in any case.
+    /// Keeps what is whole and small, and heads of what is on disk. What the key held before is gone in any case.
     pub fn insert(&self, held: &Arc<Held>) {
         let Some(cache) = &self.cache else { return };
         let keeps = match &held.entry {
             Entry::Response(Resident { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
-            Entry::Response(_) => false,
+            Entry::Response(Resident { body: Body::Spans(_), .. }) => true,
             Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
         };
         if keeps {

@@ -72,13 +72,21 @@ impl Tiers {
         names: &Names,
         disk: &Disk,
     ) -> Option<Arc<Held>> {
-        let found = self.memory.get(key);
+        let found = self.memory.get(key).filter(|held| self.is_readable(held, reader));
         disk.read.set(found.is_none());
         let held = match found {
             Some(held) => held,
             None => self.read(key, reader?, names, &disk.late).await?,
         };
         (!self.invalidation.covers(&held)).then_some(held)
+    }
+
+    /// Whether what memory holds is all there: of large objects it has the heads alone, and the disk, where nothing hangs, the
+    /// bodies.
+    fn is_readable(&self, held: &Held, reader: Option<&Reader>) -> bool {
+        let Entry::Response(Resident { body: Body::Spans(spans), .. }) = &held.entry else { return true };
+        let there = |store: &store::Store| store.contains_all(&held.key, spans);
+        reader.is_some_and(|reader| !reader.is_late()) && self.stores.of(&held.key).is_some_and(there)
     }
 
     async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {

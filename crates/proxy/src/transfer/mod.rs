@@ -1,6 +1,9 @@
-//! Bodies on the move: from an origin into a fill's window and the store (`pump`), out of the store (`span`), and from the origin
-//! once more where either cannot go on (`mend`). Nothing here knows a client.
+//! Bodies on the move, without a client: from an origin (`intake`) into a fill's window (`pump`) and the store (`keeper`), out of a
+//! fill (`reading`) and out of the store (`span`), and from the origin once more where either cannot go on (`mend`).
 
+mod intake;
+pub mod keeper;
 pub mod mend;
 pub mod pump;
+pub mod reading;
 pub mod span;

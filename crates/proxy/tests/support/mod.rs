@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod gated;
+
 use proxy::{Running, Settings};
 use std::future::Future;
 use std::net::SocketAddr;

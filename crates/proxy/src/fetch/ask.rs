@@ -1,0 +1,212 @@
+//! One fetch from the origin, on behalf of everybody who waits for it, and what becomes of its response: the table in
+//! [`crate::fill`] says what those who wait are told.
+
+use super::judge::resident;
+use super::{Filled, Look, Presented};
+use crate::clock;
+use crate::fill::{Answer, Failure, Lead};
+use crate::message::interim::Interim;
+use crate::message::pieces::Pieces as _;
+use crate::message::refusal::Refusal;
+use crate::origin::Outgoing;
+use crate::origin::content::Content;
+use crate::origin::fetch::Fetched;
+use crate::tiers::memory::{Held, Resident};
+use bytes::Bytes;
+use cache::{Head, Miss, NotStored, Outage, Stale};
+use http::{Request, StatusCode};
+use std::sync::Arc;
+use store::Body;
+
+/// What a fetch is for.
+pub struct Want {
+    pub look: Look,
+    /// Why what was found does not answer.
+    pub why: Miss,
+}
+
+/// What a fetch comes to.
+pub enum Fetch {
+    /// The response goes into the cache, or is at least shared, and the body to whoever asked as well.
+    Filled(Filled),
+    /// The origin says that the stored response holds, whose fields are newer now.
+    Validated(Arc<Held>),
+    /// The response is for whoever asked alone.
+    Passed(Fetched, NotStored),
+    /// No answer of use came: what is stored may stand in ([`Presented::may_serve_stale`]).
+    Failed(Failure),
+    /// The request itself is refused, whatever is stored.
+    Refused(Refusal),
+}
+
+impl Want {
+    /// The stored response to validate.
+    pub fn stale(&self) -> Option<(&Arc<Held>, Stale)> {
+        let Miss::Stale(why) = self.why else { return None };
+        Some((self.look.found.as_ref()?, why))
+    }
+
+    /// The stored part that what is fetched may be combined with.
+    pub(super) fn part(&self) -> Option<&Arc<Held>> {
+        self.look.found.as_ref().filter(|_| self.why == Miss::Partial)
+    }
+}
+
+impl Presented {
+    /// Fetches on behalf of everybody who joined. `relay` sees the interim responses.
+    pub async fn fetch(&self, lead: Lead, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
+        let mut validating = want.stale().map(|(held, _)| &**held);
+        let mut resting = want.part().map(|held| &**held).filter(|_| !self.asked.has_range());
+        loop {
+            // What is made with something stored is as old as that was when it was found.
+            let with_stored = validating.is_some() || want.part().is_some();
+            let began = if with_stored { want.look.began } else { self.worker.shared.tiers.now() };
+            let sent = clock::now();
+            // What is wrong with this request is nobody else's: another takes over.
+            let mut head = match self.for_origin() {
+                Ok(head) => head,
+                Err(refusal) => return Fetch::Refused(refusal),
+            };
+            if lead.is_shared() {
+                cache::make_unconditional(head.headers_mut());
+            }
+            let fetched = match self.ask(head, validating, &mut resting, relay).await {
+                Ok(fetched) => fetched,
+                // That is about this client alone: the others look for themselves.
+                Err(refusal) if refusal.status == StatusCode::FORBIDDEN => return Fetch::Refused(refusal),
+                Err(refusal) => {
+                    let personal = refusal.personal;
+                    let failure = Failure { refusal, answered: None };
+                    match personal {
+                        true => lead.unusable(),
+                        false => lead.failed(failure.clone()),
+                    }
+                    return Fetch::Failed(failure);
+                }
+            };
+            let came = clock::now();
+            if let Some(stale) = validating
+                && fetched.parts.status == StatusCode::NOT_MODIFIED
+            {
+                match cache::freshen(&self.asked, &resident(stale).head, &fetched.parts, sent, came) {
+                    Some(head) if fetched.shareable => {
+                        return Fetch::Validated(self.validated(lead, stale, head, want));
+                    }
+                    // The 304 is about another response: ask again, without conditions.
+                    _ => validating = None,
+                }
+                continue;
+            }
+            let status = fetched.parts.status;
+            if is_outage(status) && self.may_serve_stale(want, Outage::Answered5xx) {
+                let text = format!("the origin answered {status}");
+                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
+                let failure = Failure { refusal, answered: Some(status) };
+                lead.failed(failure.clone());
+                return Fetch::Failed(failure);
+            }
+            let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came)
+                .and_then(|head| head.obeying(self.worker.settings().set_cookie));
+            if let Ok(head) = &mut storable {
+                head.purges_known = began.purges;
+            }
+            if let Some(part) = resting.take() {
+                match storable.as_ref().map(|head| whole(part, head, &fetched)) {
+                    Ok(Some((head, begin))) if self.keeps(&fetched).is_ok() => {
+                        return Fetch::Filled(self.fill(lead, fetched, (head, begin), began, want));
+                    }
+                    // Only the whole can be used as it is.
+                    _ if fetched.parts.status == StatusCode::OK => {}
+                    _ => continue,
+                }
+            }
+            return match storable {
+                // A part that nobody asked for, or another one than it says.
+                Ok(head) if head.part().is_some() && (!self.asked.has_range() || falls_short(&fetched)) => {
+                    self.pass(lead, fetched, NotStored::Partial, want)
+                }
+                Ok(head) => match self.keeps(&fetched) {
+                    Ok(()) => Fetch::Filled(self.fill(lead, fetched, (head, Bytes::new()), began, want)),
+                    Err(why) => self.pass(lead, fetched, why, want),
+                },
+                Err(why) => self.pass(lead, fetched, why, want),
+            };
+        }
+    }
+
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the head says.
+    async fn ask(
+        &self,
+        mut head: Request<()>,
+        validating: Option<&Held>,
+        resting: &mut Option<&Held>,
+        relay: &dyn Fn(Interim),
+    ) -> Result<Fetched, Refusal> {
+        if let Some(stale) = validating {
+            cache::make_conditional(head.headers_mut(), &resident(stale).head);
+        }
+        *resting = resting.filter(|part| {
+            let Resident { head: stored, body, .. } = resident(part);
+            matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
+        });
+        let content = Content::whole(self.content.clone());
+        let outgoing = Outgoing { head, content, expects: false, client: self.zone };
+        self.worker.origins.fetch(&self.target, outgoing, relay).await
+    }
+
+    fn pass(&self, lead: Lead, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {
+        // What comes from where not everybody may reach is this client's own affair.
+        if fetched.shareable && says_of_resource(fetched.parts.status, why) {
+            lead.alone(&self.worker.shared.fills);
+        } else {
+            lead.unusable();
+        }
+        if want.stale().is_some() && !is_outage(fetched.parts.status) {
+            self.worker.shared.tiers.remove(&want.look.key);
+        }
+        Fetch::Passed(fetched, why)
+    }
+
+    /// The origin says that the stored response holds: it is updated, and answers.
+    fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Arc<Held> {
+        let held = self.renew(stale, head, want.look.began);
+        if resident(&held).head.may_stay(self.worker.settings().set_cookie).is_err() {
+            // It is for this client alone from now on.
+            lead.alone(&self.worker.shared.fills);
+        } else {
+            let verdict = cache::judge(&self.asked, &resident(&held).head, clock::now());
+            lead.answered(Answer { held: held.clone(), validated: true, verdict });
+        }
+        held
+    }
+}
+
+/// The stored part and the rest that comes as one response, and the bytes it begins with.
+fn whole(part: &Held, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
+    let Resident { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
+    let length = fetched.body.left()?;
+    let mut rest = rest.clone();
+    rest.settle(length);
+    // The rest must begin where the part ends: what overlaps would have to be dropped from the stream.
+    let meets = rest.part().is_some_and(|rest| rest.first == begin.len() as u64);
+    let whole = cache::combined(head, begin.len() as u64, &rest, length)?;
+    (meets && whole.part().is_none()).then(|| (whole, begin.clone()))
+}
+
+/// Whether a response that is not stored says that others of its resource would not be either, so that nobody needs to
+/// wait for one. An error of the origin, a part, and what this one request brought about say nothing of the kind.
+fn says_of_resource(status: StatusCode, why: NotStored) -> bool {
+    use NotStored::{Interim, Method, NotModified, Partial, Request, Status};
+    let of_request = matches!(why, Request | Method | Interim | Partial | NotModified | Status);
+    !of_request && !status.is_server_error() && status != StatusCode::PARTIAL_CONTENT
+}
+
+/// Whether a part is not what it says it is, as far as that is known before it comes.
+fn falls_short(part: &Fetched) -> bool {
+    part.body.left().is_some_and(|left| cache::falls_short(&part.parts.headers, left))
+}
+
+/// RFC 5861 section 4: the answers for which a stale response may stand in.
+fn is_outage(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}

@@ -1,0 +1,70 @@
+//! Fetches that nobody waits for: validation in the background (RFC 5861 section 3), and whatever else is to be in the cache
+//! before somebody asks for it.
+
+use super::{Fetch, Filled, Presented, Want};
+use crate::fill::{Joined, Lead};
+use crate::message::pieces::Pieces;
+use crate::transfer::pump::{Counted, LeadersBody};
+use cache::Asked;
+use http::header::{CACHE_CONTROL, PRAGMA};
+use http::{Method, Version};
+use std::future::poll_fn;
+
+/// A worker begins none of these while it has so many bodies and fetches of this kind under way.
+const BEHIND: usize = 1024;
+
+impl Presented {
+    /// Has the cache fetch, or validate, what a request asks for. Nobody waits for it; where it is being fetched already, is
+    /// known not to be for sharing, or the worker has too much to do, nothing happens.
+    pub fn behind(self, want: Want) {
+        if self.worker.pumps.get() >= BEHIND {
+            return;
+        }
+        let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);
+        let Joined::Leader(lead) = fills.join(&want.look.key, tiers, 0, None) else { return };
+        let counted = Counted::new(&self.worker);
+        tokio::task::spawn_local(async move {
+            self.for_all().fetch_all(lead, &want).await;
+            drop(counted);
+        });
+    }
+
+    /// The same request as nobody's: a plain GET or QUERY.
+    fn for_all(mut self) -> Presented {
+        if self.asked.is_head() {
+            self.parts.method = Method::GET;
+        }
+        self.parts.version = Version::HTTP_10;
+        let headers = &mut self.parts.headers;
+        cache::make_unconditional(headers);
+        for name in [CACHE_CONTROL, PRAGMA] {
+            headers.remove(name);
+        }
+        self.asked = Asked::of(&self.parts.method, headers);
+        self
+    }
+
+    /// Reads the body to its end: a fill goes on as long as somebody reads, and a connection is used again when its response was
+    /// read. What is not kept, and what is larger than anything kept, is not worth it.
+    async fn fetch_all(&self, lead: Lead, want: &Want) {
+        let fetch = self.fetch(lead, want, &|_| {}).await;
+        let settings = self.worker.settings();
+        let (kept, other) = (settings.bounds.object_bytes, settings.bounds.finish_bytes);
+        let (mut body, mut left): (Box<dyn Pieces>, u64) = match fetch {
+            Fetch::Filled(Filled { body: LeadersBody::Pieces(body), kept: Ok(()), .. }) => {
+                (Box::new(body), kept)
+            }
+            Fetch::Filled(Filled { body: LeadersBody::Pieces(body), .. }) => (Box::new(body), other),
+            Fetch::Passed(fetched, _) => (Box::new(fetched.body), other),
+            Fetch::Filled(_) | Fetch::Validated(_) | Fetch::Failed(_) | Fetch::Refused(_) => return,
+        };
+        while body.left().is_none_or(|promised| promised <= left)
+            && let Some(Ok(frame)) = poll_fn(|cx| body.poll_piece(cx)).await
+        {
+            left = left.saturating_sub(frame.data_ref().map_or(0, |bytes| bytes.len() as u64));
+            if left == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! How a response is stored: under which key, which markers lead there, and what its readers get meanwhile.
+
+use super::{Look, Presented, Want};
+use crate::fill::Lead;
+use crate::message::pieces::Pieces as _;
+use crate::origin::fetch::Fetched;
+use crate::tiers::invalidation::Moment;
+use crate::tiers::memory::{Entry, Held, Searches, Variants, nonce};
+use crate::transfer::keeper::{self, Object};
+use crate::transfer::pump::{self, LeadersBody, Started};
+use bytes::Bytes;
+use cache::{Head, NoVarySearch, NotStored, key};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE};
+use http::{StatusCode, response};
+use std::sync::Arc;
+use store::Key;
+
+/// A response on its way into the cache.
+pub struct Filled {
+    /// As the origin sent it; of one that a stored part is combined with, the whole's.
+    pub parts: response::Parts,
+    pub body: LeadersBody,
+    /// It is stored, or being stored; or why it is not. What was removed meanwhile has no reason.
+    pub kept: Result<(), Option<NotStored>>,
+    /// What the origin answered, where that was combined with a stored part.
+    pub rest: Option<StatusCode>,
+}
+
+impl Presented {
+    /// Whether a storable response's body can be kept: all must be permitted to get it, its end must be told, and there must
+    /// be a place for it.
+    pub fn keeps(&self, fetched: &Fetched) -> Result<(), NotStored> {
+        let length = fetched.body.left().unwrap_or(0);
+        let max = match self.worker.shared.tiers.stores.piece_max() {
+            Some(_) => self.worker.settings().bounds.object_bytes,
+            None => self.worker.shared.tiers.memory.object_max(),
+        };
+        match () {
+            _ if !fetched.shareable => Err(NotStored::Restricted),
+            _ if !fetched.body.is_framed() => Err(NotStored::Unframed),
+            _ if max == 0 => Err(NotStored::NoRoom),
+            _ if length > max => Err(NotStored::TooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has what a look was for stored while it is read; `begin` goes before what the origin sends.
+    pub(super) fn fill(
+        &self,
+        lead: Lead,
+        fetched: Fetched,
+        (head, begin): (Head, Bytes),
+        began: Moment,
+        want: &Want,
+    ) -> Filled {
+        lead.worth_waiting(&self.worker.shared.fills);
+        // What a disk that is late may have is not written once more if it is large: who reads it there would lose it.
+        let stores = !self.disk.late.get()
+            || fetched.body.left().is_some_and(|left| keeper::is_small(&self.worker, left));
+        let key = if stores { self.object_key(&head, &want.look) } else { want.look.key.clone() };
+        let part = want.part().filter(|_| head.part().is_some()).cloned();
+        self.store(lead, fetched, Object { begin, part, stores, ..Object::new(key, head, began) })
+    }
+
+    /// Has an object stored while it is read.
+    pub fn store(&self, lead: Lead, fetched: Fetched, object: Object) -> Filled {
+        let Fetched { mut parts, body, .. } = fetched;
+        let rest = (!object.begin.is_empty()).then_some(parts.status);
+        if rest.is_some() {
+            parts.status = object.head.status;
+            parts.headers.remove(CONTENT_RANGE);
+            parts.headers.remove(CONTENT_LENGTH);
+        }
+        let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
+        let repair = |object: &Object, length| self.repair(&object.head, length);
+        let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
+        Filled { parts, body, kept, rest }
+    }
+
+    /// Stores an object with new fields, if they let it stay.
+    pub fn renew(&self, held: &Held, head: Head, began: Moment) -> Arc<Held> {
+        let shared = &self.worker.shared;
+        shared.tiers.renew(began, held, head, &shared.names)
+    }
+
+    pub(super) fn mark(&self, marker: Held) -> Arc<Held> {
+        self.worker.shared.tiers.mark(marker)
+    }
+
+    /// The key under which a response is to be stored. Markers say by what the primary key's responses vary.
+    fn object_key(&self, head: &Head, look: &Look) -> Key {
+        let primary = self.primary_key(head, look);
+        let Some(vary) = head.vary() else { return primary };
+        let variants = match &look.variants {
+            Some(variants) if variants.vary == *vary && primary == look.primary => variants.clone(),
+            _ => {
+                let variants = Variants { vary: vary.clone(), nonce: nonce() };
+                self.mark(Held::varies(primary.clone(), variants.clone()));
+                variants
+            }
+        };
+        let selecting = self.selecting(vary);
+        let key = variants.of(&primary, &selecting);
+        // Clients who like this response's language best find it too.
+        if let Some(language) = cache::sole_language(head)
+            && let Some(alias) = variants.alias(&primary, &selecting, &language)
+        {
+            self.mark(Held::same_as(alias, key.clone()));
+        }
+        key
+    }
+
+    fn primary_key(&self, head: &Head, look: &Look) -> Key {
+        let config = NoVarySearch::of(&head.headers);
+        match look.marker.as_deref() {
+            Some(Held { entry: Entry::Queries(_), .. }) => look.primary.clone(),
+            Some(Held { entry: Entry::Searches(searches), .. }) if searches.config == config => {
+                look.primary.clone()
+            }
+            _ if config.is_default() => look.uri.clone(),
+            _ => {
+                // What lies under the URI itself would be found first.
+                self.worker.shared.tiers.remove(&look.uri);
+                let marker = Key::new(key::searches(look.uri.bytes()));
+                let searches = Searches { config, nonce: nonce() };
+                let primary = searches.of(&marker, self.target.path.as_str());
+                self.mark(Held::searches(marker, searches));
+                primary
+            }
+        }
+    }
+}

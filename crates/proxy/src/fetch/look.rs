@@ -1,0 +1,98 @@
+//! What is stored for a request: looked up in memory, then in the store.
+
+use super::Presented;
+use crate::tiers::invalidation::Moment;
+use crate::tiers::memory::{Entry, Held, Variants, nonce};
+use cache::key;
+use std::sync::Arc;
+use store::Key;
+
+/// What a look into the cache found.
+pub struct Look {
+    /// Before it looked.
+    pub began: Moment,
+    /// Of the URI's GET.
+    pub(super) uri: Key,
+    /// The key that variants are made of: the same, or that of a QUERY, or of all searches that are answered alike.
+    pub(super) primary: Key,
+    /// The marker that leads to the primary key, where it is not the URI's.
+    pub(super) marker: Option<Arc<Held>>,
+    /// What the primary key's responses vary by, if they do.
+    pub(super) variants: Option<Variants>,
+    /// The key of this request's object.
+    pub key: Key,
+    /// A response.
+    pub found: Option<Arc<Held>>,
+}
+
+impl Presented {
+    /// Looks into memory, then into the store.
+    pub async fn look(&self) -> Look {
+        let (uri, began) = (self.target.primary_key(), self.worker.shared.tiers.now());
+        if self.asked.is_query() {
+            let marker = self.queries(&uri).await;
+            let Entry::Queries(nonce) = &marker.entry else { unreachable!("a marker of queries") };
+            let key = key::of_query(marker.key.bytes(), *nonce, &self.parts.headers, &self.content);
+            return self.look_under(began, uri, Key::new(key), Some(marker)).await;
+        }
+        let exact = self.look_under(began, uri.clone(), uri, None).await;
+        if exact.found.is_some() || exact.variants.is_some() {
+            return exact;
+        }
+        let marker = Key::new(key::searches(exact.uri.bytes()));
+        let Some(marker) = self.find(&marker).await else { return exact };
+        let Entry::Searches(searches) = &marker.entry else { return exact };
+        let key = searches.of(&marker.key, self.target.path.as_str());
+        self.look_under(began, exact.uri, key, Some(marker)).await
+    }
+
+    async fn look_under(&self, began: Moment, uri: Key, primary: Key, marker: Option<Arc<Held>>) -> Look {
+        let blank = Look { began, uri, key: primary.clone(), primary, marker, variants: None, found: None };
+        let Some(held) = self.find(&blank.primary).await else { return blank };
+        match &held.entry {
+            Entry::Response(_) => Look { found: Some(held), ..blank },
+            Entry::Varies(variants) => {
+                let mut key = variants.of(&blank.primary, &self.selecting(&variants.vary));
+                let mut found = self.response(&key).await;
+                if found.is_none()
+                    && let Some(other) = self.in_preferred_language(&blank.primary, variants).await
+                {
+                    found = self.response(&other).await;
+                    key = if found.is_some() { other } else { key };
+                }
+                Look { key, variants: Some(variants.clone()), found, ..blank }
+            }
+            // No primary key has one of these.
+            Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => blank,
+        }
+    }
+
+    /// The marker of a URI's queries. It is made before there is an answer: one that were made again with an old nonce
+    /// would bring back what had been invalidated meanwhile.
+    async fn queries(&self, uri: &Key) -> Arc<Held> {
+        let key = Key::new(key::queries(uri.bytes()));
+        match self.find(&key).await {
+            Some(held) if matches!(held.entry, Entry::Queries(_)) => held,
+            _ => self.mark(Held::queries(key, nonce())),
+        }
+    }
+
+    async fn response(&self, key: &Key) -> Option<Arc<Held>> {
+        self.find(key).await.filter(|held| matches!(held.entry, Entry::Response(_)))
+    }
+
+    /// The key of the stored response in the language that the client likes best.
+    async fn in_preferred_language(&self, primary: &Key, variants: &Variants) -> Option<Key> {
+        let language = cache::preferred_language(&self.parts.headers)?;
+        match &self.find(&variants.alias(primary, &self.selecting(&variants.vary), &language)?).await?.entry {
+            Entry::SameAs(key) => Some(key.clone()),
+            _ => None,
+        }
+    }
+
+    /// What was purged is not found.
+    async fn find(&self, key: &Key) -> Option<Arc<Held>> {
+        let shared = &self.worker.shared;
+        shared.tiers.find(key, self.worker.readers.of(key), &shared.names, &self.disk).await
+    }
+}

@@ -1,0 +1,111 @@
+//! Fetches for the cache. Nothing here knows who waits: no connection, no stream, no response on its way out.
+//!
+//! A request as it is presented to the cache ([`Presented`]) is looked up (`look`), and what is found is judged (`judge`). What
+//! has to be asked for, one asks the origin for (`ask`), for all who wait ([`crate::fill`]): it decides what becomes of the
+//! response, has it stored (`keep`), and returns what there is for whoever asked ([`Fetch`]). `answer` makes a response of
+//! that. Who asks for the cache alone (`behind`) makes none: validation in the background, and prefetching, which is
+//! [`Presented::new`] with a GET, [`Presented::look`], [`Presented::judge`] and [`Presented::behind`].
+
+mod ask;
+mod behind;
+mod judge;
+mod keep;
+mod look;
+#[cfg(test)]
+mod tests;
+
+pub use self::ask::{Fetch, Want};
+pub use self::judge::resident;
+pub use self::keep::Filled;
+pub use self::look::Look;
+
+use crate::access::client::Client;
+use crate::access::forwarded::{self, Telling};
+use crate::access::reach::Zone;
+use crate::fill::repair::Repair;
+use crate::message::refusal::Refusal;
+use crate::message::target::{Reverse, Target};
+use crate::origin::request;
+use crate::settings::Forwarded;
+use crate::tiers::Disk;
+use crate::worker::Worker;
+use bytes::Bytes;
+use cache::{Asked, Head, Resume, Vary};
+use http::header::{CACHE_CONTROL, PRAGMA};
+use http::request::Parts;
+use http::{HeaderMap, Request};
+use std::borrow::Cow;
+use std::rc::Rc;
+
+/// A request as it is presented to the cache (RFC 9111 section 4).
+pub struct Presented {
+    pub worker: Rc<Worker>,
+    pub target: Target,
+    /// As it came.
+    pub parts: Parts,
+    /// As caching reads it.
+    pub asked: Asked,
+    /// All the content of a QUERY, which is part of its key; others that a cache looks up have none.
+    pub content: Bytes,
+    /// Whom origins are told of.
+    pub asker: Option<Rc<Client>>,
+    /// From where it is asked: what not all reach from there is not asked for.
+    pub zone: Zone,
+    pub disk: Disk,
+}
+
+impl Presented {
+    pub fn new(
+        worker: Rc<Worker>,
+        target: Target,
+        parts: Parts,
+        asked: Asked,
+        asker: Option<Rc<Client>>,
+        zone: Zone,
+    ) -> Presented {
+        let (content, disk) = (Bytes::new(), Disk::default());
+        Presented { worker, target, parts, asked, content, asker, zone, disk }
+    }
+
+    /// What the origin is told of who asks.
+    fn telling(&self) -> Telling<'_> {
+        let reverse = self.worker.reverse.as_ref();
+        let tells = match self.worker.settings().forwarded {
+            Forwarded::Auto => reverse.is_some(),
+            Forwarded::On => true,
+            Forwarded::Off => false,
+        };
+        // A host that is not in the key is nobody's business.
+        let tells_host = reverse.is_none_or(Reverse::names_clients_host);
+        Telling { client: self.asker.as_deref(), tells, tells_host }
+    }
+
+    /// The fields by which responses that vary so are told apart: as the origin sees them.
+    fn selecting(&self, vary: &Vary) -> Cow<'_, HeaderMap> {
+        let mut headers = Cow::Borrowed(&self.parts.headers);
+        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str())) {
+            self.telling().rewrite(headers.to_mut(), self.target.host_field().as_ref());
+        }
+        headers
+    }
+
+    /// The request as the origin shall see it.
+    pub fn for_origin(&self) -> Result<Request<()>, Refusal> {
+        request::head(&self.parts, &self.target, &self.worker.shared.names, &self.telling())
+    }
+
+    /// How the origin is asked for what of a response's body cannot be had, if it can be asked. `length` is that of the
+    /// body, when known.
+    pub fn repair(&self, head: &Head, length: Option<u64>) -> Option<Repair> {
+        if !self.asked.is_get() || self.asked.only_if_cached() {
+            return None;
+        }
+        let resume = Resume::of(head, length)?;
+        let mut request = self.for_origin().ok()?;
+        // What the client wants of caches was seen to.
+        for name in [CACHE_CONTROL, PRAGMA] {
+            request.headers_mut().remove(name);
+        }
+        Some(Repair { target: self.target.clone(), request, resume, client: self.zone })
+    }
+}

@@ -1,0 +1,245 @@
+//! Puts a body into the store and the memory tier.
+//!
+//! An object is stored only when its body came to its proper end. Small bodies are gathered and stored whole; larger
+//! ones are written while they arrive. When the store yields (`Refused`), the body goes on to its readers, uncached; what
+//! was written of it stays readable until the last of them has gone. Each step is told the fill, whose machine has the
+//! same ones (`fill::Keep`).
+
+use crate::fill::{Keep, Producer};
+use crate::tiers::invalidation::Moment;
+use crate::tiers::memory::{Entry, Held, Resident};
+use crate::tiers::{Finished, not_stored};
+use crate::worker::Worker;
+use bytes::{Bytes, BytesMut};
+use cache::{Head, NotStored};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Body, Key, Refused, Writer};
+
+/// A store that is busy is asked again after this pause, so many times an object: half a second altogether.
+const PAUSE: Duration = Duration::from_millis(5);
+const PATIENCE: u32 = 100;
+
+/// What is to be stored.
+pub struct Object {
+    pub key: Key,
+    pub head: Head,
+    /// Goes before what the origin sends.
+    pub begin: Bytes,
+    /// What is stored of the same representation, to be combined with.
+    pub part: Option<Arc<Held>>,
+    /// When what it is made of was asked for, or found.
+    pub began: Moment,
+    /// Otherwise it is only read along.
+    pub stores: bool,
+}
+
+impl Object {
+    pub fn new(key: Key, head: Head, began: Moment) -> Object {
+        Object { key, head, begin: Bytes::new(), part: None, began, stores: true }
+    }
+}
+
+/// Puts a body into the store as it arrives.
+pub struct Keeper {
+    worker: Rc<Worker>,
+    object: Object,
+    /// The whole body's length, when known.
+    pub expected: Option<u64>,
+    /// Bytes that came.
+    pub got: u64,
+    keeping: Keeping,
+    /// What the store was too busy to take.
+    waiting: Bytes,
+    /// How often it is still asked again.
+    patience: u32,
+}
+
+enum Keeping {
+    /// All of it is in the fill's window, while it may be small.
+    Gathering,
+    Writing(Writer),
+    /// Too large, or the store yields.
+    Not,
+}
+
+impl Keeper {
+    /// And why nothing is kept, if that is known before the body comes.
+    pub fn new(
+        worker: &Rc<Worker>,
+        object: Object,
+        expected: Option<u64>,
+    ) -> (Keeper, Result<(), NotStored>) {
+        let large = expected.is_some_and(|expected| !is_small(worker, expected));
+        let (keeping, kept) = match worker.shared.tiers.stores.of(&object.key) {
+            // The disk is late.
+            _ if !object.stores => (Keeping::Not, Err(NotStored::Busy)),
+            Some(store) if large => match store.begin(&object.key, expected) {
+                Ok(writer) => (Keeping::Writing(writer), Ok(())),
+                Err(refused) => (Keeping::Not, Err(not_stored(refused))),
+            },
+            _ => (Keeping::Gathering, Ok(())),
+        };
+        let (worker, waiting) = (worker.clone(), Bytes::new());
+        (Keeper { worker, object, expected, got: 0, keeping, waiting, patience: PATIENCE }, kept)
+    }
+
+    /// What a fill begins with.
+    pub fn keep(&self) -> Keep {
+        match &self.keeping {
+            Keeping::Gathering => Keep::Gathered,
+            Keeping::Writing(writer) => Keep::written(writer),
+            Keeping::Not => Keep::given_up(None),
+        }
+    }
+
+    pub fn keeps(&self) -> bool {
+        !matches!(self.keeping, Keeping::Not)
+    }
+
+    /// Takes the next bytes, which the fill's readers have already.
+    pub fn take(&mut self, bytes: Bytes, producer: &Producer) {
+        self.got += bytes.len() as u64;
+        if self.got > self.worker.settings().bounds.object_bytes {
+            self.give_up(producer);
+        }
+        match self.keeping {
+            Keeping::Not => {}
+            Keeping::Gathering => {
+                if self.expected.unwrap_or(self.got).max(self.got) > gather_max(&self.worker) {
+                    self.write_gathered(producer);
+                }
+            }
+            Keeping::Writing(_) => self.write(bytes, producer),
+        }
+    }
+
+    /// An origin that is faster than the disk is read more slowly for a moment; then the object is given up.
+    pub async fn wait_for_store(&mut self, producer: &Producer) {
+        while !self.waiting.is_empty() {
+            if !self.may_wait().await {
+                return self.give_up(producer);
+            }
+            let waiting = std::mem::take(&mut self.waiting);
+            self.write(waiting, producer);
+        }
+    }
+
+    async fn may_wait(&mut self) -> bool {
+        let may = self.patience > 0;
+        if may {
+            self.patience -= 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+        may
+    }
+
+    fn write_gathered(&mut self, producer: &Producer) {
+        let store = self.worker.shared.tiers.stores.of(&self.object.key);
+        match store.map(|store| store.begin(&self.object.key, self.expected)) {
+            Some(Ok(writer)) => {
+                producer.keep(Keep::written(&writer));
+                self.keeping = Keeping::Writing(writer);
+                self.write(producer.gathered(), producer);
+            }
+            Some(Err(_)) | None => self.give_up(producer),
+        }
+    }
+
+    fn write(&mut self, bytes: Bytes, producer: &Producer) {
+        let Keeping::Writing(writer) = &mut self.keeping else { return };
+        let (before, mut left) = (writer.spans(), &bytes[..]);
+        let result = writer.push(&mut left);
+        if writer.spans() != before {
+            producer.keep(Keep::written(writer));
+        }
+        match result {
+            Ok(()) => {}
+            // A span that is full waits in the writer, whatever is left.
+            Err(Refused::Busy) => self.waiting = bytes.slice_ref(left),
+            Err(_) => self.give_up(producer),
+        }
+    }
+
+    /// The object is not stored; readers that fell behind still need what was.
+    pub fn give_up(&mut self, producer: &Producer) {
+        self.waiting = Bytes::new();
+        match std::mem::replace(&mut self.keeping, Keeping::Not) {
+            Keeping::Gathering => producer.keep(Keep::given_up(None)),
+            Keeping::Writing(writer) => producer.keep(Keep::given_up(Some(writer))),
+            Keeping::Not => {}
+        }
+    }
+
+    /// The body came to its proper end.
+    pub async fn commit(mut self, producer: &Producer) {
+        if self.expected.is_some_and(|expected| expected != self.got) {
+            return self.give_up(producer);
+        }
+        self.object.head.settle(self.got);
+        match std::mem::replace(&mut self.keeping, Keeping::Not) {
+            // The response has its head: whoever wants to know looks.
+            Keeping::Gathering => drop(keep(&self.worker, self.object, producer.gathered())),
+            Keeping::Writing(writer) => self.finish(writer, producer).await,
+            Keeping::Not if !self.object.stores => {}
+            // What the key held before is older than this response.
+            Keeping::Not => self.worker.shared.tiers.remove(&self.object.key),
+        }
+    }
+
+    async fn finish(mut self, mut writer: Writer, producer: &Producer) {
+        let meta = self.object.head.encode();
+        loop {
+            let Object { key, began, .. } = &self.object;
+            match self.worker.shared.tiers.finish(*began, key, &meta, &mut writer) {
+                Finished::Stored => return,
+                Finished::Refused(Refused::Busy) if self.may_wait().await => {}
+                // No loss here either; but readers that fell behind still need what was written.
+                Finished::Refused(_) | Finished::Removed => {
+                    return producer.keep(Keep::given_up(Some(writer)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a body of this length is stored in one piece.
+pub fn is_small(worker: &Worker, length: u64) -> bool {
+    length <= gather_max(worker)
+}
+
+/// Bodies up to this size are stored in one piece.
+pub fn gather_max(worker: &Worker) -> u64 {
+    let tiers = &worker.shared.tiers;
+    tiers.stores.piece_max().unwrap_or_else(|| tiers.memory.object_max())
+}
+
+/// Stores a body that is all here. Where the memory tier takes it, it is an allocation of its own.
+pub fn keep(worker: &Worker, object: Object, mut body: Bytes) -> Result<(), Option<NotStored>> {
+    let shared = &worker.shared;
+    let Object { key, mut head, part, began, .. } = object;
+    if let Some((both, whole)) = part.and_then(|part| combine(&part, &head, &body, gather_max(worker))) {
+        (head, body) = (both, whole);
+    }
+    shared.tiers.put(began, key, head, body, &shared.names)
+}
+
+/// A stored part and a new one as one, where they fit together and stay small.
+fn combine(stored: &Held, head: &Head, body: &Bytes, most: u64) -> Option<(Head, Bytes)> {
+    let Entry::Response(Resident { head: old, body: Body::Whole(earlier), .. }) = &stored.entry else {
+        return None;
+    };
+    let both = cache::combined(old, earlier.len() as u64, head, body.len() as u64)?;
+    let (earlier_at, at) = (old.part()?.first, head.part()?.first);
+    let begin = earlier_at.min(at);
+    let end = (earlier_at + earlier.len() as u64).max(at + body.len() as u64);
+    let length = usize::try_from(end - begin).ok().filter(|length| *length as u64 <= most)?;
+    let mut whole = BytesMut::zeroed(length);
+    // The new part counts where they overlap.
+    for (at, bytes) in [(earlier_at, earlier), (at, body)] {
+        let at = (at - begin) as usize;
+        whole[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    Some((both, whole.freeze()))
+}

@@ -1,0 +1,58 @@
+//! A disk that hangs when a test says so.
+
+use rand::{SeedableRng, rngs::StdRng};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use store::Buffer;
+use store::disk::{Disk, sim::SimDisk};
+
+/// A disk whose reads wait while its gate is closed.
+pub struct Gated {
+    disk: SimDisk,
+    closed: Mutex<bool>,
+    opened: Condvar,
+    /// Reads that wait.
+    pub waiting: AtomicUsize,
+}
+
+impl Gated {
+    /// Of so many bytes.
+    pub fn new(size: usize) -> Arc<Gated> {
+        let disk = SimDisk::new(size, StdRng::seed_from_u64(1));
+        Arc::new(Gated {
+            disk,
+            closed: Mutex::new(false),
+            opened: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+
+    pub fn close(&self) {
+        *self.closed.lock().unwrap() = true;
+    }
+
+    pub fn open(&self) {
+        *self.closed.lock().unwrap() = false;
+        self.opened.notify_all();
+    }
+}
+
+impl Disk for Gated {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        self.waiting.fetch_add(1, SeqCst);
+        let closed = self.closed.lock().unwrap();
+        drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
+        self.waiting.fetch_sub(1, SeqCst);
+        self.disk.read(offset, buffer, length)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+    fn read_block(&self) -> usize {
+        self.disk.read_block()
+    }
+}
