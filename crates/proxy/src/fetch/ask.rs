@@ -72,17 +72,7 @@ impl Presented {
             }
             let fetched = match self.ask(head, validating, &mut resting, relay).await {
                 Ok(fetched) => fetched,
-                // That is about this client alone: the others look for themselves.
-                Err(refusal) if refusal.status == StatusCode::FORBIDDEN => return Fetch::Refused(refusal),
-                Err(refusal) => {
-                    let personal = refusal.personal;
-                    let failure = Failure { refusal, answered: None };
-                    match personal {
-                        true => lead.unusable(),
-                        false => lead.failed(failure.clone()),
-                    }
-                    return Fetch::Failed(failure);
-                }
+                Err(refusal) => return unanswered(lead, refusal),
             };
             let came = clock::now();
             if let Some(stale) = validating
@@ -101,9 +91,7 @@ impl Presented {
             if is_outage(status) && self.may_serve_stale(want, Outage::Answered5xx) {
                 let text = format!("the origin answered {status}");
                 let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
-                let failure = Failure { refusal, answered: Some(status) };
-                lead.failed(failure.clone());
-                return Fetch::Failed(failure);
+                return failed(lead, Failure { refusal, answered: Some(status) });
             }
             let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came)
                 .and_then(|head| head.obeying(self.worker.settings().set_cookie));
@@ -179,6 +167,27 @@ impl Presented {
         }
         held
     }
+}
+
+/// No response came.
+fn unanswered(lead: Lead, refusal: Refusal) -> Fetch {
+    // That is about this client alone: the others look for themselves.
+    if refusal.status == StatusCode::FORBIDDEN {
+        return Fetch::Refused(refusal);
+    }
+    let personal = refusal.personal;
+    let failure = Failure { refusal, answered: None };
+    if personal {
+        lead.unusable();
+        return Fetch::Failed(failure);
+    }
+    failed(lead, failure)
+}
+
+/// Those who wait get the failure too.
+fn failed(lead: Lead, failure: Failure) -> Fetch {
+    lead.failed(failure.clone());
+    Fetch::Failed(failure)
 }
 
 /// The stored part and the rest that comes as one response, and the bytes it begins with.
