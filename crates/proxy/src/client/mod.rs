@@ -1,7 +1,7 @@
 //! Clients: a worker's listeners, and the connections that came to them.
 
-mod connection;
 pub mod http1;
+mod protocol;
 mod tunnel;
 
 use self::http1::Link;
@@ -174,7 +174,7 @@ async fn accept(clients: Rc<Clients>, listener: Listener) {
         let link = Rc::new(Link::new(&worker, peer));
         let listed = clients.list(link.clone());
         spawn_local(async move {
-            connection::run(worker, link, socket).await;
+            protocol::run(worker, link, socket).await;
             drop((listed, permit));
         });
     }

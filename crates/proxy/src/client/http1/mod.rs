@@ -7,7 +7,7 @@
 pub mod framing;
 
 use self::framing::{Ambiguous, Place, Walker};
-use super::connection::Foreign;
+use super::protocol::Foreign;
 use super::tunnel;
 use crate::access::client::Client;
 use crate::answer::answer;

@@ -1,4 +1,4 @@
-//! A client's connection, before it is known what it speaks.
+//! Which protocol a client's connection speaks.
 //!
 //! It speaks HTTP/1 unless its first bytes say otherwise, which `http1` finds out with its first read. What TLS has agreed on
 //! would be known here before, and HTTP/2 would be served here instead of refused.
