@@ -64,6 +64,8 @@ async fn ambiguous_requests_get_400_and_the_end() {
         );
         assert!(response.to_ascii_lowercase().contains("connection: close"), "{request:?}: {response:?}");
         assert_eq!(response.matches("HTTP/1.").count(), 1, "{request:?}: {response:?}");
+        let (_, text) = response.split_once("\r\n\r\n").unwrap();
+        assert!(text.len() > 10 && text.ends_with('\n'), "{request:?} gets no reason: {response:?}");
     }
     let poisoned = origin.requests().iter().any(|request| request.contains("/poison"));
     assert!(!poisoned, "{:?}", origin.requests());
@@ -90,6 +92,7 @@ async fn heads_are_bounded() {
     ] {
         let response = proxy.exchange(request).await;
         assert!(response.starts_with("HTTP/1.1 431 "), "{response}");
+        assert!(response.ends_with("the limits are 8192 bytes and 100 fields\n"), "{response}");
     }
 }
 
@@ -115,7 +118,7 @@ async fn a_head_that_does_not_end_is_cut_off() {
         client.send("x").await;
     }
     let response = client.rest().await;
-    assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
+    assert!(response.starts_with("HTTP/1.1 408 ") && response.ends_with("in time\n"), "{response}");
     assert!(start.elapsed() >= Duration::from_millis(190), "{:?}", start.elapsed());
 }
 
