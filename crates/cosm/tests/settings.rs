@@ -193,7 +193,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     };
     let right = check(&format!("--cache {cache} --cache-size 4MiB --packet 64KiB"));
     assert_eq!(out(&right), "ok\n");
-    assert!(said(&right).contains("a start will make it, with 4MiB"), "{}", said(&right));
+    assert!(said(&right).contains("a start will create it, with 4MiB"), "{}", said(&right));
     assert_eq!(out(&check("--cache off")), "ok\n");
     fs::File::create(folder.path("blank")).unwrap().set_len(4 << 20).unwrap();
     let blank = check(&format!("--cache {} --packet 64KiB", folder.path("blank").display()));

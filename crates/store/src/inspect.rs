@@ -214,7 +214,7 @@ impl Look {
             .map_err(OpenError)?;
         let superblocks = superblocks(path, &disk, disk.size()).map_err(OpenError)?;
         let Some(newest) = superblocks.first().copied() else {
-            return Err(OpenError(format!("{} is blank: no cache was made there yet", path.display())));
+            return Err(OpenError(format!("{} is blank: it has no cache yet", path.display())));
         };
         let pool = Pool::new(8 << 20);
         let (state, recovered) = recover(&Reads::new(&disk, &pool), &superblocks, DEFAULT_OVERLAY)
