@@ -7,8 +7,6 @@
 use crate::{structured, wire};
 use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Dictionary, InnerList, Item, ListEntry};
-use std::borrow::Cow;
-use std::fmt::Write;
 
 /// Section 4, the variation config. The default: the query counts as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,20 +45,16 @@ impl NoVarySearch {
         if self.is_default() {
             return query.map_or_else(String::new, |query| format!("?{query}"));
         }
-        let mut pairs: Vec<_> =
-            pairs(query.unwrap_or_default()).filter(|(name, _)| self.counts(name)).collect();
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let mut pairs: Vec<_> = pairs.filter(|(name, _)| self.counts(name)).collect();
         if !self.order_counts {
             // A stable sort: the order of values of one name counts always.
             pairs.sort_by(|a, b| a.0.cmp(&b.0));
         }
-        let mut out = String::new();
-        for (name, value) in &pairs {
-            out.push(if out.is_empty() { '?' } else { '&' });
-            push_encoded(name, &mut out);
-            out.push('=');
-            push_encoded(value, &mut out);
+        if pairs.is_empty() {
+            return String::new();
         }
-        out
+        form_urlencoded::Serializer::for_suffix(String::from("?"), 1).extend_pairs(pairs).finish()
     }
 
     /// The stored bytes; their layout is drawn in `wire.rs`.
@@ -131,7 +125,7 @@ fn boolean(member: &ListEntry) -> Option<bool> {
 /// Section 5.3: names are written as in a query.
 fn keys(list: &InnerList) -> Option<Vec<String>> {
     let keys = list.items.iter().map(|item| match &item.bare_item {
-        BareItem::String(text) => Some(decoded(text.as_str()).into_owned()),
+        BareItem::String(text) => Some(decoded(text.as_str())),
         _ => None,
     });
     Some(sorted(keys.collect::<Option<_>>()?))
@@ -143,47 +137,8 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// The parser of application/x-www-form-urlencoded (URL Standard, section 5.1).
-fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decoded(name), decoded(value))
-    })
-}
-
-/// `+` is a space, `%` and two hexadecimal digits a byte, and what is then no UTF-8 is U+FFFD.
-fn decoded(text: &str) -> Cow<'_, str> {
-    if !text.contains(['+', '%']) {
-        return Cow::Borrowed(text);
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped =
-            if *first == b'%' { tail.split_at_checked(2).and_then(|(hex, _)| byte(hex)) } else { None };
-        bytes.push(match escaped {
-            Some(byte) => byte,
-            None if *first == b'+' => b' ',
-            None => *first,
-        });
-        rest = if escaped.is_some() { &tail[2..] } else { tail };
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn byte(hex: &[u8]) -> Option<u8> {
-    hex.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)? as u8))
-}
-
-/// The serializer of application/x-www-form-urlencoded (URL Standard, section 5.2).
-fn push_encoded(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b' ' => out.push('+'),
-            b'*' | b'-' | b'.' | b'_' => out.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
-            // Writing to a string cannot fail.
-            _ => drop(write!(out, "%{byte:02X}")),
-        }
-    }
+/// A name alone, in which `&` and `=` stand for themselves.
+fn decoded(name: &str) -> String {
+    let name = name.replace('&', "%26").replace('=', "%3D");
+    form_urlencoded::parse(name.as_bytes()).next().map_or_else(String::new, |(name, _)| name.into_owned())
 }

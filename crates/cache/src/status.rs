@@ -1,4 +1,4 @@
-//! What became of a request: the words of logs, metrics and Cache-Status (RFC 9211).
+//! What became of a request: its name, and what Cache-Status (RFC 9211) says of it.
 
 use crate::{NotStored, Pass, Stale};
 use http::{HeaderValue, StatusCode};
@@ -37,7 +37,7 @@ pub enum Miss {
 }
 
 impl Outcome {
-    /// For logs and metrics: lower-case words with hyphens.
+    /// Its name, lower-case words with hyphens; docs/caching.md lists them.
     pub fn word(self) -> &'static str {
         self.row().0
     }

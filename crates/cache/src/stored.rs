@@ -496,6 +496,12 @@ impl Stored {
         }
     }
 
+    /// What lies there leads to other objects, and answers nothing itself.
+    pub fn is_marker(bytes: &[u8]) -> bool {
+        const MARKERS: [u8; 4] = [wire::MARKER, wire::SAME_AS, wire::NO_VARY_SEARCH, wire::QUERIES];
+        bytes.first().is_some_and(|first| MARKERS.contains(first))
+    }
+
     pub fn is_vary_marker(bytes: &[u8]) -> bool {
         bytes.first() == Some(&wire::MARKER)
     }

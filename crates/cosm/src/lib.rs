@@ -49,7 +49,11 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("serve", args)) => serve::serve(args),
         Some(("lab", args)) => lab::run(args),
-        Some(("inspect", args)) => look::inspect(path(args), args.get_flag("json")).map_err(Failure::Failed),
+        Some(("inspect", args)) => {
+            let hosts = usize::try_from(*args.get_one::<u64>("hosts").unwrap_or(&20)).unwrap_or(usize::MAX);
+            look::inspect(path(args), hosts, args.get_flag("all"), args.get_flag("json"))
+                .map_err(Failure::Failed)
+        }
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
         _ => Err(Failure::Usage("say what to do: serve, inspect, check or lab".into())),
     }
@@ -94,8 +98,17 @@ fn named(words: &[OsString]) -> String {
 
 fn command() -> Command {
     let cache = Arg::new("PATH").required(true).help("The cache: a file or a block device");
-    let json =
-        Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output");
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON, on one line");
+    let all = Arg::new("all")
+        .long("all")
+        .action(ArgAction::SetTrue)
+        .help("Read the whole cache, however large it is, instead of a sample of 4 GiB");
+    let hosts = Arg::new("hosts")
+        .long("hosts")
+        .value_name("N")
+        .default_value("20")
+        .value_parser(clap::value_parser!(u64).range(..=10_000))
+        .help("How many hosts to list, largest first");
     Command::new("cosm")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A caching web proxy that owns its disk layout")
@@ -109,14 +122,18 @@ fn command() -> Command {
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")
-                .about("Say what a cache holds; never writes, also beside a running server")
-                .args([cache.clone(), json.clone()]),
+                .about("Show what a cache holds: bytes used and free; objects by size, age and host")
+                .after_help(
+                    "It never writes, and works while a server uses the cache. It reads up to 4 GiB, evenly spread, \
+                     and says so where figures are estimates from that sample. Memory: that of the index, as a \
+                     server's, and one packet.",
+                )
+                .args([cache.clone(), json.clone(), hosts, all]),
         )
         .subcommand(
             Command::new("check")
-                .about(
-                    "Verify every checksum of a cache; never writes; exit status 1 when records are damaged",
-                )
+                .about("Verify every checksum of a cache; exit status 1 when records are damaged")
+                .after_help("It never writes, and works while a server uses the cache.")
                 .args([cache, json]),
         )
 }

@@ -75,7 +75,7 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
 fn old_cache(options: &Options) -> Result<String, String> {
     let path = &options.path;
     if is_blank(path) {
-        return Ok("it is blank: a start will make a cache there".into());
+        return Ok("it is blank: a start will create a cache there".into());
     }
     let seen = store::inspect(path).map_err(|error| error.to_string())?;
     access(path, Access::WRITE_OK)
@@ -84,8 +84,8 @@ fn old_cache(options: &Options) -> Result<String, String> {
         && layout(size, seen.packet, seen.identity)?.size() != seen.size
     {
         return Err(format!(
-            "cache {}: it has {}, not {} as --cache-size says; drop the option to keep it, remove the file to make it \
-             anew",
+            "cache {}: it has {}, not {} as --cache-size says; drop the option to keep it, or remove the file to create \
+             a new one",
             path.display(),
             say_size(seen.size),
             say_size(size)
@@ -108,7 +108,7 @@ fn new_cache(options: &Options) -> Result<String, String> {
     layout(size, options.packet, 0).map_err(&wrong)?;
     let folder = folder_of(path);
     let in_folder =
-        |error: rustix::io::Errno| wrong(format!("it cannot be made in {}: {error}", folder.display()));
+        |error: rustix::io::Errno| wrong(format!("it cannot be created in {}: {error}", folder.display()));
     makes_files_in(folder).map_err(in_folder)?;
     let room = statvfs(folder).map_err(in_folder)?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
@@ -120,7 +120,7 @@ fn new_cache(options: &Options) -> Result<String, String> {
             free >> 20
         )));
     }
-    Ok(format!("a start will make it, with {}", say_size(size)))
+    Ok(format!("a start will create it, with {}", say_size(size)))
 }
 
 fn folder_of(path: &Path) -> &Path {

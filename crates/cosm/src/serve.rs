@@ -14,24 +14,24 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub fn command() -> Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let config = Arg::new("config").long("config").value_name("FILE").help(
-        "Read settings from a file, in TOML (name = \"value\") or in lines `name value`, by the names of the options \
-         here; the command line goes before it",
+        "Read settings from a file, in TOML (name = \"value\") or in lines `name value`, with the option names below; \
+         options on the command line take precedence",
     );
     let check = flag("check").conflicts_with("print-config").help(
-        "Check settings, files and addresses, say ok or what is wrong, and exit; starts nothing, also beside a \
-         running server",
+        "Check settings, files and addresses, print ok or the errors, and exit; starts and writes nothing; works \
+         while a server runs",
     );
     let print = flag("print-config")
-        .help("Print every setting as a TOML file, with where its value comes from, and exit");
+        .help("Print every setting as a TOML file, with the source of its value, and exit");
     Command::new("serve")
         .about("Run the proxy")
         .after_help(
             "SIZE: bytes, or a number with KiB, MiB, GiB or TiB. TIME: a number with ms, s, min or h, up to a year. \
              Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
-             read at the start; SIGHUP reads the configuration file again: --print-config marks what \
-             then changes at once with `reloads`.\n\n\
-             SIGTERM and SIGINT (^C) finish running requests and stop; a second one does not wait. The next start has \
-             a warm cache, also after kill -9. SIGUSR1 and SIGUSR2 are ignored.\n\n\
+             read at the start. SIGHUP reads the configuration file again; --print-config marks the settings that then \
+             change at once with `reloads`.\n\n\
+             SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. The cache is warm after \
+             a restart, even after kill -9. SIGUSR1 and SIGUSR2 are ignored.\n\n\
              Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
         )
         .args([config, check, print])
@@ -167,7 +167,7 @@ fn on_signal(listens: Sender<()>, stop: impl Fn() -> Duration) {
         say("stopping; a second signal does not wait for running requests");
         let drain = stop();
         if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
-            say("the disk does not answer: ending without it; the next start may serve what was invalidated since then");
+            say("the disk does not answer: exiting without it; the next start may serve what was invalidated since then");
         }
         std::process::exit(1);
     });

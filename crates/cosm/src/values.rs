@@ -100,6 +100,15 @@ pub fn say_size(bytes: u64) -> String {
     unit.map_or(format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
+/// As people read it, to a tenth: `1.4 GiB`.
+pub fn about_size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS.iter().find(|(_, shift)| bytes >= 1 << shift);
+    unit.map_or(format!("{bytes} B"), |(unit, shift)| {
+        format!("{:.1} {unit}", bytes as f64 / (1u64 << shift) as f64)
+    })
+}
+
 /// `duration`'s own notation.
 pub fn say_time(time: Duration) -> String {
     const UNITS: [(&str, u128); 3] = [("h", 3_600_000), ("min", 60_000), ("s", 1_000)];
@@ -152,6 +161,9 @@ mod tests {
         assert!(count("0", &(1..=9)).is_err());
         for bytes in [0, 1, 65_536, 3 << 30, 1 << 40] {
             assert_eq!(size(&say_size(bytes)), Ok(bytes));
+        }
+        for (bytes, said) in [(0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (5 << 40, "5.0 TiB")] {
+            assert_eq!(about_size(bytes), said);
         }
         for ms in [0, 1, 999, 1_000, 90_000, 120_000, 7_200_000] {
             let time = Duration::from_millis(ms);

@@ -3,6 +3,7 @@
 mod support;
 
 use rustix::process::{Pid, Signal};
+use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -270,8 +271,8 @@ fn looking_at_a_cache_works_and_changes_nothing() {
                 if words.starts_with("inspect") { ["format", "entries"] } else { ["sound", "damaged"] };
             assert!(expected.iter().all(|w| said.contains(w)), "{words}: {said}");
             if words.contains("json") {
-                let json = said.trim();
-                assert!(json.starts_with('{') && json.ends_with('}') && json.lines().count() == 1, "{said}");
+                let found: Value = serde_json::from_str(&said).unwrap();
+                assert!(found.is_object() && said.lines().count() == 1, "{said}");
             }
         }
         if let Some(before) = before {
@@ -282,10 +283,8 @@ fn looking_at_a_cache_works_and_changes_nothing() {
     assert!(is_cached(&mut client, &origin.url("/29")), "the server did not mind");
     assert!(server.stop().success());
     look(true);
-    let found = run(arguments("check CACHE --json", &cache)).stdout;
-    let found = String::from_utf8(found).unwrap();
-    let sound: u32 = found.split("\"sound\": ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
-    assert!(sound >= 30, "{found}");
+    let found = json_of(&cache, "check CACHE --json");
+    assert!(found["sound"].as_u64() >= Some(30), "{found}");
 
     // One flipped bit in a record is found, and is a miss.
     let mut bytes = fs::read(&cache).unwrap();
@@ -315,6 +314,68 @@ fn looking_at_a_cache_works_and_changes_nothing() {
     for words in ["inspect CACHE", "check CACHE"] {
         assert_one_line(&run(arguments(words, Path::new("/nonexistent/cache"))), 1);
     }
+}
+
+#[test]
+fn inspect_shows_what_a_cache_holds() {
+    let (_folder, cache) = new_cache();
+    let length = |path: &str| if path == "/large" { 30_000 } else { 3_000 };
+    let start = || {
+        Origin::start(move |asked| {
+            let reply = Reply::fresh(content::body(&asked.target, 0, length(&asked.target)));
+            if asked.target == "/varies" { reply.field("Vary: Accept-Language") } else { reply }
+        })
+    };
+    let (first, second) = (start(), start());
+    let server = Server::start(&cache, SMALL);
+    let mut client = Client::new(server.address);
+    let language = ["Accept-Language: de"];
+    for (url, fields) in [
+        (first.url("/1"), &[][..]),
+        (first.url("/2"), &[]),
+        (first.url("/large"), &[]),
+        (second.url("/1"), &[]),
+        (second.url("/varies"), &language),
+    ] {
+        get(&mut client, &url, fields);
+    }
+    let host = |origin: &Origin| origin.url("").trim_end_matches('/').to_owned();
+    let amounts = |found: &Value, host: &str| {
+        let hosts = found["hosts"].as_array().unwrap().iter();
+        let of = hosts.clone().find(|row| row["host"] == host).unwrap_or_else(|| panic!("{host} in {found}"));
+        (of["count"].as_u64().unwrap(), of["bytes"].as_u64().unwrap())
+    };
+    assert!(server.stop().success());
+    let found = json_of(&cache, "inspect CACHE --json");
+    assert_eq!(found["objects"], 5, "{found}");
+    assert_eq!(amounts(&found, &host(&first)), (3, 36_000));
+    assert_eq!(amounts(&found, &host(&second)), (2, 6_000));
+    assert_eq!(amounts(&found, "(others)"), (0, 0));
+    assert_eq!(found["kinds"]["whole objects"]["count"], 4);
+    assert_eq!(found["kinds"]["heads of large objects"]["count"], 1);
+    assert_eq!(found["kinds"]["markers"]["count"], 1);
+    assert!(found["kinds"]["spans of large objects"]["count"].as_u64() > Some(1));
+    let classes = |what: &str, up_to: u64| {
+        let all = found[what].as_array().unwrap().iter();
+        all.clone().find(|class| class["up_to"] == up_to).unwrap()["count"].clone()
+    };
+    assert_eq!((classes("body_bytes", 4 << 10), classes("body_bytes", 64 << 10)), (4.into(), 1.into()));
+    assert_eq!(classes("age_seconds", 60), 5);
+    let (used, free) = (found["used"].as_u64().unwrap(), found["free"].as_u64().unwrap());
+    assert!((42_000..100_000).contains(&used), "{found}");
+    assert!(used + free < found["size"].as_u64().unwrap() && found["unsound"] == 0, "{found}");
+
+    let cut = json_of(&cache, "inspect CACHE --json --hosts 1");
+    assert_eq!((amounts(&cut, &host(&first)), amounts(&cut, "(others)")), ((3, 36_000), (2, 6_000)));
+    let text = String::from_utf8(run(arguments("inspect CACHE", &cache)).stdout).unwrap();
+    for line in [&format!("{} 3 35.2 KiB", host(&first))[..], "markers 1", "4 KiB 4 11.7 KiB", "1 minute 5"] {
+        let has = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(line);
+        assert!(text.lines().any(has), "`{line}` is not in:\n{text}");
+    }
+}
+
+fn json_of(cache: &Path, words: &str) -> Value {
+    serde_json::from_slice(&run(arguments(words, cache)).stdout).unwrap()
 }
 
 // What HTTP promises

@@ -137,7 +137,7 @@ fn wrong_options_point_to_the_help_that_has_them() {
 fn help_has_every_setting_with_its_default_and_bounds() {
     let help = out(&serve(&["--help"])).split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "--packet <SIZE> Size of a write, a power of two; an existing cache keeps its own [default: 1MiB; 64KiB to 16MiB]",
+        "--packet <SIZE> Size of a write to the cache on disk, a power of two; an existing cache keeps its own [default: 1MiB; 64KiB to 16MiB]",
         "--cache-size <SIZE|auto> Maximum size of the cache on disk",
         "--io <auto|uring|threads>",
         "--check",
@@ -193,7 +193,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     };
     let right = check(&format!("--cache {cache} --cache-size 4MiB --packet 64KiB"));
     assert_eq!(out(&right), "ok\n");
-    assert!(said(&right).contains("a start will make it, with 4MiB"), "{}", said(&right));
+    assert!(said(&right).contains("a start will create it, with 4MiB"), "{}", said(&right));
     assert_eq!(out(&check("--cache off")), "ok\n");
     let unix = format!("unix:{}", folder.path("admin.sock").display());
     assert_eq!(out(&check(&format!("--cache off --admin {unix}"))), "ok\n");
@@ -204,7 +204,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     let missing = folder.path("no/such/cache");
     for (words, code, says) in [
         ("--cache off --cmax 0 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),
-        (&format!("--cache {}", missing.display()), 1, &["cannot be made", "the check found 1 error"]),
+        (&format!("--cache {}", missing.display()), 1, &["cannot be created", "the check found 1 error"]),
         (&format!("--cache {foreign}"), 1, &["not a Cosm cache", "1 error"]),
         (&format!("--cache {cache} --cache-size 4MiB"), 1, &["too small for its packets", "1 error"]),
         (

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{Origin, Proxy, cache_status, field, ok, origin_of, soon};
+use support::{Origin, Proxy, cache_status, field, ok, origin_of, soon, told_of};
 use tokio::sync::Semaphore;
 
 const FRESH: &str =
@@ -176,8 +176,7 @@ async fn stale_answers_when_the_origin_is_out() {
         (stale.text(), cache_status(&stale)),
         ("hello", "cosm; fwd=stale; detail=stale-on-error; fwd-status=503")
     );
-    drop(origin);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    origin.gone().await;
     let mut client = proxy.client().await;
     assert_eq!(client.get(&request).await.text(), "hello");
 }
@@ -450,19 +449,31 @@ async fn what_is_not_storable_is_not_waited_for_twice() {
 
 #[tokio::test]
 async fn followers_break_off_with_the_origin() {
-    let origin = Origin::with(|mut client, seen| async move {
-        let head = client.head().await.unwrap();
-        seen.lock().unwrap().push(head);
-        client.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\nCache-Control: max-age=60\r\n\r\nhello").await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let wait = gate.clone();
+    let origin = Origin::with(move |mut client, seen| {
+        let wait = wait.clone();
+        async move {
+            let head = client.head().await.unwrap();
+            seen.lock().unwrap().push(head);
+            let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nCache-Control: max-age=60\r\n\r\nhello";
+            client.send(half).await;
+            wait.acquire().await.unwrap().forget();
+        }
     })
     .await;
     let proxy = Proxy::with(|settings| settings.workers = 2);
-    let request = origin.request("/", "");
-    let (a, b, c) =
-        tokio::join!(proxy.exchange(&request), proxy.exchange(&request), proxy.exchange(&request));
-    for response in [a, b, c] {
-        assert!(response.ends_with("\r\n\r\nhello"), "{response}");
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = proxy.client().await;
+        client.send(origin.request("/", "")).await;
+        client.head().await.unwrap();
+        assert_eq!(client.exactly(5).await, b"hello");
+        clients.push(client);
+    }
+    gate.add_permits(1);
+    for client in &mut clients {
+        assert_eq!(client.rest().await, "");
     }
     assert_eq!(origin.requests().len(), 1);
 }
@@ -485,12 +496,11 @@ async fn a_leader_that_leaves_is_succeeded() {
     let proxy = Proxy::forward();
     let mut leader = proxy.client().await;
     leader.send(origin.request("/", "")).await;
-    while origin.requests().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    origin.asked(1).await;
     let mut follower = proxy.client().await;
     follower.send(origin.request("/", "")).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    proxy.settled().await;
+    assert_eq!(origin.requests().len(), 1, "it follows");
     drop(leader);
     gate.add_permits(10);
     assert_eq!(soon(follower.message()).await.text(), "hello");
@@ -504,10 +514,12 @@ async fn an_abandoned_body_is_finished_when_little_is_left() {
     client.send(origin.request("/", "")).await;
     client.head().await.unwrap();
     drop(client);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let told = told_of(&origin.address.to_string(), "/", 1).await;
+    assert!(!told[0].whole, "the client has left");
     gate.add_permits(1);
-    tokio::time::sleep(Duration::from_millis(100)).await;
     let mut client = proxy.client().await;
+    let stored = origin.request("/", "Cache-Control: only-if-cached\r\n");
+    soon(async { while client.get(&stored).await.status() == 504 {} }).await;
     assert_eq!(cache_status(&client.get(origin.request("/", "")).await), "cosm; hit");
 }
 
@@ -610,7 +622,8 @@ async fn simultaneous_requests_for_different_variants_do_not_mix() {
         client.send(origin.request("/", &format!("Accept-Language: {language}\r\n"))).await;
         clients.push((client, language));
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    origin.asked(1).await;
+    proxy.settled().await;
     assert_eq!(origin.requests().len(), 1);
     gate.add_permits(20);
     for (client, language) in &mut clients {
@@ -647,7 +660,8 @@ async fn simultaneous_validations_share_one_304() {
         client.send(origin.request("/", "")).await;
         clients.push(client);
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    origin.asked(2).await;
+    proxy.settled().await;
     gate.add_permits(20);
     for client in &mut clients {
         assert_eq!(client.message().await.text(), "hello");

@@ -23,18 +23,30 @@ fn no_memory(settings: &mut Settings) {
     settings.bounds.memory_bytes = 0;
 }
 
-/// Answers `/n` with n bytes that depend on their place.
+/// Answers `/n` with n bytes that depend on their place. All that the tests ask of it waits in memory if the disk is slow.
 async fn sized() -> Origin {
-    Origin::with(|mut client, seen| async move {
-        while let Some(head) = client.head().await {
-            let length = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
-            seen.lock().unwrap().push(head);
-            let fields = "Cache-Control: max-age=600\r\nETag: \"1\"";
-            client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{fields}\r\n\r\n")).await;
-            // At a pace that a disk can follow: beyond it the store yields, and nothing is kept.
-            for piece in content(length).chunks(256 << 10) {
-                client.send(piece).await;
-                tokio::time::sleep(Duration::from_millis(4)).await;
+    paced(|_| true).await
+}
+
+/// As `sized`, but sends each piece when `may_send` says so of the bytes sent so far.
+async fn paced(may_send: impl Fn(u64) -> bool + Clone + Send + Sync + 'static) -> Origin {
+    Origin::with(move |mut client, seen| {
+        let may_send = may_send.clone();
+        async move {
+            let mut sent = 0;
+            while let Some(head) = client.head().await {
+                let length = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+                seen.lock().unwrap().push(head);
+                let fields = "Cache-Control: max-age=600\r\nETag: \"1\"";
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{fields}\r\n\r\n");
+                client.send(head).await;
+                for piece in content(length).chunks(256 << 10) {
+                    while !may_send(sent) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    client.send(piece).await;
+                    sent += piece.len() as u64;
+                }
             }
         }
     })
@@ -233,7 +245,9 @@ async fn a_reader_that_falls_behind_reads_from_the_disk() {
     const TOTAL: usize = 40 << 20;
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("cache"));
-    let origin = sized().await;
+    // Beyond what waits to be written the store yields, and nothing is kept.
+    let disk = store.clone();
+    let origin = paced(move |sent| sent < disk.stats().device_written_bytes + (8 << 20)).await;
     let proxy = Proxy::over(Some(store), |settings| {
         settings.workers = 2;
         settings.bounds.window_bytes = 256 << 10;

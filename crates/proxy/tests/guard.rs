@@ -3,8 +3,10 @@
 mod support;
 
 use proxy::Network;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{Client, Origin, Proxy, soon};
+use support::{Client, Origin, Proxy, soon, told_of};
+use tokio::sync::Semaphore;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: no-store\r\n\r\nhello";
 
@@ -64,6 +66,8 @@ async fn ambiguous_requests_get_400_and_the_end() {
         );
         assert!(response.to_ascii_lowercase().contains("connection: close"), "{request:?}: {response:?}");
         assert_eq!(response.matches("HTTP/1.").count(), 1, "{request:?}: {response:?}");
+        let (_, text) = response.split_once("\r\n\r\n").unwrap();
+        assert!(text.len() > 10 && text.ends_with('\n'), "{request:?} gets no reason: {response:?}");
     }
     let poisoned = origin.requests().iter().any(|request| request.contains("/poison"));
     assert!(!poisoned, "{:?}", origin.requests());
@@ -90,6 +94,7 @@ async fn heads_are_bounded() {
     ] {
         let response = proxy.exchange(request).await;
         assert!(response.starts_with("HTTP/1.1 431 "), "{response}");
+        assert!(response.ends_with("the limits are 8192 bytes and 100 fields\n"), "{response}");
     }
 }
 
@@ -115,7 +120,7 @@ async fn a_head_that_does_not_end_is_cut_off() {
         client.send("x").await;
     }
     let response = client.rest().await;
-    assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
+    assert!(response.starts_with("HTTP/1.1 408 ") && response.ends_with("in time\n"), "{response}");
     assert!(start.elapsed() >= Duration::from_millis(190), "{:?}", start.elapsed());
 }
 
@@ -175,18 +180,24 @@ async fn a_client_that_stalls_is_closed() {
         .await;
     assert_eq!(sends_nothing.rest().await, "");
     let mut takes_nothing = proxy.client().await;
-    takes_nothing.send(origin.request("/", "")).await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    takes_nothing.send(origin.request("/taken", "")).await;
+    assert!(!told_of(&origin.address.to_string(), "/taken", 1).await[0].whole);
     let got = takes_nothing.rest().await;
     assert!(got.len() < 100_000_000, "the connection outlived its stall");
 }
 
 #[tokio::test]
 async fn stopping_lets_requests_end() {
-    let origin = Origin::with(|mut client, _| async move {
-        while client.head().await.is_some() {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            client.send(OK).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let wait = gate.clone();
+    let origin = Origin::with(move |mut client, seen| {
+        let wait = wait.clone();
+        async move {
+            while let Some(head) = client.head().await {
+                seen.lock().unwrap().push(head);
+                wait.acquire().await.unwrap().forget();
+                client.send(OK).await;
+            }
         }
     })
     .await;
@@ -195,9 +206,10 @@ async fn stopping_lets_requests_end() {
     let mut idle = proxy.client().await;
     let mut busy = proxy.client().await;
     busy.send(origin.request("/", "")).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    origin.asked(1).await;
     proxy.stop();
     assert!(idle.is_closed().await);
+    gate.add_permits(1);
     let response = busy.message().await;
     assert_eq!((response.status(), response.text()), (200, "hello"));
     assert!(busy.is_closed().await);
@@ -207,15 +219,16 @@ async fn stopping_lets_requests_end() {
 
 #[tokio::test]
 async fn the_drain_has_an_end() {
-    let origin = Origin::with(|mut client, _| async move {
-        client.head().await;
+    let origin = Origin::with(|mut client, seen| async move {
+        let head = client.head().await;
+        seen.lock().unwrap().extend(head);
         client.head().await;
     })
     .await;
     let proxy = Proxy::with(|settings| settings.timeouts.drain = Duration::from_millis(200));
     let mut client = proxy.client().await;
     client.send(origin.request("/", "")).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    origin.asked(1).await;
     proxy.stop();
     let start = Instant::now();
     proxy.ended().await;

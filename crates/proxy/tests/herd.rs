@@ -20,6 +20,9 @@ struct Stage {
     active: Arc<AtomicUsize>,
 }
 
+/// A request for this is answered at once, and is no arrival.
+const LATER: &str = "/later";
+
 struct Arrival {
     head: String,
     answer: oneshot::Sender<String>,
@@ -44,6 +47,10 @@ impl Stage {
             let (sender, active) = (sender.clone(), count.clone());
             async move {
                 while let Some(head) = client.head().await {
+                    if head.starts_with(&format!("GET {LATER} ")) {
+                        client.send("HTTP/1.1 204 No Content\r\nCache-Control: no-store\r\n\r\n").await;
+                        continue;
+                    }
                     seen.lock().unwrap().push(head.clone());
                     active.fetch_add(1, SeqCst);
                     let (answer, answered) = oneshot::channel();
@@ -68,10 +75,19 @@ impl Stage {
         soon(self.arrivals.recv()).await.unwrap()
     }
 
-    /// Nothing more comes for a moment.
-    async fn quiet(&mut self) {
-        let more = tokio::time::timeout(Duration::from_millis(100), self.arrivals.recv()).await;
-        assert!(more.is_err(), "one more request reached the origin");
+    /// What was sent before has come as far as it can: later requests have been answered by way of the origin, by each worker.
+    /// Connections are spread over workers by chance, so there are many.
+    async fn settle(&self, proxy: &Proxy) {
+        for _ in 0..24 {
+            let later = self.origin.request(LATER, "Cache-Control: no-store\r\n");
+            assert_eq!(soon(proxy.client().await.get(later)).await.status(), 204);
+        }
+    }
+
+    /// Nothing more reached the origin.
+    async fn quiet(&mut self, proxy: &Proxy) {
+        self.settle(proxy).await;
+        assert!(self.arrivals.try_recv().is_err(), "one more request reached the origin");
     }
 
     /// `count` clients on connections of their own, who have asked for `/`.
@@ -99,8 +115,8 @@ fn count(answers: &[Message], status: &str) -> usize {
     answers.iter().filter(|answer| cache_status(answer) == status).count()
 }
 
-/// Time for a herd to arrive and to wait.
-async fn settle() {
+/// Time for a reader to fall behind.
+async fn a_while() {
     tokio::time::sleep(Duration::from_millis(500)).await;
 }
 
@@ -114,14 +130,14 @@ async fn leaders_that_leave_are_succeeded_by_one_at_a_time() {
     let mut stage = Stage::new().await;
     let proxy = Proxy::with(|settings| settings.workers = 2);
     let mut clients: Vec<_> = stage.herd(&proxy, COUNT, "").await.into_iter().map(Some).collect();
-    settle().await;
+    stage.settle(&proxy).await;
     let mut leader = stage.next().await;
     for left in 1..=LEAVE {
         drop(clients[leader.client()].take().expect("a leader that is there"));
         leader = stage.next().await;
         assert_eq!(stage.origin.requests().len(), left + 1);
     }
-    stage.quiet().await;
+    stage.quiet(&proxy).await;
     leader.answer(ok(FRESH, "hello"));
     let answers = answers(clients.into_iter().flatten()).await;
     assert!(answers.iter().all(|answer| (answer.status(), answer.text()) == (200, "hello")));
@@ -137,7 +153,7 @@ async fn who_finds_what_came_with_the_fetch_it_waited_for_is_collapsed() {
     let mut stage = Stage::new().await;
     let proxy = Proxy::forward();
     let clients = stage.herd(&proxy, COUNT, "").await;
-    settle().await;
+    stage.settle(&proxy).await;
     stage.next().await.answer(ok(&format!("{FRESH}Vary: Accept-Language\r\n"), "hello"));
     let answers = answers(clients).await;
     assert_eq!(stage.origin.requests().len(), 1);
@@ -157,10 +173,10 @@ async fn an_error_of_the_origin_goes_to_one_and_the_next_asks_for_the_others() {
     let mut stage = Stage::new().await;
     let proxy = Proxy::with(|settings| settings.workers = 2);
     let clients = stage.herd(&proxy, COUNT, "").await;
-    settle().await;
+    stage.settle(&proxy).await;
     stage.next().await.answer(BUSY);
     let second = stage.next().await;
-    stage.quiet().await;
+    stage.quiet(&proxy).await;
     second.answer(ok(FRESH, "hello"));
     let answers = answers(clients).await;
     assert_eq!(answers.iter().filter(|answer| answer.status() == 503).count(), 1);
@@ -171,29 +187,35 @@ async fn an_error_of_the_origin_goes_to_one_and_the_next_asks_for_the_others() {
 /// What one request asks for in its own way may break its own fetch, and nobody else's.
 #[tokio::test]
 async fn a_request_that_its_origin_hangs_up_on_fails_alone() {
-    let origin = Origin::with(|mut client, seen| async move {
-        while let Some(head) = client.head().await {
-            seen.lock().unwrap().push(head.clone());
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            if field(&head, "x-poison").is_some() {
-                return;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let wait = gate.clone();
+    let origin = Origin::with(move |mut client, seen| {
+        let wait = wait.clone();
+        async move {
+            while let Some(head) = client.head().await {
+                seen.lock().unwrap().push(head.clone());
+                let _ = wait.acquire().await.unwrap();
+                if field(&head, "x-poison").is_some() {
+                    return;
+                }
+                client.send(ok(FRESH, "hello")).await;
             }
-            client.send(ok(FRESH, "hello")).await;
         }
     })
     .await;
     let proxy = Proxy::forward();
     let mut first = proxy.client().await;
     first.send(origin.request("/", "X-Poison: 1\r\n")).await;
-    while origin.requests().is_empty() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    origin.asked(1).await;
     let mut others = Vec::new();
     for _ in 0..20 {
         let mut client = proxy.client().await;
         client.send(origin.request("/", "")).await;
         others.push(client);
     }
+    proxy.settled().await;
+    assert_eq!(origin.requests().len(), 1, "they wait");
+    gate.add_permits(1);
     assert_eq!(first.message().await.status(), 502);
     for answer in answers(others).await {
         assert_eq!((answer.status(), answer.text()), (200, "hello"));
@@ -207,7 +229,7 @@ async fn an_origin_that_only_fails_is_asked_by_twice_as_many_each_time() {
     let mut stage = Stage::new().await;
     let proxy = Proxy::with(|settings| settings.workers = 2);
     let clients = stage.herd(&proxy, COUNT, "").await;
-    settle().await;
+    stage.settle(&proxy).await;
     let mut left = COUNT;
     for expected in [1, 1, 2, 4, 8, 16, 32, 64] {
         let expected = expected.min(left);
@@ -216,7 +238,7 @@ async fn an_origin_that_only_fails_is_asked_by_twice_as_many_each_time() {
             round.push(stage.next().await);
         }
         if expected < 32 {
-            stage.quiet().await;
+            stage.quiet(&proxy).await;
         }
         assert_eq!(stage.active.load(SeqCst), expected);
         round.into_iter().for_each(|arrival| arrival.answer(BUSY));
@@ -237,10 +259,10 @@ async fn a_304_answers_all_who_waited_for_it_though_the_response_says_no_cache()
     answers(first).await;
     let mut clients = stage.herd(&proxy, COUNT - 1, "").await;
     clients.extend(stage.herd(&proxy, 1, "If-None-Match: \"1\"\r\n").await);
-    settle().await;
+    stage.settle(&proxy).await;
     let validation = stage.next().await;
     assert_eq!(field(&validation.head, "if-none-match"), Some("\"1\""));
-    stage.quiet().await;
+    stage.quiet(&proxy).await;
     validation.answer("HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: no-cache\r\n\r\n");
     let answers = answers(clients).await;
     assert_eq!(answers.iter().filter(|answer| answer.text() == "hello").count(), COUNT - 1);
@@ -265,12 +287,12 @@ async fn who_asks_for_more_than_a_304_gave_looks_again_one_for_all() {
     let validation = stage.next().await;
     clients.extend(stage.herd(&proxy, 50, "").await);
     clients.extend(stage.herd(&proxy, 50, "Cache-Control: no-cache\r\n").await);
-    settle().await;
+    stage.settle(&proxy).await;
     let valid = "HTTP/1.1 304 x\r\nETag: \"1\"\r\nCache-Control: max-age=60\r\n\r\n";
     validation.answer(valid);
     let reload = stage.next().await;
     assert_eq!(field(&reload.head, "cache-control"), Some("no-cache"));
-    stage.quiet().await;
+    stage.quiet(&proxy).await;
     reload.answer(valid);
     let answers = answers(clients).await;
     assert!(answers.iter().all(|answer| answer.text() == "hello"));
@@ -283,12 +305,12 @@ async fn whom_nothing_suits_is_let_go_in_growing_numbers() {
     let mut stage = Stage::new().await;
     let proxy = Proxy::with(|settings| settings.workers = 2);
     let clients = stage.herd(&proxy, COUNT, "").await;
-    settle().await;
+    stage.settle(&proxy).await;
     let (mut asked, mut rounds) = (0, 0);
     while asked < COUNT {
         // What is stale at once suits only who asked for it.
         let mut round = vec![stage.next().await];
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        stage.settle(&proxy).await;
         while let Ok(arrival) = stage.arrivals.try_recv() {
             round.push(arrival);
         }
@@ -310,9 +332,9 @@ async fn a_private_response_releases_all_at_once() {
     let mut stage = Stage::new().await;
     let proxy = Proxy::with(|settings| settings.workers = 2);
     let clients = stage.herd(&proxy, COUNT, "").await;
-    settle().await;
+    stage.settle(&proxy).await;
     let first = stage.next().await;
-    stage.quiet().await;
+    stage.quiet(&proxy).await;
     let private = |arrival: Arrival| {
         let body = arrival.client().to_string();
         arrival.answer(ok("Cache-Control: private, max-age=60\r\n", &body));
@@ -332,18 +354,12 @@ async fn a_private_response_releases_all_at_once() {
     }
     // Nobody waits for the next one either.
     let again = stage.herd(&proxy, 3, "").await;
+    let mut alone = Vec::new();
     for _ in 0..3 {
-        others_alone(stage.next().await).await;
+        alone.push(stage.next().await);
     }
+    alone.into_iter().for_each(|arrival| arrival.answer(ok("Cache-Control: private\r\n", "x")));
     answers(again).await;
-}
-
-async fn others_alone(arrival: Arrival) {
-    // Held until a moment later, so that a second one would have had to wait for it.
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        arrival.answer(ok("Cache-Control: private\r\n", "x"));
-    });
 }
 
 #[tokio::test]
@@ -366,9 +382,9 @@ async fn what_is_not_about_the_resource_turns_no_collapsing_off() {
         stage.next().await.answer(answer);
         assert_eq!(answers(first).await[0].status(), status);
         let clients = stage.herd(&proxy, 20, "").await;
-        settle().await;
+        stage.settle(&proxy).await;
         let only = stage.next().await;
-        stage.quiet().await;
+        stage.quiet(&proxy).await;
         only.answer(ok(FRESH, "hello"));
         assert!(answers(clients).await.iter().all(|answer| answer.text() == "hello"));
         assert_eq!(stage.origin.requests().len(), 2, "after {status}");
@@ -385,7 +401,7 @@ async fn a_failure_is_shared() {
     let clients = stage.herd(&proxy, 50, "").await;
     let _silent = stage.next().await;
     assert!(answers(clients).await.iter().all(|answer| answer.status() == 504));
-    stage.quiet().await;
+    stage.quiet(&proxy).await;
 }
 
 fn open(path: &Path) -> Store {
@@ -712,10 +728,10 @@ async fn a_purge_leaves_readers_what_was_written_for_them() {
         let (mut slow, slow_head) = asking(&proxy, &origin).await;
         let (mut quick, quick_head) = asking(&proxy, &origin).await;
         let reading = tokio::spawn(async move { quick.body(&quick_head).await });
-        settle().await;
+        a_while().await;
         assert_eq!(proxy.purge(&format!("url={}", origin.url("/"))).await.status(), 200);
         assert!(soon(reading).await.unwrap() == content(LENGTH));
-        settle().await;
+        a_while().await;
         assert!(slow.body(&slow_head).await == content(LENGTH));
         assert_eq!(origin.requests().len(), 1);
         // What was purged while it came is not kept.
@@ -735,7 +751,8 @@ async fn a_slow_reader_does_not_keep_what_is_all_here_from_being_found() {
     let (mut slow, slow_head) = asking(&proxy, &origin).await;
     let (mut quick, quick_head) = asking(&proxy, &origin).await;
     assert!(quick.body(&quick_head).await == content(LENGTH));
-    settle().await;
+    let stored = origin.request("/", "Cache-Control: only-if-cached\r\n");
+    soon(async { while quick.get(&stored).await.status() == 504 {} }).await;
     let hit = quick.get(origin.request("/", "")).await;
     assert!(cache_status(&hit) == "cosm; hit" && hit.body == content(LENGTH), "{}", hit.head);
     assert!(slow.body(&slow_head).await == content(LENGTH));

@@ -3,9 +3,10 @@
 
 mod support;
 
-use std::time::Duration;
+use std::sync::Arc;
 use store::{Options, Store};
 use support::{Origin, Proxy, cache_status, ok, origin_of};
+use tokio::sync::Semaphore;
 
 async fn searches(field: &'static str) -> Origin {
     origin_of(move |request, n| {
@@ -85,25 +86,33 @@ async fn a_response_that_was_stored_before_does_not_hide_its_search() {
 
 #[tokio::test]
 async fn simultaneous_searches_that_mean_the_same_become_one_fetch() {
-    let slow = Origin::with(|mut client, seen| async move {
-        while let Some(head) = client.head().await {
-            let seconds = if seen.lock().unwrap().is_empty() { 1 } else { 600 };
-            seen.lock().unwrap().push(head);
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let fields = format!("Cache-Control: max-age={seconds}\r\nNo-Vary-Search: params\r\n");
-            client.send(ok(&fields, "same")).await;
+    let gate = Arc::new(Semaphore::new(1));
+    let wait = gate.clone();
+    let slow = Origin::with(move |mut client, seen| {
+        let wait = wait.clone();
+        async move {
+            while let Some(head) = client.head().await {
+                // The first one is stale when it comes.
+                let age = if seen.lock().unwrap().is_empty() { "Age: 600\r\n" } else { "" };
+                seen.lock().unwrap().push(head);
+                wait.acquire().await.unwrap().forget();
+                let fields = format!("{age}Cache-Control: max-age=600\r\nNo-Vary-Search: params\r\n");
+                client.send(ok(&fields, "same")).await;
+            }
         }
     })
     .await;
     let proxy = Proxy::forward();
     proxy.client().await.get(slow.request("/s?first", "")).await;
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
     let mut clients = Vec::new();
     for n in 0..10 {
         let mut client = proxy.client().await;
         client.send(slow.request(&format!("/s?{n}"), "")).await;
         clients.push(client);
     }
+    slow.asked(2).await;
+    proxy.settled().await;
+    gate.add_permits(10);
     for client in &mut clients {
         assert_eq!(client.message().await.text(), "same");
     }

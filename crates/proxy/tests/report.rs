@@ -287,6 +287,66 @@ async fn a_tunnel_is_told_when_it_has_ended() {
     counted(&proxy, &[("requests", "tunnel", 1), ("bytes", "tunnel", 14), ("connections", "open", 0)]).await;
 }
 
+#[tokio::test]
+async fn a_request_that_cannot_be_read_gets_a_reason_and_is_told() {
+    for (request, status, reason) in [
+        ("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", 400, "refused: it is not valid HTTP: invalid URI"),
+        ("GET http://a/ HTTP/1.2.3\r\nHost: a\r\n\r\n", 400, "version"),
+        ("G@T http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "method"),
+        ("GET http://a/ HTTP/1.1\r\nHost: a\r\nA B: c\r\n\r\n", 400, "header"),
+        ("GET http://a/ HTTP/1.1\nHost: a\n\n", 400, "a line feed without a carriage return"),
+        ("\x16\x03\x01", 400, "not TLS"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "not HTTP/2"),
+    ] {
+        let proxy = Proxy::with(with_admin);
+        let mut client = proxy.client().await;
+        client.send(request).await;
+        let response = client.message().await;
+        assert_eq!(response.status(), status, "{request:?}");
+        assert!(response.text().contains(reason) && response.text().ends_with('\n'), "{response:?}");
+        assert!(response.field("connection") == Some("close") && client.rest().await.is_empty());
+        let class = if status == 400 { "refused-400" } else { "refused-other" };
+        let sent = response.body.len() as u64;
+        counted(&proxy, &[("requests", class, 1), ("bytes", class, sent), ("responses", "broken-off", 0)])
+            .await;
+    }
+    let told = told_of("", "", 7).await;
+    let http2 = told.iter().find(|told| told.status == Some(505)).unwrap();
+    assert!(http2.method == "-" && http2.whole, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_comes_after_those_before_it() {
+    let origin = origin_of(|_, _| ok("Cache-Control: max-age=60\r\n", "hello")).await;
+    let proxy = Proxy::with(with_admin);
+    let clean = origin.request("/", "");
+    let response = proxy.exchange(format!("{clean}{clean}GET /a<b HTTP/1.1\r\n\r\n{clean}")).await;
+    assert_eq!(response.matches("HTTP/1.1 200 OK").count(), 2, "{response}");
+    assert!(response.ends_with("invalid URI\n") && response.matches("HTTP/1.1 400 ").count() == 1);
+    counted(&proxy, &[("requests", "refused-400", 1), ("connections", "open", 0)]).await;
+}
+
+/// Bytes go on, so that it does not end by itself.
+#[tokio::test]
+async fn a_tunnel_that_is_open_when_the_drain_ends_is_told() {
+    let origin = Origin::with(|mut client, _| async move { while client.try_send("pong").await {} }).await;
+    let port = origin.address.port();
+    let proxy = Proxy::with(|settings| {
+        settings.connect_ports = vec![port];
+        settings.timeouts.drain = Duration::from_millis(20);
+    });
+    let mut client = proxy.client().await;
+    client.send(format!("CONNECT {} HTTP/1.1\r\nHost: a\r\n\r\n", origin.address)).await;
+    assert!(client.head().await.unwrap().starts_with("HTTP/1.1 200 "));
+    assert_eq!(client.exactly(4).await, b"pong");
+    let reading = tokio::spawn(async move { client.rest().await.len() });
+    proxy.stop();
+    proxy.ended().await;
+    let told = &told_of(&origin.address.to_string(), "", 1).await[0];
+    assert!(told.sent >= 4 && !told.whole, "{told:?}");
+    assert!(soon(reading).await.unwrap() > 0);
+}
+
 /// Behind the client there is nobody to whom a response could go.
 #[tokio::test]
 async fn a_validation_behind_the_client_is_no_request() {

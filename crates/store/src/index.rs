@@ -160,6 +160,11 @@ impl Index {
         self.shards().fold((0, 0), |(n, sum), s| (n + s.len as u64, sum + s.counts))
     }
 
+    /// Shows every entry, shard by shard.
+    pub fn each(&self, mut show: impl FnMut(Slot)) {
+        self.shards().for_each(|shard| shard.entries().for_each(|packed| show(packed.slot())));
+    }
+
     /// Reduces every count c to ⌈c/2⌉ (Maltzahn 5.3.4).
     pub fn age(&self) {
         for mut shard in self.shards() {

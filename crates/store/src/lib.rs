@@ -36,7 +36,7 @@ pub mod fuzzing {
 
 pub use buffer::Buffer;
 pub use by_hand::ByHand;
-pub use inspect::{Checked, Inspection, check, inspect};
+pub use inspect::{Checked, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use reader::{Looked, Reader};
 pub use store::{DEFAULT_SIZE, Store};
 pub use writer::Writer;

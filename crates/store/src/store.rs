@@ -138,9 +138,7 @@ impl Store {
         let (disk, superblocks) = open_disk(options).map_err(OpenError)?;
         if disk.others_can_read() {
             let path = options.path.display();
-            (options.tell)(&format!(
-                "cache {path} can be read by all users: chmod 600 it to keep it to yourself"
-            ));
+            (options.tell)(&format!("cache {path} can be read by all users; chmod 600 makes it private"));
         }
         let again = || disk.file().try_clone().map_err(|e| OpenError(e.to_string()));
         let ring = match choose_io(options.io, disk.file())? {
@@ -179,13 +177,15 @@ impl Store {
         let pool = Pool::new(POOL);
         let (state, recovered) = recover(&Reads::new(&*disk, &pool), &superblocks, options.overlay_bytes)
             .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
-        let older = "let no older version of this program open it before this one has ended in order";
+        let older = "no older version of this program may open it before this process has ended cleanly";
         if recovered.unread {
             (options.tell)(&format!(
-                "reading cache {name} failed at its start: what could not be read is missed; look at the disk, and {older}"
+                "reading cache {name} failed at its start: what could not be read counts as missing; check the disk; {older}"
             ));
         } else if state.mend {
-            (options.tell)(&format!("the log of cache {name} has a gap, which a checkpoint mends: {older}"));
+            (options.tell)(&format!(
+                "the log of cache {name} has a gap, which the next checkpoint closes; {older}"
+            ));
         }
         let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
@@ -581,8 +581,8 @@ impl Shared {
         engine.done(id, result, self.millis());
         if omitted == 0 && engine.counters().omitted > 0 {
             (self.tell)(&format!(
-                "cache {} holds more objects than its packets of {} KiB can list: a restart forgets {}; make it anew with \
-                 a larger --packet",
+                "cache {} has more objects than a checkpoint in packets of {} KiB can hold: a restart loses {}; create a \
+                 new cache with a larger --packet",
                 self.name,
                 self.layout.segment >> 10,
                 engine.counters().omitted
@@ -602,7 +602,7 @@ impl Shared {
         let due = |told: u64| (told == 0 || now.saturating_sub(told) > 60_000).then_some(now.max(1));
         if self.told_of_reading.try_update(Relaxed, Relaxed, due).is_ok() {
             (self.tell)(&format!(
-                "reading cache {} fails ({error}): what cannot be read is fetched from its origin; look at the disk",
+                "reading cache {} fails ({error}): what cannot be read is fetched from the origins; check the disk",
                 self.name
             ));
         }
@@ -643,11 +643,11 @@ impl Shared {
         };
         let line = match (told.failing, failing) {
             (None, Some(_)) => format!(
-                "{doing} cache {name} fails ({cause}); it is tried again, and until it works little is stored: look \
-                 at the disk, its free space and the permissions",
+                "{doing} cache {name} fails ({cause}) and is tried again; until it works, little is stored: check \
+                 the disk, its free space and the permissions",
             ),
             (Some(_), None) if given_up > told.given_up => format!(
-                "{doing} cache {name} works again, but for {} packet(s) that the disk does not take",
+                "{doing} cache {name} works again, except for {} packet(s) that the disk does not accept",
                 given_up - told.given_up
             ),
             (Some(_), None) => format!("{doing} cache {name} works again"),
@@ -756,8 +756,8 @@ fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
         && layout(size, there.segment, there.identity)? != there
     {
         return Err(format!(
-            "cache {} has {} MiB, not {} MiB as --cache-size says; drop the option to keep it, remove the file to \
-             make it anew",
+            "cache {} has {} MiB, not {} MiB as --cache-size says; drop the option to keep it, or remove the file to \
+             create a new one",
             path.display(),
             there.size() >> 20,
             size >> 20
@@ -788,7 +788,7 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
     if let Some(newest) = valid.first().copied() {
         if newest.layout.size() > size {
             return Err(format!(
-                "cache {path} was cut off: {} MiB are left of {} MiB; remove it to make it anew",
+                "cache {path} was cut off: {} MiB are left of {} MiB; remove it to create a new one",
                 size >> 20,
                 newest.layout.size() >> 20
             ));
@@ -806,7 +806,7 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
             }
             Err(NotOurs::Damaged) => {
                 return Err(format!(
-                    "cache {path} is damaged in both superblocks; remove it to make it anew"
+                    "cache {path} has two damaged superblocks; remove it to create a new one"
                 ));
             }
             _ => {}
@@ -824,7 +824,7 @@ fn format(options: &Options, disk: &dyn Disk, there: u64) -> Result<Superblock, 
     let size = options.size.map_or(there, |s| s.min(there));
     if there == 0 {
         return Err(format!(
-            "cache {path} is an empty file; remove it, and it is made with its space reserved"
+            "cache {path} is an empty file; remove it, and a start creates it with its space reserved"
         ));
     }
     let identity = rand::rng().next_u64();

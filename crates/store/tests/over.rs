@@ -178,7 +178,7 @@ fn a_place_that_takes_no_writes_is_given_up_and_mended() {
     assert!(store.persist(SOON));
     assert_eq!(store.stats().engine.given_up, 1);
     eventually("that is not told", || SAID.lock().unwrap().len() == 2);
-    assert!(SAID.lock().unwrap()[1].contains("but for 1 packet(s)"), "{:?}", SAID.lock().unwrap());
+    assert!(SAID.lock().unwrap()[1].contains("except for 1 packet(s)"), "{:?}", SAID.lock().unwrap());
     store.put(&key(2), b"", b"kept").unwrap();
     assert!(store.persist(SOON));
     store.abandon();

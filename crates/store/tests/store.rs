@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use store::{Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Store, check, inspect};
+use store::format::record::Kind;
+use store::{Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Seen, Store, check, inspect, survey};
 use tokio::runtime::LocalRuntime;
 
 fn runtime() -> LocalRuntime {
@@ -444,4 +445,39 @@ fn a_file_that_is_cut_off_or_deleted_is_told_of_and_what_lay_there_is_missed() {
         drop(store);
         SAID.lock().unwrap().clear();
     }
+}
+
+#[test]
+fn a_survey_shows_what_there_is_in_as_many_segments_as_it_may_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let options = Options { packet: 64 << 10, ..options(&path, IoChoice::Threads) };
+    let store = Store::open(&options).unwrap();
+    for n in 0..100 {
+        store.put(&key(n), b"meta", &body(n, 10_000)).unwrap();
+    }
+    store.remove(&key(7));
+    let look = |limit: u64| {
+        let mut found = Vec::new();
+        let visit = |seen: Seen<'_>| {
+            assert_eq!((seen.meta, seen.body, seen.kind), (&b"meta"[..], 10_000, Kind::Object));
+            found.push(Key::new(seen.key.to_vec()));
+        };
+        let (inspection, surveyed) = survey(&path, limit, visit, |_, _| ()).unwrap();
+        assert_eq!((inspection.objects, inspection.used), (99, 99 * 10_112));
+        assert_eq!(surveyed.used, found.len() as u64 * 10_112);
+        (found, surveyed)
+    };
+    // Beside who writes it.
+    assert!(store.persist(Duration::from_secs(20)));
+    let (mut all, surveyed) = look(u64::MAX);
+    all.sort_by_key(|key| key.hash());
+    let mut expected: Vec<_> = (0..100).filter(|n| *n != 7).map(key).collect();
+    expected.sort_by_key(|key| key.hash());
+    assert_eq!(all, expected);
+    assert_eq!((surveyed.unsound, surveyed.unreadable_segments), (0, 0));
+    let (some, surveyed) = look(4 * u64::from(options.packet));
+    assert_eq!(surveyed.read, 4);
+    assert!((4..=4 * 6).contains(&some.len()), "{}", some.len());
+    store.close();
 }

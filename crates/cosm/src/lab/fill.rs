@@ -75,7 +75,7 @@ fn of_the_store() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Puts all, and waits until it is in the file.
-fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>, String> {
+fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, serde_json::Value)>, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let shows = std::io::stderr().is_terminal();
     let mut half = None;
@@ -109,20 +109,21 @@ fn filled(store: &Store, wanted: &Wanted) -> Result<Vec<(&'static str, String)>,
     let (at_half, resident_at_half) = half.unwrap_or((0, resident));
     let resident = in_the_end.saturating_sub(resident);
     let further = in_the_end.saturating_sub(resident_at_half);
-    let per = |bytes: u64, objects: u64| format!("{:.2}", bytes as f64 / objects.max(1) as f64);
+    let per =
+        |bytes: u64, objects: u64| ((bytes as f64 / objects.max(1) as f64 * 100.0).round() / 100.0).into();
     Ok(vec![
-        ("objects_put", taken.objects.to_string()),
-        ("objects_refused", taken.refused.to_string()),
-        ("objects_there", after.objects.to_string()),
-        ("bytes_put", taken.bytes.to_string()),
-        ("body_bytes_put", taken.body_bytes.to_string()),
-        ("device_bytes_written", (after.device_written_bytes - before.device_written_bytes).to_string()),
-        ("device_writes", (after.device_writes - before.device_writes).to_string()),
-        ("kernel_bytes_written", machine::written_to_devices().saturating_sub(by_kernel).to_string()),
-        ("resident_bytes", resident.to_string()),
+        ("objects_put", taken.objects.into()),
+        ("objects_refused", taken.refused.into()),
+        ("objects_there", after.objects.into()),
+        ("bytes_put", taken.bytes.into()),
+        ("body_bytes_put", taken.body_bytes.into()),
+        ("device_bytes_written", (after.device_written_bytes - before.device_written_bytes).into()),
+        ("device_writes", (after.device_writes - before.device_writes).into()),
+        ("kernel_bytes_written", machine::written_to_devices().saturating_sub(by_kernel).into()),
+        ("resident_bytes", resident.into()),
         ("resident_bytes_per_object", per(resident, objects)),
         ("resident_bytes_per_further_object", per(further, objects.saturating_sub(at_half))),
         ("index_bytes_per_object", per(after.index_bytes.saturating_sub(before.index_bytes), objects)),
-        ("seconds", format!("{seconds:.3}")),
+        ("seconds", ((seconds * 1000.0).round() / 1000.0).into()),
     ])
 }

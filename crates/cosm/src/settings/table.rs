@@ -74,8 +74,8 @@ pub static TABLE: &[Setting] = &[
             c.proxy.origin = Some(v.parse()?);
             Ok(())
         }), [Is("none", |c| c.proxy.origin = None)], "none", Proxy, Start,
-        "Be a reverse proxy for this origin server, such as http://127.0.0.1:8080 or http://unix:/run/app.sock; none: be a \
-         forward proxy"),
+        "Run as a reverse proxy for this origin server, such as http://127.0.0.1:8080 or http://unix:/run/app.sock; none: \
+         run as a forward proxy"),
     row!(ORIGIN, "origin-host", Other("HOST", |c, v| {
             c.proxy.origin_host = v.parse()?;
             Ok(())
@@ -128,7 +128,7 @@ pub static TABLE: &[Setting] = &[
         [], "16KiB", Proxy, Reload,
         "Maximum size of the content of a QUERY request whose response is cached: it is part of the cache key"),
     row!(CACHE, "finish-max", Size(ANY, |c, v| c.proxy.bounds.finish_bytes = v), [], "1MiB", Proxy, Reload,
-        "When the last client of a download leaves, fetch the rest for the cache if it is at most this much"),
+        "Maximum size of the rest of a response that is still fetched for the cache after the last client has disconnected"),
 
     row!(ACCESS, "allow", Networks(|c, v| c.proxy.clients = v), [
             Is("private", |c| c.proxy.clients = Network::private()),
@@ -147,8 +147,8 @@ pub static TABLE: &[Setting] = &[
 
     row!(LIMITS, "connections-max", Count(1..=10_000_000, |c, v| c.proxy.bounds.connections = v as usize),
         [Auto(Machine::connections)], "auto", Proxy, Start,
-        "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: what the limit \
-         of open files (9 for 4 connections) and a quarter of the memory (40KiB each) allow"),
+        "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: as many as the \
+         limit of open files (9 for 4 connections) and a quarter of the memory (40KiB each) allow"),
     row!(LIMITS, "origin-idle-max", Count(0..=100_000, |c, v| c.proxy.bounds.idle_per_origin = v as usize),
         [], "4096", Proxy, Reload,
         "Maximum number of idle connections that a worker keeps to one origin; to all origins together, a quarter of \
@@ -164,42 +164,42 @@ pub static TABLE: &[Setting] = &[
 
     row!(TIMEOUTS, "client-header-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_header = v),
         [], "30s", Proxy, Reload,
-        "Receiving a request's header section, from its first byte to its last"),
+        "Maximum time to receive the header section of a request, from its first byte to its last"),
     row!(TIMEOUTS, "client-idle-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_idle = v),
         [], "60s", Proxy, Reload,
-        "Keep-alive of client connections without a request"),
+        "Keep-alive timeout of client connections between requests"),
     row!(TIMEOUTS, "client-stall-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_stall = v),
         [], "60s", Proxy, Reload,
-        "A client that neither receives the response nor sends its request"),
+        "Maximum time in which a client neither receives any of the response nor sends any of the request"),
     row!(TIMEOUTS, "dns-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.dns = v), [], "10s", Proxy, Reload,
-        "Looking up a host name"),
+        "Maximum time to look up a host name"),
     row!(TIMEOUTS, "connect-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_connect = v),
         [], "10s", Proxy, Reload,
-        "Connecting to one address of an origin"),
+        "Maximum time to connect to one address of an origin"),
     row!(TIMEOUTS, "origin-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_first_byte = v),
         [], "60s", Proxy, Reload,
-        "Waiting for an origin's response header, from the end of the request"),
+        "Maximum time to wait for the header section of an origin's response, from the end of the request"),
     row!(TIMEOUTS, "origin-stall-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_stall = v),
         [], "60s", Proxy, Reload,
-        "An origin that neither sends the response nor receives the request"),
+        "Maximum time in which an origin neither sends any of the response nor receives any of the request"),
     row!(TIMEOUTS, "origin-idle-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_idle = v),
         [], "30s", Proxy, Reload,
-        "Keep-alive of unused connections to origins"),
+        "Keep-alive timeout of idle connections to origins"),
     row!(TIMEOUTS, "expect-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.expect = v), [], "1s", Proxy, Reload,
-        "Waiting for an origin's 100 Continue; then the request body is sent without it"),
+        "Maximum time to wait for an origin's 100 Continue; after it, the request body is sent anyway"),
     row!(TIMEOUTS, "tunnel-idle-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.tunnel_idle = v),
         [], "10min", Proxy, Reload,
-        "A tunnel (CONNECT or Upgrade) in which nothing moves"),
+        "Maximum time in which no data passes through a tunnel (CONNECT or Upgrade)"),
     row!(TIMEOUTS, "drain-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.drain = v), [], "30s", Proxy, Reload,
-        "Finishing running requests after SIGTERM; idle tunnels get at most one second of it"),
+        "Maximum time to finish running requests after SIGTERM; idle tunnels get at most one second of it"),
 
     row!(TUNING, "packet", PowerOfTwo(64 * KIB..=16 * MIB, |c, v| c.store.packet = v as u32), [], "1MiB", Store, Start,
-        "Size of a write, a power of two; an existing cache keeps its own"),
+        "Size of a write to the cache on disk, a power of two; an existing cache keeps its own"),
     row!(TUNING, "flush-interval", Time(INTERVAL, |c, v| c.store.flush_interval = v), [], "1s", Store, Start,
-        "How long new objects may wait in memory for a full packet; a crash loses what waits"),
+        "Maximum time that new objects wait in memory for a full packet; a crash loses what waits"),
     row!(TUNING, "disk-patience", Time(INTERVAL, |c, v| c.store.patience = v), [], "200ms", Store, Start,
-        "When a disk read takes longer than this, fetch from the origins until the disk answers again; a read that has begun \
-         is given up after four times as long"),
+        "When a disk read takes longer than this, fetch from the origins until the disk answers again; the read itself is \
+         given up after four times this"),
     row!(TUNING, "io", Choice, [
             Is("auto", |c| c.store.io = IoChoice::Auto),
             Is("uring", |c| c.store.io = IoChoice::Uring),

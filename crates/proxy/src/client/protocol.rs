@@ -4,14 +4,16 @@
 //! would be known here before, and HTTP/2 would be served here instead of refused.
 
 use super::http1::{self, Link};
+use crate::message::refusal::Refusal;
 use crate::transport::Socket;
 use crate::worker::Worker;
+use http::StatusCode;
 use std::rc::Rc;
 
 /// Serves one connection until it ends.
 pub async fn run(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) {
-    if let Some((foreign, socket)) = http1::serve(worker, link, socket).await {
-        let _ = socket.try_write(foreign.answer().as_bytes());
+    if let Some((foreign, socket)) = http1::serve(worker, link.clone(), socket).await {
+        http1::refuse_unread(&link, &socket, &foreign.refusal());
         // It is in the middle of something that nobody reads.
         Box::pin(http1::linger(socket)).await;
     }
@@ -34,14 +36,12 @@ impl Foreign {
         }
     }
 
-    fn answer(self) -> String {
-        let (status, text) = match self {
-            Foreign::Tls => ("400 Bad Request", "this port speaks HTTP, not TLS: use http:// for it\n"),
-            Foreign::Http2 => ("505 HTTP Version Not Supported", "this port speaks HTTP/1.1, not HTTP/2\n"),
-        };
-        let length = text.len();
-        format!(
-            "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\n\r\n{text}"
-        )
+    fn refusal(self) -> Refusal {
+        match self {
+            Foreign::Tls => Refusal::bad_request("this port speaks HTTP, not TLS: use http:// for it"),
+            Foreign::Http2 => {
+                Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this port speaks HTTP/1.1, not HTTP/2")
+            }
+        }
     }
 }

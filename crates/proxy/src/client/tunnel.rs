@@ -32,20 +32,31 @@ pub async fn run(worker: &Worker, stream: &Stream, client: Socket, early: Bytes,
             }
         }
     };
-    let (up, down) = (Moved::default(), Moved::default());
+    let ended = Ended { stream, up: Moved::default(), down: Moved::default(), whole: Cell::new(false) };
+    let (up, down) = (&ended.up, &ended.down);
     let (client_read, client_write) = split(client);
     let (origin_read, origin_write) = split(origin);
     let both = async {
-        tokio::join!(
-            copy(early, client_read, origin_write, &up),
-            copy(first, origin_read, client_write, &down)
-        )
+        tokio::join!(copy(early, client_read, origin_write, up), copy(first, origin_read, client_write, down))
     };
-    let whole = tokio::select! {
-        ended = both => ended.0.is_ok() && ended.1.is_ok(),
-        () = until_idle(worker, || up.times.get() + down.times.get(), timeouts.tunnel_idle) => false,
-    };
-    stream.tunnelled(up.bytes.get(), down.bytes.get(), whole);
+    tokio::select! {
+        (up, down) = both => ended.whole.set(up.is_ok() && down.is_ok()),
+        () = until_idle(worker, || up.times.get() + down.times.get(), timeouts.tunnel_idle) => {}
+    }
+}
+
+/// Tells what came of the tunnel when it goes, also where the drain time is over and its task with it.
+struct Ended<'a> {
+    stream: &'a Stream,
+    up: Moved,
+    down: Moved,
+    whole: Cell<bool>,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.stream.tunnelled(self.up.bytes.get(), self.down.bytes.get(), self.whole.get());
+    }
 }
 
 /// What moved in one direction.

@@ -26,6 +26,7 @@ pub type Ended = fn(&Transaction);
 #[derive(Debug)]
 pub struct Transaction {
     pub client: Peer,
+    /// `-` where the request's head could not be read.
     pub method: Method,
     target: Named,
     /// Of the response, if there was one.

@@ -146,9 +146,19 @@ impl Tiers {
                 }
             }
         };
-        match self.invalidation.replace(&key, began, |since| since != Since::Removed, put) {
+        match self.invalidation.replace(&key, began, |since| self.may_replace(since, began), put) {
             Some(put) => put.map_err(Some),
             None => Err(None),
+        }
+    }
+
+    /// Whether what was asked for at `began` may take the place of what lies under its key.
+    fn may_replace(&self, since: Since, began: Moment) -> bool {
+        match since {
+            Since::Nothing => true,
+            // A purge by scope since then may cover this, and not what was asked for after it.
+            Since::Replaced => began.purges == self.now().purges,
+            Since::Removed => false,
         }
     }
 
@@ -158,7 +168,7 @@ impl Tiers {
             self.memory.remove(key);
             writer.finish(meta)
         };
-        match self.invalidation.replace(key, began, |since| since != Since::Removed, finish) {
+        match self.invalidation.replace(key, began, |since| self.may_replace(since, began), finish) {
             None => Finished::Removed,
             Some(Ok(())) => Finished::Stored,
             Some(Err(refused)) => Finished::Refused(refused),

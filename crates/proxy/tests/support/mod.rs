@@ -79,6 +79,15 @@ impl Proxy {
         Client::connect(self.address).await
     }
 
+    /// What was sent before has been read and looked at: each worker has answered a later request. Connections are spread over
+    /// workers by chance, so there are many.
+    pub async fn settled(&self) {
+        for _ in 0..24 {
+            let answer = self.client().await.get("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").await;
+            assert_eq!(answer.status(), 204);
+        }
+    }
+
     /// One request on a connection of its own; everything that comes until the proxy closes.
     pub async fn exchange(&self, request: impl AsRef<[u8]>) -> String {
         let mut client = self.client().await;
@@ -377,6 +386,22 @@ impl Origin {
 
     pub fn requests(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests came.
+    pub async fn asked(&self, count: usize) {
+        soon(async {
+            while self.seen.lock().unwrap().len() < count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+
+    /// Takes no connection any more.
+    pub async fn gone(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
     }
 
     pub fn url(&self, path: &str) -> String {

@@ -152,9 +152,9 @@ impl Disk for FileDisk {
         let found = self.file.metadata().ok().filter(|found| found.is_file())?;
         match (found.nlink() == 0, found.len() < self.size) {
             (true, _) => {
-                Some("was deleted: it serves until the end of this process, and the next one makes it anew")
+                Some("was deleted: this process still uses it, and the next start creates a new one")
             }
-            (_, true) => Some("was cut off: what lay behind its end is gone; remove it and start anew"),
+            (_, true) => Some("was cut off: what was beyond its end is lost; remove it and restart"),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ use crate::report::Transaction;
 use crate::settings::{Bounds, Timeouts};
 use crate::transport::{Peer, Socket};
 use crate::worker::Worker;
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -47,6 +47,11 @@ pub struct Link {
     poisoned: Cell<bool>,
     /// What the client speaks is not HTTP/1.
     foreign: Cell<Option<Foreign>>,
+    /// All that was written of the responses so far has gone: what the library writes now is its own, for a request that it
+    /// could not read.
+    answered: Cell<bool>,
+    /// The status of what the library wrote of its own and was kept from the client, who gets a reason in words instead.
+    unread: Cell<Option<StatusCode>>,
     reads: Cell<u64>,
     read_blocked: Cell<bool>,
     writes: Cell<u64>,
@@ -83,6 +88,8 @@ impl Link {
             walker: RefCell::new(Walker::new(settings.bounds.head_bytes)),
             poisoned: Cell::new(false),
             foreign: Cell::new(None),
+            answered: Cell::new(true),
+            unread: Cell::new(None),
             reads: Cell::new(0),
             read_blocked: Cell::new(false),
             writes: Cell::new(0),
@@ -174,6 +181,32 @@ impl Link {
         }
     }
 
+    /// Why a connection that ended so ended on a request that was never counted in.
+    fn unread(&self, end: &Result<hyper::Result<()>, Wait>, worker: &Worker) -> Option<Refusal> {
+        match end {
+            Err(Wait::Head(_)) if !worker.stopping.get() => {
+                let text = "the request's head did not come to its end in time";
+                Some(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
+            }
+            Ok(Err(error)) if error.is_parse() => {
+                let status = self.unread.get().unwrap_or(StatusCode::BAD_REQUEST);
+                let ambiguous = self.walker.borrow().refused();
+                let text = match ambiguous {
+                    Some((_, why)) => why.text().into(),
+                    None if error.is_parse_too_large() => {
+                        let Bounds { head_bytes, head_fields, .. } = worker.settings().bounds;
+                        format!(
+                            "its head is too large; the limits are {head_bytes} bytes and {head_fields} fields"
+                        )
+                    }
+                    None => format!("it is not valid HTTP: {error}"),
+                };
+                Some(Refusal::new(status, format!("refused: {text}")))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the client may still be sending something that nobody will read.
     fn is_mid_message(&self) -> bool {
         let walker = self.walker.borrow();
@@ -208,19 +241,42 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
     if upstream.is_none() {
         link.stream.broken_off();
     }
+    let unread = link.unread(&end, &worker);
+    if let Some(refusal) = &unread {
+        refuse_unread(&link, &socket, refusal);
+    }
     match (end, upstream) {
         (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
-        (Ok(_), _) if link.is_mid_message() => Box::pin(linger(socket)).await,
-        (Err(Wait::Head(_)), _) if !worker.stopping.get() => {
-            const LATE: &[u8] =
-                b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-            let _ = socket.try_write(LATE);
+        (Ok(_), _) if link.is_mid_message() || unread.is_some() => Box::pin(linger(socket)).await,
+        (Err(_), _) if unread.is_some() => {
             let _ = socket.shutdown().await;
         }
         // Closing says so too, in one system call.
         _ => {}
     }
     None
+}
+
+/// Answers a request that could not be read, in words, and tells of it at the exit, where its method is `-`. Nothing is written
+/// where the library wrote its own answer behind a response that had not gone yet.
+pub fn refuse_unread(link: &Link, client: &Socket, refusal: &Refusal) {
+    let mut flight = link.stream.begin(Method::from_bytes(b"-").expect("a token"));
+    let (status, text) = (refusal.status, &refusal.text);
+    let reason = status.canonical_reason().unwrap_or_default();
+    let length = text.len() + 1;
+    let mut over = true;
+    let answer = format!(
+        "HTTP/1.1 {} {reason}\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n\
+         cache-control: no-store\r\ncontent-length: {length}\r\n\r\n{text}\n",
+        status.as_u16()
+    );
+    if link.answered.get() {
+        over = client.try_write(answer.as_bytes()).is_ok_and(|n| n == answer.len());
+        flight.sent(length, over);
+    }
+    flight.answered(status, None, Default::default(), over);
+    drop(flight);
+    link.stream.flushed();
 }
 
 /// Where one connection's requests come in.
@@ -243,6 +299,7 @@ impl Service<Request<Incoming>> for Door {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let Door { worker, link } = self;
         link.refresh(worker);
+        link.answered.set(false);
         let flight = link.stream.begin(request.method().clone());
         let answered = match link.refused() {
             Some(why) => Ok(refusal(why)),
@@ -380,6 +437,15 @@ impl Watched {
         result
     }
 
+    /// Takes, in place of the client, what the library writes of its own accord: a status without a word.
+    fn keeps_back(&self, bytes: &[u8]) -> bool {
+        let link = &*self.link;
+        if link.answered.get() {
+            link.unread.set(bytes.get(9..12).and_then(|digits| StatusCode::from_bytes(digits).ok()));
+        }
+        link.answered.get()
+    }
+
     /// Writes the interim responses that wait. Before a final response only those that have begun to go out: the others are
     /// dropped.
     fn poll_interim(&mut self, cx: &mut Context<'_>, is_final: bool) -> Poll<io::Result<()>> {
@@ -407,6 +473,9 @@ impl Watched {
 
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.keeps_back(buf) {
+            return Poll::Ready(Ok(buf.len()));
+        }
         ready!(self.poll_interim(cx, true))?;
         let write = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.wrote(write)
@@ -417,6 +486,9 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.keeps_back(bufs.first().map_or(&[], |first| first)) {
+            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+        }
         ready!(self.poll_interim(cx, true))?;
         let write = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
         self.wrote(write)
@@ -429,7 +501,9 @@ impl AsyncWrite for Watched {
     /// The library flushes when it has nothing of its own to write: all of a response has gone, and it is the place for interim
     /// responses.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.link.stream.flushed();
+        let stream = &self.link.stream;
+        stream.flushed();
+        self.link.answered.set(stream.begun() == stream.ended());
         self.poll_interim(cx, false)
     }
 
