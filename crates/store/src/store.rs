@@ -806,7 +806,7 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
             }
             Err(NotOurs::Damaged) => {
                 return Err(format!(
-                    "cache {path} has two damaged superblocks; remove it to create a new one"
+                    "cache {path} is damaged in both superblocks; remove it to create a new one"
                 ));
             }
             _ => {}
