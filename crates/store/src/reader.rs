@@ -24,10 +24,10 @@ use tokio::time::timeout;
 /// answer it.
 const HANGS: u32 = 4;
 
-/// What a look for an object came to.
+/// What a look for an object, or a piece of one, came to.
 #[derive(Debug)]
-pub enum Looked {
-    Found(Object),
+pub enum Looked<T = Object> {
+    Found(T),
     /// It may be there, but the disk has kept a read waiting for longer than `Options::patience`.
     Late,
     Missing,
@@ -92,11 +92,7 @@ impl Reader {
     /// As `get`, and tells when what may be there was not read since the disk is late.
     pub async fn look(&self, key: &Key) -> Looked {
         let late = Cell::new(false);
-        match self.find(key, &late).await {
-            Some(object) => Looked::Found(object),
-            None if late.get() => Looked::Late,
-            None => Looked::Missing,
-        }
+        Looked::of(self.find(key, &late).await, &late)
     }
 
     /// One device read for an object of up to 64 KiB, none when the index does not hold the key or its record is
@@ -109,7 +105,7 @@ impl Reader {
 
     async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(key, slot, Some(late)).await?;
+        let (bytes, found) = self.record(key, slot, Some(self.shared.patience), late).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
             Kind::Object => {
@@ -125,20 +121,36 @@ impl Reader {
         }
     }
 
-    /// Piece `n` of a large body; `None` when it went away meanwhile, or when the disk keeps it waiting for more than four times
-    /// `Options::patience`. A body on its way is harder to have from elsewhere than an object, so it does not yield
-    /// because others wait.
+    /// Piece `n` of a large body. It is missing when it went away meanwhile, and late when the disk keeps it waiting for more
+    /// than four times `Options::patience`. A body on its way is harder to have from elsewhere than an object, so it does
+    /// not yield because others wait.
+    pub async fn look_span(&self, spans: &Spans, n: u32) -> Looked<Bytes> {
+        let late = Cell::new(false);
+        Looked::of(self.find_span(spans, n, &late).await, &late)
+    }
+
+    /// The same, without telling why there is none.
     pub async fn span(&self, spans: &Spans, n: u32) -> Option<Bytes> {
+        self.find_span(spans, n, &Cell::new(false)).await
+    }
+
+    async fn find_span(&self, spans: &Spans, n: u32, late: &Cell<bool>) -> Option<Bytes> {
         let key = span_key(spans.id, n);
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(&key, slot, None).await?;
+        let (bytes, found) = self.record(&key, slot, None, late).await?;
         (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
     }
 
-    /// The record under the key at `slot`, verified. What proves to be something else leaves the index. An object's yields
-    /// to others that wait, and is `late` then.
-    async fn record(&self, key: &Key, slot: Slot, late: Option<&Cell<bool>>) -> Option<(Bytes, Found)> {
-        let found = match self.bytes(slot, late.map(|_| self.shared.patience)).await {
+    /// The record under the key at `slot`, verified. What proves to be something else leaves the index. With `patience` it
+    /// yields to others that wait.
+    async fn record(
+        &self,
+        key: &Key,
+        slot: Slot,
+        patience: Option<Duration>,
+        late: &Cell<bool>,
+    ) -> Option<(Bytes, Found)> {
+        let found = match self.bytes(slot, patience).await {
             Ok(bytes) => {
                 let found = record::parse(self.shared.layout.identity, &bytes)
                     .filter(|found| {
@@ -150,9 +162,7 @@ impl Reader {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.shared.stats.busy_reads.fetch_add(1, Relaxed);
-                if let Some(late) = late {
-                    late.set(true);
-                }
+                late.set(true);
                 return None;
             }
             Err(error) => {
@@ -228,6 +238,16 @@ impl Reader {
             Backend::Ring(ring) => ring.read(offset, length, buffer, turn).await,
             Backend::Threads(threads) => threads.read(offset, length, buffer, turn).await,
             Backend::Hand(desk) => desk.read(offset, length, buffer).await,
+        }
+    }
+}
+
+impl<T> Looked<T> {
+    fn of(found: Option<T>, late: &Cell<bool>) -> Looked<T> {
+        match found {
+            Some(found) => Looked::Found(found),
+            None if late.get() => Looked::Late,
+            None => Looked::Missing,
         }
     }
 }

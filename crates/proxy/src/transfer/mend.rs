@@ -138,6 +138,11 @@ impl Mender {
         !matches!(self.state, State::Whole)
     }
 
+    /// Whether the origin could be asked now.
+    pub fn may_begin(&self) -> bool {
+        self.repair.is_some() && self.tries > 0 && self.worker.repairs.get() < For::One.at_once()
+    }
+
     /// Begins to ask for the bytes `from..to`; `false` when that cannot be.
     pub fn begin(&mut self, from: u64, to: Option<u64>) -> bool {
         let Some(repair) = self.repair.clone().filter(|_| self.tries > 0) else { return false };

@@ -80,9 +80,11 @@ impl SeatBody {
                 Piece::Gone => io::Error::other("too slow for a fetch that others share"),
                 Piece::Stored(spans, at) => {
                     if self.spans.is_none() {
-                        self.spans = self.worker.readers.at(&spans).cloned().map(SpanReader::new);
+                        let patience = self.worker.settings().timeouts.origin_stall;
+                        let reader = self.worker.readers.at(&spans).cloned();
+                        self.spans = reader.map(|reader| SpanReader::new(reader, patience));
                     }
-                    let read = self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, at));
+                    let read = self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, at, &self.mender));
                     match read {
                         None => io::Error::other("this worker cannot read the store"),
                         Some(read) => match ready!(read) {

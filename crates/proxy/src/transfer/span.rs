@@ -13,35 +13,59 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use store::{Reader, Spans};
+use std::time::{Duration, Instant};
+use store::{Looked, Reader, Spans};
 
 /// Reads one span at a time; `fetch` is under way or none is.
 pub struct SpanReader {
     reader: Reader,
-    fetch: Option<Pin<Box<dyn Future<Output = Option<Bytes>>>>>,
+    fetch: Option<Pin<Box<dyn Future<Output = Looked<Bytes>>>>>,
+    /// How long a disk that is late is asked again.
+    patience: Duration,
+    late_since: Option<Instant>,
 }
 
 impl SpanReader {
-    pub fn new(reader: Reader) -> SpanReader {
-        SpanReader { reader, fetch: None }
+    /// `patience`: how long a disk that is late is asked again, where nobody else can give the piece.
+    pub fn new(reader: Reader, patience: Duration) -> SpanReader {
+        SpanReader { reader, fetch: None, patience, late_since: None }
     }
 
     /// The bytes from `at` to the end of its span. Asking again continues the read under way, so `at` must stay.
-    pub fn poll_at(&mut self, cx: &mut Context<'_>, spans: Spans, at: u64) -> Poll<io::Result<Bytes>> {
+    pub fn poll_at(
+        &mut self,
+        cx: &mut Context<'_>,
+        spans: Spans,
+        at: u64,
+        mender: &Mender,
+    ) -> Poll<io::Result<Bytes>> {
         let size = u64::from(spans.span.max(1));
-        let reader = &self.reader;
-        let fetch = self.fetch.get_or_insert_with(|| {
-            let reader = reader.clone();
-            let n = u32::try_from(at / size).unwrap_or(u32::MAX);
-            Box::pin(async move { reader.span(&spans, n).await })
-        });
-        let found = ready!(fetch.as_mut().poll(cx));
-        self.fetch = None;
-        let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
-        Poll::Ready(match found {
-            Some(bytes) if bytes.len() > skipped => Ok(bytes.slice(skipped..)),
-            _ => Err(io::Error::other("a piece of the stored body went away")),
-        })
+        loop {
+            let reader = &self.reader;
+            let fetch = self.fetch.get_or_insert_with(|| {
+                let reader = reader.clone();
+                let n = u32::try_from(at / size).unwrap_or(u32::MAX);
+                Box::pin(async move { reader.look_span(&spans, n).await })
+            });
+            let found = ready!(fetch.as_mut().poll(cx));
+            self.fetch = None;
+            let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
+            return Poll::Ready(match found {
+                Looked::Found(bytes) if bytes.len() > skipped => {
+                    self.late_since = None;
+                    Ok(bytes.slice(skipped..))
+                }
+                // A slow disk is better than a body that breaks off.
+                Looked::Late if !mender.may_begin() && self.may_ask_again() => continue,
+                Looked::Late => Err(io::Error::other("the disk does not give a piece of the stored body")),
+                _ => Err(io::Error::other("a piece of the stored body went away")),
+            });
+        }
+    }
+
+    fn may_ask_again(&mut self) -> bool {
+        let now = Instant::now();
+        now.duration_since(*self.late_since.get_or_insert(now)) < self.patience
     }
 }
 
@@ -63,13 +87,14 @@ impl SpanBody {
         spans: Spans,
         (at, end): (u64, u64),
     ) -> SpanBody {
-        let (reader, mender) = (SpanReader::new(reader), Mender::new(worker.clone(), repair));
+        let reader = SpanReader::new(reader, worker.settings().timeouts.origin_stall);
+        let mender = Mender::new(worker.clone(), repair);
         SpanBody { reader, mender, spans, at, end }
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if !self.mender.mends() {
-            match ready!(self.reader.poll_at(cx, self.spans, self.at)) {
+            match ready!(self.reader.poll_at(cx, self.spans, self.at, &self.mender)) {
                 Ok(bytes) => return Poll::Ready(Some(Ok(bytes))),
                 // The store has forgotten the piece, and with it the object is found no more.
                 Err(error) => {
