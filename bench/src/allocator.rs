@@ -1,6 +1,6 @@
 //! What it costs UNIFIED (Chang and Lai, 4.3 and 4.4) to take and give back room, by how many pieces are free.
 
-use lab::layout::unified::Pieces;
+use lab::layout::unified::FreePieces;
 use std::time::Instant;
 use trace::chance::Chance;
 
@@ -40,7 +40,7 @@ pub fn run(request: &Request) -> Result<(), String> {
 
 /// A file whose objects were stored and deleted for long.
 struct Worn {
-    pieces: Pieces,
+    pieces: FreePieces,
     /// First chunk and count of each object.
     objects: Vec<(u32, u32)>,
     chance: Chance,
@@ -50,7 +50,8 @@ impl Worn {
     /// With about so many free pieces: every other object is gone.
     fn with(count: u64) -> Result<Worn, String> {
         let chunks = u32::try_from(2 * count * MEAN).map_err(|_| format!("{count} pieces are too many"))?;
-        let mut worn = Worn { pieces: Pieces::new(chunks), objects: Vec::new(), chance: Chance::of(SEED) };
+        let mut worn =
+            Worn { pieces: FreePieces::new(chunks), objects: Vec::new(), chance: Chance::of(SEED) };
         worn.pieces.take_largest();
         let (mut at, mut gone) = (0, Vec::new());
         while at < chunks {

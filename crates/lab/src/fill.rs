@@ -1,6 +1,6 @@
 //! The production store filled with objects made up, for measurements of it alone and of `cosm serve` upon it.
 
-use crate::content::Object;
+use crate::object::Object;
 use crate::response;
 use std::time::Duration;
 use store::{Key, Refused, Store};

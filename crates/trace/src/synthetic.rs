@@ -40,7 +40,7 @@ pub struct Like {
     pub which: Which,
     /// Share of the repeats that find a new version.
     pub changes: f64,
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [ContentType],
     /// What is published of the traces it stands for.
     pub published: &'static [Published],
 }
@@ -73,7 +73,7 @@ pub enum Which {
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct ContentType {
     /// Of new objects.
     pub share: f64,
     pub size: Size,

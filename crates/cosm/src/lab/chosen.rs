@@ -4,7 +4,7 @@ use super::work::{Progress, on_all_cores};
 use super::{json, number, seed, text};
 use crate::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use lab::chosen::{ALL, Chosen, OUTCOMES, STEP, Setting, measure, moves};
+use lab::experiments::chosen::{ALL, Chosen, OUTCOMES, STEP, Setting, measure, moves};
 use trace::synthetic;
 
 pub fn command() -> Command {

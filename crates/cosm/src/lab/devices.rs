@@ -3,9 +3,9 @@
 use super::{json, names, number, strict, text};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
-use lab::block::replay::{Outcome, Pace, replay};
 use lab::block::{Trace, open};
-use lab::medium::device::{self, Kind};
+use lab::medium::block_replay::{Outcome, Pace, replay};
+use lab::medium::device::{self, DeviceModel};
 use std::path::Path;
 
 pub fn command() -> Command {
@@ -35,7 +35,7 @@ pub fn devices(args: &ArgMatches) -> Result<(), Failure> {
     let path = text(args, "trace").unwrap_or_default();
     let names = names(args, "devices");
     let all = names.iter().any(|name| name == "all");
-    let kinds: Vec<&'static Kind> = match all {
+    let kinds: Vec<&'static DeviceModel> = match all {
         true => device::ALL.iter().collect(),
         false => {
             names.iter().map(|name| device::named(name)).collect::<Result<_, _>>().map_err(Failure::Usage)?

@@ -6,11 +6,11 @@ use super::work::{Progress, on_all_cores};
 use super::{asked, input, input_args, names, send};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
-use lab::figures::{FIGURES, Job, jobs, named};
+use lab::experiments::figures::{FIGURES, Job, jobs, named};
 use lab::input::Input;
 use lab::replay::Plan;
-use lab::saved::{Point, Points};
-use lab::watch::Watch;
+use lab::replay::watch::Watch;
+use lab::results::{Point, Points};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub fn command() -> Command {

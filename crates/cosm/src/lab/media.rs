@@ -4,9 +4,9 @@ use super::text;
 use crate::Failure;
 use crate::values::size;
 use clap::{Arg, ArgMatches};
-use lab::medium::table::{self, Given, Kind, LEAST_MEMORY, Memory, Takes};
+use lab::medium::table::{self, Given, LEAST_MEMORY, MediumKind, Memory, Takes};
 use lab::medium::{Medium, real};
-use lab::recipe::Scale;
+use lab::scale::Scale;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,7 +18,7 @@ pub fn modelled() -> Arg {
     })
 }
 
-fn medium(suits: fn(&&Kind) -> bool) -> Arg {
+fn medium(suits: fn(&&MediumKind) -> bool) -> Arg {
     let kinds = table::ALL.iter().filter(suits);
     let known: Vec<String> = kinds.map(|kind| format!("{}: {}", kind.usage(), kind.about)).collect();
     Arg::new("medium")
@@ -43,7 +43,7 @@ pub fn arguments() -> [Arg; 3] {
 pub struct Chosen {
     /// As it was asked for.
     pub name: String,
-    kind: &'static Kind,
+    kind: &'static MediumKind,
     given: Given<'static>,
 }
 
@@ -67,7 +67,13 @@ impl Chosen {
         Ok(Chosen { given, ..chosen })
     }
 
-    /// As an experiment names it, with the memory that suits it.
+    /// As an experiment names it, with a share of the memory that suits it.
+    pub fn in_proportion(name: &str, scale: Scale, part: f64) -> Result<Chosen, String> {
+        let chosen = Chosen::modelled(name, scale)?;
+        Ok(Chosen { given: Given { memory: Memory::Part(part), ..chosen.given }, ..chosen })
+    }
+
+    /// With the memory that suits it.
     pub fn modelled(name: &str, scale: Scale) -> Result<Chosen, String> {
         let (kind, argument) = table::named(name)?;
         let given = Given {

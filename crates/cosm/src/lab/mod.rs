@@ -18,11 +18,12 @@ use crate::Failure;
 use crate::values::{count, size_within};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::input::{From, Input, Reading};
-use lab::recipe::Scale;
+use lab::recipe;
 use lab::replay::Plan;
-use lab::saved::{Asked, LARGEST_SIZE, MODEL};
-use lab::watch::Watch;
-use lab::{Row, recipe};
+use lab::replay::Row;
+use lab::replay::watch::Watch;
+use lab::results::{Asked, LARGEST_SIZE, MODEL};
+use lab::scale::Scale;
 use media::Chosen;
 use std::path::PathBuf;
 use trace::{Faults, format, synthetic};
@@ -162,7 +163,7 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
             format: text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?,
             strict: args.get_flag("strict"),
         },
-        (None, Some(like)) => From::Made {
+        (None, Some(like)) => From::Synthetic {
             like: synthetic::named(like).map_err(Failure::Usage)?,
             seed: number(args, "seed")?.unwrap_or(1),
         },
@@ -177,7 +178,9 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
 /// How many requests there will be, where that is known before all are read.
 fn expected(input: &Input) -> Option<u64> {
     match &input.from {
-        From::Made { like, .. } if input.largest.is_none() => Some(input.requests.unwrap_or(like.requests)),
+        From::Synthetic { like, .. } if input.largest.is_none() => {
+            Some(input.requests.unwrap_or(like.requests))
+        }
         _ => None,
     }
 }
@@ -196,13 +199,13 @@ fn asked(args: &ArgMatches, input: &Input) -> Result<Asked, Failure> {
         From::File { path, format, .. } => {
             (path.metadata().ok().map(|file| file.len()), format.map(|format| format.name.to_owned()), None)
         }
-        From::Made { seed, .. } => (None, None, Some(*seed)),
+        From::Synthetic { seed, .. } => (None, None, Some(*seed)),
     };
     let asked = Asked {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: MODEL,
         trace: input.describe(),
-        synthetic: input.is_made_up(),
+        synthetic: input.is_synthetic(),
         format,
         trace_bytes,
         seed,

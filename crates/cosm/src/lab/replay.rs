@@ -11,8 +11,8 @@ use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
 use lab::recipe::named;
 use lab::replay::Plan;
-use lab::saved::{Looked, Run};
-use lab::watch::Watch;
+use lab::replay::watch::Watch;
+use lab::results::{Looked, Run};
 
 pub fn command() -> Command {
     let recipe = Arg::new("recipe")

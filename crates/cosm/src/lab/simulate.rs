@@ -114,7 +114,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let caches = found.rows.iter().filter(|row| row.seconds > 0.0).count();
     let per_core = found.requests as f64 * caches as f64 / taken.max(1e-9);
     if args.get_flag("json") {
-        let (trace, synthetic) = (input.describe(), input.is_made_up());
+        let (trace, synthetic) = (input.describe(), input.is_synthetic());
         line!(
             "{}",
             serde_json::json!({

@@ -68,7 +68,7 @@ pub fn write_out<T>(
 pub fn generate(args: &ArgMatches) -> Result<(), Failure> {
     let input = input(args)?;
     write_trace(args, &input)?;
-    let From::Made { like, .. } = &input.from else { return Ok(()) };
+    let From::Synthetic { like, .. } = &input.from else { return Ok(()) };
     let mut statistics = Statistics::default();
     let (mut reading, mut access) = (input.open().map_err(Failure::Failed)?, Access::default());
     while reading.next(&mut access).map_err(Failure::Failed)? {

@@ -1,8 +1,9 @@
 //! A disk drive in a model: where its head is, what it costs to go elsewhere, and when the wanted sector comes by.
 
-use super::device::{Device, Millis, Transfer, Way};
+use super::device::Device;
 use super::queue::{Order, Rules};
-use super::sectors::SECTOR;
+use crate::block::SECTOR;
+use crate::block::{Millis, Transfer, Way};
 
 /// What a drive is like, as far as its maker published it.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,9 @@
 //! less than a hundredth of what programming the same flash does, wear, errors, and flash that holds fewer bits in a cell at
 //! first.
 
-use super::device::{Device, Millis, Transfer, Way};
+use super::device::Device;
 use super::queue::{Order, Rules};
+use crate::block::{Millis, Transfer, Way};
 
 /// What a flash drive is like.
 #[derive(Clone, Copy, Debug)]

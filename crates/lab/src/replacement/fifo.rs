@@ -1,7 +1,7 @@
 //! First in, first out.
 
 use super::{Left, Replacement, entry};
-use crate::list::{Links, List};
+use crate::collections::list::{Links, List};
 
 pub struct Fifo {
     most: u64,

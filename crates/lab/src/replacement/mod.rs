@@ -8,11 +8,14 @@ mod fifo;
 mod greedy_dual;
 mod lru;
 mod lru_th;
+mod object_cache;
 mod queues;
 mod s3_fifo;
 mod sieve;
 mod two_q;
 mod w_tiny_lfu;
+
+pub use object_cache::ObjectCache;
 
 use greedy_dual::GreedyDual;
 use s3_fifo::{Rules, S3Fifo};
@@ -156,7 +159,7 @@ pub const ALL: [Policy; 16] = [
 
 /// The policies of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<Policy>, String> {
-    crate::rows_named(names, &ALL, |policy| policy.name, "replacement policy")
+    crate::lookup::rows_named(names, &ALL, |policy| policy.name, "replacement policy")
 }
 
 /// The entry of a number, in an array that grows to have it.

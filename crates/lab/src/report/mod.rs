@@ -9,7 +9,7 @@ mod plot;
 mod rows;
 mod score;
 
-use crate::saved::{Asked, Points, Run};
+use crate::results::{Asked, Points, Run};
 use html::{escape, heading, paragraph, size, table, thousands};
 
 pub use csv::csv;

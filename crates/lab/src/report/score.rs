@@ -3,8 +3,8 @@
 use super::axis::Axis;
 use super::html::{figure, paragraph, per_cent, size, table, thousands};
 use super::plot::{Spot, spots};
-use crate::saved::Run;
-use crate::score::{Score, scores};
+use crate::results::Run;
+use crate::results::score::{Score, scores};
 
 pub fn section(run: &Run) -> Result<String, String> {
     let scores = scores(&run.rows, &run.origin);

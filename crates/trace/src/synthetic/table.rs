@@ -1,6 +1,6 @@
 //! The workloads there are: a row each.
 
-use super::{Kind, Like, Published, Size, Which};
+use super::{ContentType, Like, Published, Size, Which};
 use crate::statistics::Statistics;
 
 pub const ALL: [Like; 7] = [
@@ -18,7 +18,11 @@ pub const ALL: [Like; 7] = [
         repeats: 0.505,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.15,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.56 },
+            cacheable: 1.0,
+        }],
         published: DEC,
     },
     Like {
@@ -35,7 +39,7 @@ pub const ALL: [Like; 7] = [
         repeats: 0.505,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.15,
-        kinds: &[Kind {
+        kinds: &[ContentType {
             share: 1.0,
             size: Size::Cut { median: 3000.0, sigma: 1.56, most: 35_000.0 },
             cacheable: 1.0,
@@ -56,7 +60,11 @@ pub const ALL: [Like; 7] = [
         repeats: 0.62,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.0,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.56 },
+            cacheable: 1.0,
+        }],
         published: &[
             Published {
                 what: "hits of an infinite cache",
@@ -87,9 +95,9 @@ pub const ALL: [Like; 7] = [
         which: Which::Pages { popular: 0.6, popularity: 1.4, recency: 1.6, embedded: 1.7, shared: 0.2 },
         changes: 0.02,
         kinds: &[
-            Kind { share: 0.37, size: Size::LogNormal { median: 3394.0, sigma: 1.1 }, cacheable: 1.0 },
-            Kind { share: 0.43, size: Size::LogNormal { median: 2097.0, sigma: 1.1 }, cacheable: 1.0 },
-            Kind { share: 0.20, size: Size::LogNormal { median: 6218.0, sigma: 1.1 }, cacheable: 1.0 },
+            ContentType { share: 0.37, size: Size::LogNormal { median: 3394.0, sigma: 1.1 }, cacheable: 1.0 },
+            ContentType { share: 0.43, size: Size::LogNormal { median: 2097.0, sigma: 1.1 }, cacheable: 1.0 },
+            ContentType { share: 0.20, size: Size::LogNormal { median: 6218.0, sigma: 1.1 }, cacheable: 1.0 },
         ],
         published: &[
             Published {
@@ -150,7 +158,11 @@ pub const ALL: [Like; 7] = [
         repeats: 0.72,
         which: Which::Server { popular: 0.6, popularity: 1.2, recency: 1.15, run: 5.0 },
         changes: 0.01,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.7 }, cacheable: 1.0 }],
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.7 },
+            cacheable: 1.0,
+        }],
         published: &[
             Published {
                 what: "hits without bounds",
@@ -180,7 +192,7 @@ pub const ALL: [Like; 7] = [
         repeats: 0.4,
         which: Which::Popular(0.6),
         changes: 0.0,
-        kinds: &[Kind { share: 1.0, size: Size::Exponential { mean: 5120.0 }, cacheable: 1.0 }],
+        kinds: &[ContentType { share: 1.0, size: Size::Exponential { mean: 5120.0 }, cacheable: 1.0 }],
         published: &[
             Published {
                 what: "hits",
@@ -211,10 +223,18 @@ pub const ALL: [Like; 7] = [
         which: Which::Popular(0.6),
         changes: 0.005,
         kinds: &[
-            Kind { share: 0.65, size: Size::Exponential { mean: 4608.0 }, cacheable: 0.8 },
-            Kind { share: 0.15, size: Size::Exponential { mean: 8704.0 }, cacheable: 0.9 },
-            Kind { share: 0.005, size: Size::LogNormal { median: 217_000.0, sigma: 0.83 }, cacheable: 0.95 },
-            Kind { share: 0.195, size: Size::LogNormal { median: 23_800.0, sigma: 0.385 }, cacheable: 0.72 },
+            ContentType { share: 0.65, size: Size::Exponential { mean: 4608.0 }, cacheable: 0.8 },
+            ContentType { share: 0.15, size: Size::Exponential { mean: 8704.0 }, cacheable: 0.9 },
+            ContentType {
+                share: 0.005,
+                size: Size::LogNormal { median: 217_000.0, sigma: 0.83 },
+                cacheable: 0.95,
+            },
+            ContentType {
+                share: 0.195,
+                size: Size::LogNormal { median: 23_800.0, sigma: 0.385 },
+                cacheable: 0.72,
+            },
         ],
         published: &[],
     },
