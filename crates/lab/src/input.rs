@@ -1,7 +1,7 @@
 //! Where requests come from: a file, or a synthetic workload.
 
 use std::path::PathBuf;
-use trace::synthetic::{Like, Synthetic};
+use trace::synthetic::{Synthetic, Workload};
 use trace::{Access, Faults, Format, Requests, Source, Unusable};
 
 /// A trace that can be read again and again.
@@ -17,7 +17,7 @@ pub struct Input {
 #[derive(Clone)]
 pub enum From {
     File { path: PathBuf, format: Option<&'static Format>, strict: bool },
-    Synthetic { like: &'static Like, seed: u64 },
+    Synthetic { like: &'static Workload, seed: u64 },
 }
 
 /// A trace that is being read.

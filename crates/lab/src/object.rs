@@ -4,7 +4,7 @@
 //! therefore remember a sector by its first word (`sectors`).
 
 use trace::Access;
-use trace::chance::mix;
+use trace::random::mix;
 use trace::statistics::is_unchanged;
 
 /// What is stored: one version of an object.

@@ -6,7 +6,7 @@ use super::work::{Progress, on_all_cores};
 use super::{from_format, input, json, names, number, seed, send, strict, text, trace};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
-use lab::experiments::papers::{self, Experiment, Found, Quantity, Workload, distinct};
+use lab::experiments::papers::{self, Experiment, Found, Quantity, StandIn, distinct};
 use lab::recipe::named;
 use lab::replay::Plan;
 use lab::replay::watch::Watch;
@@ -20,8 +20,8 @@ pub fn command() -> Command {
         .default_value("all")
         .help(format!("Experiments, separated by commas, or all: {}", known.join(", ")));
     let trace = trace().help(
-        "Replay this trace instead of the synthetic workloads, with caches in proportion to its requests; what grows with them \
-         is then left out",
+        "Replay this trace instead of the synthetic workloads, with caches in proportion to its requests; of the published \
+         numbers only ratios of two recipes are then shown",
     );
     Command::new("papers")
         .about("Repeat the papers' experiments, and print their numbers beside the measured ones")
@@ -31,24 +31,24 @@ pub fn command() -> Command {
 /// Each experiment's recipes, then its numbers beside the published ones.
 pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
     let experiments = papers::named(&names(args, "only")).map_err(Failure::Usage)?;
-    let workload = match text(args, "trace") {
-        Some(_) => Workload::trace(input(args)?).map_err(Failure::Failed)?,
-        None => Workload::Synthetic { seed: number(args, "seed")?.unwrap_or(1) },
+    let stand_in = match text(args, "trace") {
+        Some(_) => StandIn::trace(input(args)?).map_err(Failure::Failed)?,
+        None => StandIn::Synthetic { seed: number(args, "seed")?.unwrap_or(1) },
     };
-    let experiments = distinct(experiments, &workload);
+    let experiments = distinct(experiments, &stand_in);
     let jobs: Vec<(&Experiment, &str)> = experiments
         .iter()
         .flat_map(|experiment| experiment.recipes.iter().map(move |recipe| (experiment, *recipe)))
         .collect();
-    let requests = |experiment: &Experiment| experiment.requests as f64 * experiment.part(&workload);
+    let requests = |experiment: &Experiment| experiment.requests as f64 * experiment.part(&stand_in);
     let expected = jobs.iter().map(|(experiment, _)| requests(experiment) as u64).sum();
     let progress = Progress::new(jobs.len(), Some(expected));
     let work = |(experiment, name): &(&Experiment, &str)| {
         let recipe = &named(&[(*name).to_owned()])?[0];
-        let (input, scale) = (experiment.input(&workload)?, experiment.scale(&workload));
-        let plan = Plan { input: &input, recipe, scale: &scale, warm_up: experiment.warm_up(&workload) };
+        let (input, scale) = (experiment.input(&stand_in)?, experiment.scale(&stand_in));
+        let plan = Plan { input: &input, recipe, scale: &scale, warm_up: experiment.warm_up(&stand_in) };
         let mut watch = Watch { requests: Some(&progress.requests), ..Watch::default() };
-        let medium = Chosen::in_proportion(experiment.medium, scale, experiment.part(&workload))?;
+        let medium = Chosen::in_proportion(experiment.medium, scale, experiment.part(&stand_in))?;
         send(&plan, &medium, &mut watch, false)
     };
     let mut rows = Vec::new();
@@ -67,18 +67,18 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
     );
     let found = Found(rows);
     if args.get_flag("json") {
-        line!("{}", papers_json(&experiments, &workload, &found));
+        line!("{}", papers_json(&experiments, &stand_in, &found));
         return progress.failure("replays");
     }
     for experiment in &experiments {
-        line!("{} ({})", experiment.source, describe(experiment, &workload));
-        for (quantity, value) in measured(experiment, &workload, &found) {
+        line!("{} ({})", experiment.source, describe(experiment, &stand_in));
+        for (quantity, value) in measured(experiment, &stand_in, &found) {
             let (least, most) = quantity.published;
             let published = if least == most { format!("{least}") } else { format!("{least}-{most}") };
             let beside = quantity.beside(value);
             line!("  {:<50} {published:>12} {value:>12.3} {beside:>8.2}", quantity.what);
         }
-        if !workload.is_synthetic() {
+        if !stand_in.is_synthetic() {
             print_rows(experiment, &found);
         }
         print_caveats(&found.rows(experiment));
@@ -87,11 +87,11 @@ pub fn papers(args: &ArgMatches) -> Result<(), Failure> {
 }
 
 /// What is replayed for an experiment, in words.
-fn describe(experiment: &Experiment, workload: &Workload) -> String {
-    match workload {
-        Workload::Synthetic { seed } => format!("synthetic, like {}, seed {seed}", experiment.like),
-        Workload::Trace { input, requests } => {
-            let scale = experiment.scale(workload);
+fn describe(experiment: &Experiment, stand_in: &StandIn) -> String {
+    match stand_in {
+        StandIn::Synthetic { seed } => format!("synthetic, like {}, seed {seed}", experiment.like),
+        StandIn::Trace { input, requests } => {
+            let scale = experiment.scale(stand_in);
             let mib = |bytes: u64| bytes >> 20;
             format!(
                 "{}, {} requests, memory {} MiB, disk {} MiB",
@@ -104,14 +104,14 @@ fn describe(experiment: &Experiment, workload: &Workload) -> String {
     }
 }
 
-/// The numbers of an experiment that a workload has something to say of.
+/// The numbers of an experiment that a trace has something to say of.
 fn measured<'a>(
     experiment: &Experiment,
-    workload: &Workload,
+    stand_in: &StandIn,
     found: &'a Found,
 ) -> impl Iterator<Item = (&'static Quantity, f64)> + use<'a> {
-    let (name, totals) = (experiment.name, workload.is_synthetic());
-    let quantities = experiment.quantities.iter().filter(move |quantity| totals || !quantity.is_total);
+    let (name, all) = (experiment.name, stand_in.is_synthetic());
+    let quantities = experiment.quantities.iter().filter(move |quantity| all || quantity.is_ratio);
     quantities.filter_map(move |quantity| Some((quantity, (quantity.of)(found, name)?)))
 }
 
@@ -144,16 +144,16 @@ fn print_rows(experiment: &Experiment, found: &Found) {
     }
 }
 
-fn papers_json(experiments: &[Experiment], workload: &Workload, found: &Found) -> serde_json::Value {
+fn papers_json(experiments: &[Experiment], stand_in: &StandIn, found: &Found) -> serde_json::Value {
     let one = |experiment: &Experiment| {
-        let quantities: Vec<_> = measured(experiment, workload, found)
+        let quantities: Vec<_> = measured(experiment, stand_in, found)
             .map(|(quantity, value)| {
                 serde_json::json!({ "what": quantity.what, "published": quantity.published, "found": value })
             })
             .collect();
         serde_json::json!({
-            "experiment": experiment.name, "source": experiment.source, "synthetic": workload.is_synthetic(),
-            "like": workload.is_synthetic().then_some(experiment.like), "workload": describe(experiment, workload), "figures": quantities, "rows": found.rows(experiment),
+            "experiment": experiment.name, "source": experiment.source, "synthetic": stand_in.is_synthetic(),
+            "like": stand_in.is_synthetic().then_some(experiment.like), "workload": describe(experiment, stand_in), "figures": quantities, "rows": found.rows(experiment),
         })
     };
     serde_json::Value::Array(experiments.iter().map(one).collect())

@@ -92,7 +92,7 @@ pub struct Quick(u64);
 
 impl Hasher for Quick {
     fn finish(&self) -> u64 {
-        trace::chance::mix(self.0)
+        trace::random::mix(self.0)
     }
 
     fn write(&mut self, bytes: &[u8]) {

@@ -31,31 +31,31 @@ pub struct Quantity {
     pub what: &'static str,
     /// The least and the most that is published.
     pub published: (f64, f64),
-    /// It grows with the requests and the caches: on another trace it has nothing to stand beside.
-    pub is_total: bool,
+    /// Of one recipe to another, so that it may be held against another trace than the paper's own.
+    pub is_ratio: bool,
     /// Of the experiment of this name.
     pub of: fn(&Found, &str) -> Option<f64>,
 }
 
 /// What is replayed where a paper replayed its own trace.
-pub enum Workload {
+pub enum StandIn {
     /// The synthetic one that the experiment names.
     Synthetic { seed: u64 },
     /// Another trace, and how many requests it has.
     Trace { input: Input, requests: u64 },
 }
 
-impl Workload {
+impl StandIn {
     /// Reads the trace once, to count its requests.
-    pub fn trace(input: Input) -> Result<Workload, String> {
+    pub fn trace(input: Input) -> Result<StandIn, String> {
         let (mut reading, mut access) = (input.open()?, Access::default());
         while reading.next(&mut access)? {}
         reading.check()?;
-        Ok(Workload::Trace { requests: reading.read, input })
+        Ok(StandIn::Trace { requests: reading.read, input })
     }
 
     pub fn is_synthetic(&self) -> bool {
-        matches!(self, Workload::Synthetic { .. })
+        matches!(self, StandIn::Synthetic { .. })
     }
 }
 
@@ -93,31 +93,31 @@ impl Found {
 }
 
 impl Experiment {
-    pub fn input(&self, workload: &Workload) -> Result<Input, String> {
-        let (from, requests) = match workload {
-            Workload::Synthetic { seed } => {
+    pub fn input(&self, stand_in: &StandIn) -> Result<Input, String> {
+        let (from, requests) = match stand_in {
+            StandIn::Synthetic { seed } => {
                 (From::Synthetic { like: synthetic::named(self.like)?, seed: *seed }, self.requests)
             }
-            Workload::Trace { input, requests } => (input.from.clone(), self.requests.min(*requests)),
+            StandIn::Trace { input, requests } => (input.from.clone(), self.requests.min(*requests)),
         };
         Ok(Input { from, requests: Some(requests), largest: self.largest })
     }
 
-    /// The share of the paper's requests that a workload has, 1 at most. All that is counted in bytes or requests is as much
+    /// The share of the paper's requests that a stand-in has, 1 at most. All that is counted in bytes or requests is as much
     /// smaller.
-    pub fn part(&self, workload: &Workload) -> f64 {
-        match workload {
-            Workload::Synthetic { .. } => 1.0,
-            Workload::Trace { requests, .. } => (*requests as f64 / self.requests as f64).min(1.0),
+    pub fn part(&self, stand_in: &StandIn) -> f64 {
+        match stand_in {
+            StandIn::Synthetic { .. } => 1.0,
+            StandIn::Trace { requests, .. } => (*requests as f64 / self.requests as f64).min(1.0),
         }
     }
 
-    pub fn warm_up(&self, workload: &Workload) -> u64 {
-        (self.warm_up as f64 * self.part(workload)) as u64
+    pub fn warm_up(&self, stand_in: &StandIn) -> u64 {
+        (self.warm_up as f64 * self.part(stand_in)) as u64
     }
 
-    pub fn scale(&self, workload: &Workload) -> Scale {
-        let bytes = |bytes: u64| (bytes as f64 * self.part(workload)) as u64;
+    pub fn scale(&self, stand_in: &StandIn) -> Scale {
+        let bytes = |bytes: u64| (bytes as f64 * self.part(stand_in)) as u64;
         let (memory, disk) = (bytes(self.memory), bytes(self.disk));
         Scale { memory, disk, utilization: self.utilization, ..Scale::default() }
     }
@@ -131,10 +131,10 @@ impl Experiment {
     }
 }
 
-/// The experiments that a workload tells apart, in their order.
-pub fn distinct(experiments: Vec<Experiment>, workload: &Workload) -> Vec<Experiment> {
+/// The experiments that a stand-in tells apart, in their order.
+pub fn distinct(experiments: Vec<Experiment>, stand_in: &StandIn) -> Vec<Experiment> {
     let is_new = |nth: usize| !experiments[..nth].iter().any(|other| other.is_alike(&experiments[nth]));
-    let kept = (0..experiments.len()).filter(|nth| workload.is_synthetic() || is_new(*nth));
+    let kept = (0..experiments.len()).filter(|nth| stand_in.is_synthetic() || is_new(*nth));
     kept.map(|nth| experiments[nth]).collect()
 }
 
@@ -146,7 +146,7 @@ pub fn published_speed(run: &Run, row: &Row) -> Option<f64> {
             && (run.asked.warm_up, run.asked.largest) == (experiment.warm_up, experiment.largest)
             && row.gets == experiment.requests
             && row.medium == experiment.medium
-            && run.scale == experiment.scale(&Workload::Synthetic { seed: 0 })
+            && run.scale == experiment.scale(&StandIn::Synthetic { seed: 0 })
     };
     let quantities = ALL.iter().filter(is_run).flat_map(|experiment| experiment.quantities);
     quantities.into_iter().find(|quantity| quantity.what == what).map(|quantity| quantity.published.0)
@@ -185,15 +185,19 @@ const fn gets(operations: f64) -> f64 {
 }
 
 const fn one(what: &'static str, published: f64, of: fn(&Found, &str) -> Option<f64>) -> Quantity {
-    between(what, (published, published), of)
+    Quantity { what, published: (published, published), is_ratio: false, of }
 }
 
-const fn total(what: &'static str, published: f64, of: fn(&Found, &str) -> Option<f64>) -> Quantity {
-    Quantity { is_total: true, ..one(what, published, of) }
+const fn ratio(what: &'static str, published: f64, of: fn(&Found, &str) -> Option<f64>) -> Quantity {
+    ratio_between(what, (published, published), of)
 }
 
-const fn between(what: &'static str, published: (f64, f64), of: fn(&Found, &str) -> Option<f64>) -> Quantity {
-    Quantity { what, published, is_total: false, of }
+const fn ratio_between(
+    what: &'static str,
+    published: (f64, f64),
+    of: fn(&Found, &str) -> Option<f64>,
+) -> Quantity {
+    Quantity { what, published, is_ratio: true, of }
 }
 
 const FILES: &str = "table-2-files";
@@ -210,7 +214,7 @@ const FILES_QUANTITIES: &[Quantity] = &[
     one("simple, gets/s", 18.0, |found, here| found.gets(here, "simple")),
     one("squid, gets/s", 27.0, |found, here| found.gets(here, "squid")),
     one("multiple-dirs, gets/s", 31.0, |found, here| found.gets(here, "multiple-dirs")),
-    total("URL reads, writes and deletions", 300_000.0, |found, here| {
+    one("URL reads, writes and deletions", 300_000.0, |found, here| {
         let row = found.row(here, "squid")?;
         Some((row.outcomes.disk_hits + row.outcomes.stored) as f64 + found.deletions(here, "squid")?)
     }),
@@ -224,40 +228,40 @@ const TABLE_2_QUANTITIES: &[Quantity] = &[
     one("lazy-reads, gets/s", gets(396.0), |found, here| found.gets(here, "lazy-reads")),
     one("stream-loc, gets/s", gets(460.0), |found, here| found.gets(here, "stream-loc")),
     one("lazy-reads-loc, gets/s", gets(495.0), |found, here| found.gets(here, "lazy-reads-loc")),
-    one("seconds, lazy-reads over stream-packetizer", 0.906, |found, here| {
+    ratio("seconds, lazy-reads over stream-packetizer", 0.906, |found, here| {
         found.ratio(here, "lazy-reads", "stream-packetizer", seconds)
     }),
-    one("seconds, stream-loc over stream-packetizer", 0.780, |found, here| {
+    ratio("seconds, stream-loc over stream-packetizer", 0.780, |found, here| {
         found.ratio(here, "stream-loc", "stream-packetizer", seconds)
     }),
-    one("seconds, lazy-reads-loc over stream-packetizer", 0.728, |found, here| {
+    ratio("seconds, lazy-reads-loc over stream-packetizer", 0.728, |found, here| {
         found.ratio(here, "lazy-reads-loc", "stream-packetizer", seconds)
     }),
     one("stream, KB of a free piece at the end", 65.0, |found, here| found.free_piece(here, "stream")),
     one("stream-loc, KB of a free piece at the end", 145.0, |found, here| {
         found.free_piece(here, "stream-loc")
     }),
-    one("lazy-reads-loc over squid, gets/s", 19.4, |found, here| {
+    ratio("lazy-reads-loc over squid, gets/s", 19.4, |found, here| {
         Some(found.gets(here, "lazy-reads-loc")? / found.gets(files_beside(here), "squid")?)
     }),
-    total("URL reads", 42_085.0, |found, here| {
+    one("URL reads", 42_085.0, |found, here| {
         found.row(here, "stream").map(|row| row.outcomes.disk_hits as f64)
     }),
-    total("URL writes", 678_040.0, |found, here| {
+    one("URL writes", 678_040.0, |found, here| {
         found.row(here, "stream").map(|row| row.outcomes.stored as f64)
     }),
-    total("URL deletions", 279_875.0, |found, here| found.deletions(here, "stream")),
-    total("hits in memory", 336_081.0, |found, here| {
+    one("URL deletions", 279_875.0, |found, here| found.deletions(here, "stream")),
+    one("hits in memory", 336_081.0, |found, here| {
         found.row(here, "stream").map(|row| row.outcomes.memory_hits as f64)
     }),
-    total("GB of URL reads and writes", 7.6, |found, here| {
+    one("GB of URL reads and writes", 7.6, |found, here| {
         found.row(here, "stream").map(|row| row.outcomes.moved_bytes as f64 / 1e9)
     }),
-    total("GB that the disk moves for lazy-reads-loc", 7.6, |found, here| {
+    one("GB that the disk moves for lazy-reads-loc", 7.6, |found, here| {
         let row = found.row(here, "lazy-reads-loc")?;
         Some((row.device_bytes_read? + row.device_bytes_written?) as f64 / 1e9)
     }),
-    total("lazy-reads-loc, seconds", 2031.0, |found, here| found.row(here, "lazy-reads-loc").map(seconds)),
+    one("lazy-reads-loc, seconds", 2031.0, |found, here| found.row(here, "lazy-reads-loc").map(seconds)),
 ];
 
 /// The experiment with one file for each object that belongs to one of Table 2.
@@ -336,13 +340,13 @@ pub const ALL: &[Experiment] = &[
         utilization: 0.71,
         recipes: &["squid-2.4", "unified"],
         quantities: &[
-            one("read operations, unified over squid", 0.50, |found, here| {
+            ratio("read operations, unified over squid", 0.50, |found, here| {
                 found.ratio(here, "unified", "squid-2.4", |row| operations(row, &["read"]))
             }),
-            one("write operations, unified over squid", 0.37, |found, here| {
+            ratio("write operations, unified over squid", 0.37, |found, here| {
                 found.ratio(here, "unified", "squid-2.4", |row| operations(row, &["write"]))
             }),
-            one("open, close and unlink, unified over squid", 0.0, |found, here| {
+            ratio("open, close and unlink, unified over squid", 0.0, |found, here| {
                 let of = |row: &Row| operations(row, &["create", "open", "close", "unlink"]);
                 found.ratio(here, "unified", "squid-2.4", of)
             }),
@@ -362,19 +366,19 @@ pub const ALL: &[Experiment] = &[
         utilization: 0.71,
         recipes: &["cern", "squid", "squidl", "squidm", "squidml", "squidmla"],
         quantities: &[
-            between("disk transfers, cern over squid", (0.8, 1.2), |found, here| {
+            ratio_between("disk transfers, cern over squid", (0.8, 1.2), |found, here| {
                 found.ratio(here, "cern", "squid", transfers)
             }),
-            one("disk transfers, squidl over squid", 0.5, |found, here| {
+            ratio("disk transfers, squidl over squid", 0.5, |found, here| {
                 found.ratio(here, "squidl", "squid", transfers)
             }),
-            one("disk transfers, squidm over squid", 0.4, |found, here| {
+            ratio("disk transfers, squidm over squid", 0.4, |found, here| {
                 found.ratio(here, "squidm", "squid", transfers)
             }),
-            between("disk transfers, squidml over squid", (0.2, 0.3), |found, here| {
+            ratio_between("disk transfers, squidml over squid", (0.2, 0.3), |found, here| {
                 found.ratio(here, "squidml", "squid", transfers)
             }),
-            between("disk transfers, squidmla over squid", (0.2, 0.3), |found, here| {
+            ratio_between("disk transfers, squidmla over squid", (0.2, 0.3), |found, here| {
                 found.ratio(here, "squidmla", "squid", transfers)
             }),
             one("hits in the first quarter of the mapped file", 0.7, |found, here| {
@@ -399,20 +403,22 @@ pub const ALL: &[Experiment] = &[
             one("lru, hit ratio", 0.47, |found, here| Some(found.row(here, "lru")?.hit_ratio)),
             one("fbc, hit ratio", 0.48, |found, here| Some(found.row(here, "fbc")?.hit_ratio)),
             one("future, hit ratio", 0.56, |found, here| Some(found.row(here, "future")?.hit_ratio)),
-            total("lru, disk transfers", 364_617.0, |found, here| found.row(here, "lru").map(transfers)),
-            total("fbc, disk transfers", 323_563.0, |found, here| found.row(here, "fbc").map(transfers)),
-            total("future, disk transfers", 70_351.0, |found, here| found.row(here, "future").map(transfers)),
-            one("disk transfers, fbc over lru", 0.887, |found, here| {
+            one("lru, disk transfers", 364_617.0, |found, here| found.row(here, "lru").map(transfers)),
+            one("fbc, disk transfers", 323_563.0, |found, here| found.row(here, "fbc").map(transfers)),
+            one("future, disk transfers", 70_351.0, |found, here| found.row(here, "future").map(transfers)),
+            ratio("disk transfers, fbc over lru", 0.887, |found, here| {
                 found.ratio(here, "fbc", "lru", transfers)
             }),
-            one("disk transfers, future over lru", 0.193, |found, here| {
+            ratio("disk transfers, future over lru", 0.193, |found, here| {
                 found.ratio(here, "future", "lru", transfers)
             }),
-            one("seconds, fbc over lru", 0.709, |found, here| found.ratio(here, "fbc", "lru", seconds)),
-            one("seconds, future over lru", 0.232, |found, here| found.ratio(here, "future", "lru", seconds)),
-            total("lru, seconds", 9371.0, |found, here| found.row(here, "lru").map(seconds)),
-            total("fbc, seconds", 6646.0, |found, here| found.row(here, "fbc").map(seconds)),
-            total("future, seconds", 2171.0, |found, here| found.row(here, "future").map(seconds)),
+            ratio("seconds, fbc over lru", 0.709, |found, here| found.ratio(here, "fbc", "lru", seconds)),
+            ratio("seconds, future over lru", 0.232, |found, here| {
+                found.ratio(here, "future", "lru", seconds)
+            }),
+            one("lru, seconds", 9371.0, |found, here| found.row(here, "lru").map(seconds)),
+            one("fbc, seconds", 6646.0, |found, here| found.row(here, "fbc").map(seconds)),
+            one("future, seconds", 2171.0, |found, here| found.row(here, "future").map(seconds)),
         ],
     },
     Experiment {
@@ -430,10 +436,10 @@ pub const ALL: &[Experiment] = &[
         utilization: 1.0,
         recipes: &["fbc", "fbc-c"],
         quantities: &[
-            one("disk transfers, fbc-c over fbc", 0.984, |found, here| {
+            ratio("disk transfers, fbc-c over fbc", 0.984, |found, here| {
                 found.ratio(here, "fbc-c", "fbc", transfers)
             }),
-            one("seconds, fbc-c over fbc", 0.988, |found, here| found.ratio(here, "fbc-c", "fbc", seconds)),
+            ratio("seconds, fbc-c over fbc", 0.988, |found, here| found.ratio(here, "fbc-c", "fbc", seconds)),
         ],
     },
 ];
@@ -450,7 +456,7 @@ mod tests {
     use crate::results::Asked;
     use crate::results::tests::{row, run};
 
-    const SYNTHETIC: Workload = Workload::Synthetic { seed: 1 };
+    const SYNTHETIC: StandIn = StandIn::Synthetic { seed: 1 };
 
     #[test]
     fn experiments_name_what_there_is() {
@@ -468,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_number_within_the_published_range_is_that() {
-        let quantity = between("", (2.0, 4.0), |_, _| None);
+        let quantity = ratio_between("", (2.0, 4.0), |_, _| None);
         assert_eq!([1.0, 2.0, 3.0, 8.0].map(|found| quantity.beside(found)), [0.5, 1.0, 1.0, 2.0]);
         assert_eq!(one("", 0.0, |_, _| None).beside(0.0), 1.0);
     }
@@ -480,19 +486,19 @@ mod tests {
         let lines: String = (0..1000).map(|nth| format!("http://a.test/{nth},500\n")).collect();
         std::fs::write(&path, format!("url,size\n{lines}")).unwrap();
         let from = From::File { path, format: None, strict: false };
-        let workload = Workload::trace(Input { from, requests: None, largest: None }).unwrap();
+        let stand_in = StandIn::trace(Input { from, requests: None, largest: None }).unwrap();
         let of = |name: &str| named(&[name.to_owned()]).unwrap()[0];
         let experiment = of(TABLE_5_1);
-        assert_eq!(experiment.warm_up(&workload), 513, "as many of a thousand as of the papers'");
-        assert_eq!(experiment.scale(&workload).disk, (160 * MIB) * 1000 / (522_376 + 495_664));
-        let input = experiment.input(&workload).unwrap();
+        assert_eq!(experiment.warm_up(&stand_in), 513, "as many of a thousand as of the papers'");
+        assert_eq!(experiment.scale(&stand_in).disk, (160 * MIB) * 1000 / (522_376 + 495_664));
+        let input = experiment.input(&stand_in).unwrap();
         assert_eq!((input.requests, input.largest), (Some(1000), Some(8192)));
         // With less than the trace has, the caches are the papers'.
-        let long = Workload::Trace { input, requests: 10_000_000 };
+        let long = StandIn::Trace { input, requests: 10_000_000 };
         assert_eq!(experiment.scale(&long), experiment.scale(&SYNTHETIC));
         assert_eq!(experiment.input(&long).unwrap().requests, Some(experiment.requests));
         // Those that differ in the synthetic workload alone are then the same.
-        let all = distinct(ALL.to_vec(), &workload);
+        let all = distinct(ALL.to_vec(), &stand_in);
         assert_eq!(all.len() + 2, ALL.len());
         assert!(all.iter().all(|experiment| ![SMALL, SMALL_FILES].contains(&experiment.name)));
         assert_eq!(distinct(ALL.to_vec(), &SYNTHETIC).len(), ALL.len());

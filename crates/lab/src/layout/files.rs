@@ -5,7 +5,7 @@ use super::{Layout, Stored, check, unknown};
 use crate::medium::{Dir, Failed, Medium, ROOT};
 use crate::object::Object;
 use std::collections::HashMap;
-use trace::chance::mix;
+use trace::random::mix;
 
 /// Which directory an object's file goes to.
 #[derive(Clone, Copy, Debug)]

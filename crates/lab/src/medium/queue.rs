@@ -421,8 +421,8 @@ mod tests {
     fn random_reads(name: &str, depth: usize) -> f64 {
         let kind = device::named(name).unwrap();
         let units = (kind.make)(1 << 30).capacity() / 8;
-        let mut chance = trace::chance::Chance::of(3);
-        let transfers = (0..8000).map(|_| at(Way::Read, chance.below(units) * 8, 8));
+        let mut random = trace::random::Random::of(3);
+        let transfers = (0..8000).map(|_| at(Way::Read, random.below(units) * 8, 8));
         let requests = transfers.map(|transfer| Request { issued: 0.0, took: None, transfer }).collect();
         let trace = Trace { requests, ..Trace::default() };
         replay(&trace, kind, Pace::Full(depth)).unwrap().requests_per_second

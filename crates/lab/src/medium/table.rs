@@ -195,7 +195,7 @@ fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
 }
 
 /// A quarter more than the cache's file, for what files in blocks take more.
-fn needed(scale: &Scale) -> u64 {
+pub fn needed(scale: &Scale) -> u64 {
     scale.space() / 4 * 5 + (64 << 20)
 }
 

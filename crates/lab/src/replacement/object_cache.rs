@@ -108,19 +108,19 @@ fn leaving(
 mod tests {
     use super::*;
     use crate::replacement;
-    use trace::chance::{Chance, zipf};
+    use trace::random::{Random, zipf};
 
     /// Whatever the policy: what is here was inserted last and has not gone, and never are there more bytes than may be.
     #[test]
     fn a_cache_holds_what_has_not_gone() {
         for policy in replacement::ALL.into_iter().filter(|policy| !policy.foresees) {
-            let (mut cache, mut chance) = (ObjectCache::new(1000, policy), Chance::of(3));
+            let (mut cache, mut random) = (ObjectCache::new(1000, policy), Random::of(3));
             let mut here: HashMap<u64, Object> = HashMap::new();
             let mut hits = 0;
             for nth in 0..20_000 {
                 // Every other one is asked for once.
-                let object = if nth % 2 == 0 { 1000 + nth } else { zipf(chance.unit(), 100, 0.9) };
-                let size = 1 + chance.below(60);
+                let object = if nth % 2 == 0 { 1000 + nth } else { zipf(random.unit(), 100, 0.9) };
+                let size = 1 + random.below(60);
                 let access = Access { object, size, modified: 1 + size / 50, ..Access::default() };
                 let found = cache.get(&access);
                 assert!(found.is_none_or(|found| here.get(&object) == Some(&found)), "{}", policy.name);

@@ -22,7 +22,7 @@ pub struct Asked {
     /// `MODEL` of who measured.
     #[serde(default)]
     pub model: u32,
-    /// In words; says so when it is made up.
+    /// In words; says so when it is synthetic.
     pub trace: String,
     pub synthetic: bool,
     /// Of the trace's file, when it was named.
@@ -30,7 +30,7 @@ pub struct Asked {
     pub format: Option<String>,
     /// Of the trace's file.
     pub trace_bytes: Option<u64>,
-    /// Of what is left to chance, when the trace is made up.
+    /// The random seed of a synthetic workload.
     pub seed: Option<u64>,
     /// At most.
     pub requests: Option<u64>,
@@ -177,7 +177,7 @@ impl Asked {
         if named { Ok(()) } else { Err("the trace has no name, or too long a one".into()) }
     }
 
-    /// The workload made up that it was, if it was.
+    /// The name of the synthetic workload, if it was one.
     pub fn like(&self) -> Option<&str> {
         self.trace.strip_prefix("synthetic, like ")?.split(',').next()
     }

@@ -24,7 +24,7 @@ const PACKETS: u64 = 64;
 const LEAST_PACKETS: u64 = 15;
 /// Seconds since 1970 at the medium's beginning.
 const EPOCH: u64 = 1_800_000_000;
-/// All that is left to chance in the store: its identity, and what ties spans together.
+/// All that is random in the store: its identity, and what ties spans together.
 const SEED: u64 = 1;
 /// How often a large body waits for the store to write what it holds.
 const PATIENCE: usize = 64;

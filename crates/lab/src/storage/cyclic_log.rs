@@ -11,7 +11,7 @@ use crate::medium::{Failed, File, Medium, ROOT};
 use crate::object::{Object, Version};
 use std::collections::{HashMap, VecDeque};
 use trace::Access;
-use trace::chance::mix;
+use trace::random::mix;
 
 /// Bytes of a document's head.
 const HEAD: u64 = 72;

@@ -11,7 +11,7 @@ use crate::layout::check;
 use crate::medium::{Dir, Failed, Medium, ROOT};
 use crate::object::Version;
 use trace::Access;
-use trace::chance::mix;
+use trace::random::mix;
 
 /// Bytes of a file's head, of its first read and of the others, of a write, and of what is counted of the filesystem.
 const HEAD: u64 = 344;

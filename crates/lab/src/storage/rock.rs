@@ -11,7 +11,7 @@ use crate::medium::{Failed, File, Medium, ROOT};
 use crate::object::Version;
 use std::collections::HashMap;
 use trace::Access;
-use trace::chance::mix;
+use trace::random::mix;
 
 /// Bytes of a slot, of its head, of the file's head, and of a read.
 const SLOT: u64 = 16 << 10;

@@ -1,10 +1,10 @@
 //! The workloads there are: a row each.
 
-use super::{ContentType, Like, Published, Size, Which};
+use super::{ContentType, Published, Size, Which, Workload};
 use crate::statistics::Statistics;
 
-pub const ALL: [Like; 7] = [
-    Like {
+pub const ALL: [Workload; 7] = [
+    Workload {
         name: "dec",
         about: "Digital's proxy of 1996 as WebCoSM (Table 1), USITS99 and Maltzahn (Chapter 4) describe it",
         requests: 1_058_206,
@@ -25,7 +25,7 @@ pub const ALL: [Like; 7] = [
         }],
         published: DEC,
     },
-    Like {
+    Workload {
         name: "dec-small",
         about: "dec, but objects average 5.4 KB, as its counts of writes and deletions ask for",
         requests: 1_058_206,
@@ -46,7 +46,7 @@ pub const ALL: [Like; 7] = [
         }],
         published: DEC,
     },
-    Like {
+    Workload {
         name: "dec-days",
         about: "two weekdays of one of Digital's two proxies, what is not cacheable left out (Maltzahn 4.3)",
         requests: 522_376 + 495_664,
@@ -80,7 +80,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "pages",
         about: "pages with what is embedded in them, as proxies of the late nineties saw them: for locality",
         requests: 1_000_000,
@@ -144,7 +144,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "bu",
         about: "Boston University's browsers of 1995, as a shared cache would have seen them",
         requests: 290_284,
@@ -178,7 +178,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "foxy",
         about: "WebCoSM's Table 3: Zipf 0.6, exponential sizes of 5 KB, 40 % repeats, 100 clients, 4 servers",
         requests: 1_000_000,
@@ -208,7 +208,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "polymix",
         about: "like Web Polygraph's PolyMix-3: four kinds of content, a fifth of it not for caches",
         requests: 1_000_000,

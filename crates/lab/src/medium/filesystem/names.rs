@@ -3,7 +3,7 @@
 use super::FileSystem;
 use super::fs_type::{Metadata, Names};
 use crate::medium::{Dir, Failed};
-use trace::chance::mix;
+use trace::random::mix;
 
 impl FileSystem {
     /// Passes by the names of a directory up to one, or all.

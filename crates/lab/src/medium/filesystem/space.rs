@@ -1,7 +1,7 @@
 //! Where a filesystem puts things: groups of blocks, which may have fragments (McKusick and others, 1984).
 
 use super::fs_type::{FsType, Spread};
-use trace::chance::mix;
+use trace::random::mix;
 
 /// The groups of one filesystem. Addresses are fragments from the disk's beginning.
 pub struct Space {

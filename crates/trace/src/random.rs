@@ -1,12 +1,12 @@
-//! Chance that follows from a seed, the same on every machine and in every version.
+//! Random numbers that follow from a seed, the same on every machine and in every version.
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct Random(u64);
 
-impl Chance {
-    pub fn of(seed: u64) -> Chance {
-        Chance(seed)
+impl Random {
+    pub fn of(seed: u64) -> Random {
+        Random(seed)
     }
 
     pub fn bits(&mut self) -> u64 {
@@ -62,17 +62,17 @@ mod tests {
 
     #[test]
     fn the_same_everywhere() {
-        let mut chance = Chance::of(1);
-        assert_eq!([chance.bits(), chance.bits()], [0x910a_2dec_8902_5cc1, 0xbeeb_8da1_658e_ec67]);
+        let mut random = Random::of(1);
+        assert_eq!([random.bits(), random.bits()], [0x910a_2dec_8902_5cc1, 0xbeeb_8da1_658e_ec67]);
     }
 
     #[test]
     fn zipf_falls_as_its_law_says() {
         let (count, draws) = (1000, 400_000);
-        let mut chance = Chance::of(7);
+        let mut random = Random::of(7);
         for exponent in [0.6, 1.0] {
             let mut seen = vec![0u64; count as usize];
-            (0..draws).for_each(|_| seen[zipf(chance.unit(), count, exponent) as usize] += 1);
+            (0..draws).for_each(|_| seen[zipf(random.unit(), count, exponent) as usize] += 1);
             let whole: f64 = (1..=count).map(|rank| (rank as f64).powf(-exponent)).sum();
             for rank in [2usize, 10, 100] {
                 let expected = (rank as f64).powf(-exponent) / whole * draws as f64;
