@@ -21,12 +21,12 @@ pub fn command() -> Command {
         .help(format!("The device, filesystem and computer: {}", known.join(", ")));
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
     Command::new("chosen")
-        .about("List what was chosen of a workload and a medium, why, and what it moves")
+        .about("List the chosen numbers of a workload and a medium, with their reasons and effects")
         .args([
             like.help(format!("The workload: {}", WORKLOADS.join(", "))),
             medium,
-            requests.help("Of each replay; the caches are in proportion"),
-            list.help("Only list them, without measuring what they move"),
+            requests.help("Number of requests of each replay; caches are in proportion"),
+            list.help("List only, without measuring"),
             seed(),
             json(),
         ])

@@ -25,12 +25,12 @@ pub fn command() -> Command {
         .long("recipes")
         .value_name("NAMES")
         .default_value("all")
-        .help(format!("Storage policies, separated by commas, or all: {}", known_recipes()));
+        .help(format!("Recipes (storage policies), separated by commas, or all: {}", known_recipes()));
     let out = folder::arg(
-        "Also write rows.json, rows.csv and report.html there; recipes that are there already are not run again",
+        "Also write rows.json, rows.csv and report.html to this directory; recipes already in it are not run again",
     );
     Command::new("compare")
-        .about("One trace through storage policies on a medium, side by side")
+        .about("Replay a trace through several recipes on a medium")
         .args(input_args())
         .arg(recipes)
         .args(scale_args())
@@ -88,8 +88,8 @@ fn origin_args() -> [Arg; 2] {
     let rate =
         Arg::new("origin-bandwidth").long("origin-bandwidth").value_name("SIZE").default_value("10MiB");
     [
-        delay.help("Until an origin begins to answer a miss, for the score"),
-        rate.help("And what it sends a second from then on"),
+        delay.help("Time until an origin begins to answer a miss (for the score)"),
+        rate.help("Bytes that an origin then sends a second (for the score)"),
     ]
 }
 

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// `--medium` where many recipes are at work at once.
 pub fn modelled() -> Arg {
     medium(|kind| !kind.alone).value_parser(|name: &str| match table::named(name)? {
-        (kind, _) if kind.alone => Err("replays disturb each other there: take one in a model".to_owned()),
+        (kind, _) if kind.alone => Err("replays disturb each other there: choose a modelled one".to_owned()),
         _ => Ok(name.to_owned()),
     })
 }
@@ -25,16 +25,16 @@ fn medium(suits: fn(&&MediumKind) -> bool) -> Arg {
         .long("medium")
         .value_name("NAME")
         .default_value("st15150w")
-        .help(format!("What recipes store on. {}", known.join(". ")))
+        .help(format!("Medium to store on. {}", known.join(". ")))
 }
 
 pub fn arguments() -> [Arg; 3] {
     let limit = Arg::new("limit").long("limit").value_name("SIZE").help(
-        "Memory for files, so that it cannot hide the disk; `none` is no limit. Without it an eighth of --disk, but 64 MiB at \
-         least, or the papers' 256 MiB. A real directory takes a control group for it, as root",
+        "Memory that the filesystem may use for files, or `none`. Default: an eighth of --disk, at least 64 MiB, and 256 MiB on \
+         the papers' disk. For a real directory this needs root and a control group",
     );
     let capture = Arg::new("capture").long("capture").value_name("FILE").help(
-        "Write what a real directory's device is asked for as a block trace, for `cosm lab devices`; as root, with one recipe",
+        "Write the requests to a real directory's device as a block trace for `cosm lab devices`; needs root, and one recipe",
     );
     [medium(|_| true), limit, capture]
 }

@@ -32,7 +32,7 @@ pub fn command() -> Command {
     Command::new("lab")
         .about("Replay traces through storage policies, and make or convert traces")
         .after_help(
-            "Example, the papers' Table 2 on their disk in a model, with a workload like theirs:\n  \
+            "Example: the papers' Table 2 on a model of their disk, with a synthetic workload like theirs:\n  \
              cosm lab compare --like dec --recipes all --medium st15150w --memory 512MiB --disk 2GiB --out table-2",
         )
         .subcommand_required(true)
@@ -63,39 +63,51 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("generate", args)) => traces::generate(args),
         Some(("convert", args)) => traces::convert(args),
         _ => Err(Failure::Usage(
-            "say what to do: compare, replay, papers, chosen, figures, report, simulate, devices, fill, generate or convert".into(),
+            "name a command: compare, replay, papers, chosen, figures, report, simulate, devices, fill, generate or convert".into(),
         )),
     }
 }
 
 /// Where requests come from.
 fn input_args() -> [Arg; 7] {
-    let largest =
-        Arg::new("largest").long("largest").value_name("SIZE").help("Leave out requests for larger objects");
+    let largest = Arg::new("largest")
+        .long("largest")
+        .value_name("SIZE")
+        .help("Skip requests for objects larger than this");
     let of_file = |arg: Arg| arg.conflicts_with("like");
     [of_file(trace()), of_file(from_format()), of_file(strict()), like(), requests(), seed(), largest]
 }
 
 /// What they are sent through.
 fn scale_args() -> [Arg; 4] {
-    let memory =
-        Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
-    let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
+    let memory = Arg::new("memory")
+        .long("memory")
+        .value_name("SIZE")
+        .default_value("512MiB")
+        .help("Size of the cache in memory");
+    let disk = Arg::new("disk")
+        .long("disk")
+        .value_name("SIZE")
+        .default_value("2GiB")
+        .help("Size of the cache on disk");
     let utilization = Arg::new("utilization")
         .long("utilization")
         .value_name("SHARE")
         .default_value("0.71")
-        .help("Of its space, what the cache on disk may fill");
+        .help("Share of the file or device that the cache on disk may fill");
     let warm_up = Arg::new("warm-up")
         .long("warm-up")
         .value_name("N")
         .default_value("0")
-        .help("Requests that fill the caches before anything is measured");
+        .help("Number of requests that fill the caches before measuring begins");
     [memory, disk, utilization, warm_up]
 }
 
 fn trace() -> Arg {
-    Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
+    Arg::new("trace")
+        .long("trace")
+        .value_name("FILE")
+        .help("Trace to replay, plain or compressed with gzip or zstd")
 }
 
 fn like() -> Arg {
@@ -105,7 +117,7 @@ fn like() -> Arg {
 }
 
 fn requests() -> Arg {
-    Arg::new("requests").long("requests").value_name("N").help("At most so many requests")
+    Arg::new("requests").long("requests").value_name("N").help("Maximum number of requests")
 }
 
 fn seed() -> Arg {
@@ -113,7 +125,7 @@ fn seed() -> Arg {
         .long("seed")
         .value_name("N")
         .default_value("1")
-        .help("Random seed: the same seed gives the same run")
+        .help("Random seed; equal seeds give equal runs")
 }
 
 fn formats() -> String {
@@ -121,16 +133,16 @@ fn formats() -> String {
 }
 
 fn from_format() -> Arg {
-    let help = format!("Of the trace, when it is not told by how the file begins: {}", formats());
+    let help = format!("Format of the trace, if it cannot be recognised: {}", formats());
     Arg::new("format").long("format").value_name("NAME").help(help)
 }
 
 fn strict() -> Arg {
-    Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End at the first malformed line")
+    Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("Stop at the first malformed line")
 }
 
 fn json() -> Arg {
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output")
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print results as JSON")
 }
 
 fn known_recipes() -> String {

@@ -24,7 +24,7 @@ pub fn command() -> Command {
          numbers only ratios of two recipes are then shown",
     );
     Command::new("papers")
-        .about("Repeat the papers' experiments, and print their numbers beside the measured ones")
+        .about("Repeat the papers' experiments, and print published beside measured numbers")
         .args([only, trace, from_format(), strict(), seed(), json()])
 }
 

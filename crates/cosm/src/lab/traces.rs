@@ -12,12 +12,12 @@ use trace::{Access, Requests, format};
 
 pub fn generate_command() -> Command {
     Command::new("generate")
-        .about("Write a synthetic workload, and its statistics beside the published ones")
+        .about("Generate a synthetic workload, and print its statistics beside the published ones")
         .args([like().required(true), requests(), seed(), out(), to_format()])
 }
 
 pub fn convert_command() -> Command {
-    Command::new("convert").about("Write a trace in another format").args([
+    Command::new("convert").about("Convert a trace to another format").args([
         trace().required(true),
         from_format(),
         strict(),
@@ -28,7 +28,7 @@ pub fn convert_command() -> Command {
 }
 
 pub fn out() -> Arg {
-    Arg::new("out").long("out").value_name("FILE").required(true).help("Where to write; - is standard output")
+    Arg::new("out").long("out").value_name("FILE").required(true).help("File to write; - is standard output")
 }
 
 fn to_format() -> Arg {

@@ -1,4 +1,4 @@
-//! A block trace on a device in a model.
+//! A block trace on a modelled device.
 
 use super::device::DeviceModel;
 use super::queue::Queue;

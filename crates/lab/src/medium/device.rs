@@ -1,4 +1,4 @@
-//! Block devices in a model: what all of them do, and which there are.
+//! Modelled block devices: what all of them do, and which there are.
 
 use super::drive::{self, Drive};
 use super::flash::{self, Flash};

@@ -1,4 +1,4 @@
-//! A disk drive in a model: where its head is, what it costs to go elsewhere, and when the wanted sector comes by.
+//! A modelled disk drive: where its head is, what it costs to go elsewhere, and when the wanted sector comes by.
 
 use super::device::Device;
 use super::queue::{Order, Rules};

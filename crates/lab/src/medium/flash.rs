@@ -1,4 +1,4 @@
-//! A flash drive in a model: dies that work beside each other, and the layer that moves data about so that whole blocks can
+//! A modelled flash drive: dies that work beside each other, and the layer that moves data about so that whole blocks can
 //! be erased.
 //!
 //! Each unit of 4 KiB is mapped by itself. What is written goes to the open block, which lies across all dies, as

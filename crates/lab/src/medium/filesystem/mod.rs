@@ -1,4 +1,4 @@
-//! A filesystem in a model: UFS of Solaris 2.6, which the papers used, as its source and McKusick's paper describe it, or what
+//! A modelled filesystem: UFS of Solaris 2.6, which the papers used, as its source and McKusick's paper describe it, or what
 //! another does differently (`fs_type`).
 //!
 //! Modelled: groups of blocks and fragments; names that are searched one after the other or by hash; inodes and directories
