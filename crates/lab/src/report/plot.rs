@@ -253,9 +253,15 @@ fn labels(names: &[String], marks: &[(i32, i32)], bounds: Rect) -> Vec<Option<Re
     let mut place = |name: &String, (x, y): (i32, i32)| {
         let (breadth, half) = (4 + name.chars().count() as i32 * CHARACTER, LINE / 2);
         let (right, left, away) = (x + RADIUS + 3, x - RADIUS - 3 - breadth, RADIUS + half);
-        let corners = [(right, y), (left, y), (x - breadth / 2, y - away), (x - breadth / 2, y + away)];
-        let further = [(right, y - away), (right, y + away), (left, y - away), (left, y + away)];
-        let rects = corners.into_iter().chain(further).map(|(x, y)| [x, y - half, x + breadth, y + half]);
+        let corners = [
+            (right, y),
+            (left, y),
+            (x - breadth / 2, y - away),
+            (x - breadth / 2, y + away),
+            (right, y - away),
+            (right, y + away),
+        ];
+        let rects = corners.into_iter().map(|(x, y)| [x, y - half, x + breadth, y + half]);
         let fits = |rect: &Rect| {
             let within =
                 rect[0] >= bounds[0] && rect[1] >= bounds[1] && rect[2] <= bounds[2] && rect[3] <= bounds[3];
@@ -274,7 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A name covers neither a mark nor another name; and who has room all around has a name.
+        /// A name covers neither a mark nor another name, and one that is alone has room.
         #[test]
         fn names_cover_nothing(marks in proptest::collection::vec((60i32..600, 20i32..400), 1..20)) {
             let names: Vec<String> = (0..marks.len()).map(|nth| "abcdefghijklmnop"[..1 + nth % 15].into()).collect();
@@ -288,7 +294,7 @@ mod tests {
                 prop_assert!(marks.iter().all(|(x, y)| !meets(place, &[x - 1, y - 1, x + 1, y + 1])));
                 prop_assert!(!places[..nth].iter().flatten().any(|other| meets(place, other)));
             }
-            prop_assert!(places[0].is_some() || marks.len() > 4);
+            prop_assert!(places[0].is_some() || marks.len() > 1);
         }
     }
 
@@ -316,7 +322,9 @@ mod tests {
         );
         let svg = spots(&x, &y, &all).unwrap();
         let is_named = |spot: &&Spot| svg.contains(&format!("\n{}\n", spot.name));
-        assert_eq!(all.iter().filter(|spot| spot.on_front).filter(is_named).count(), 3);
-        assert!(all.iter().filter(is_named).count() >= 7, "one in the crowd may have none");
+        let without: Vec<&str> =
+            all.iter().filter(|spot| !is_named(spot)).map(|spot| spot.name.as_str()).collect();
+        assert!(all.iter().filter(|spot| spot.on_front).all(|spot| is_named(&spot)), "{without:?}");
+        assert!(without.len() <= 2, "the crowd may lack some: {without:?}");
     }
 }
