@@ -1,8 +1,8 @@
 //! What it costs UNIFIED (Chang and Lai, 4.3 and 4.4) to take and give back room, by how many pieces are free.
 
-use lab::layout::unified::Pieces;
+use lab::layout::unified::FreePieces;
 use std::time::Instant;
-use trace::chance::Chance;
+use trace::random::Random;
 
 /// Chunks of an object, on the average and at most.
 const MEAN: u64 = 8;
@@ -40,21 +40,22 @@ pub fn run(request: &Request) -> Result<(), String> {
 
 /// A file whose objects were stored and deleted for long.
 struct Worn {
-    pieces: Pieces,
+    pieces: FreePieces,
     /// First chunk and count of each object.
     objects: Vec<(u32, u32)>,
-    chance: Chance,
+    random: Random,
 }
 
 impl Worn {
     /// With about so many free pieces: every other object is gone.
     fn with(count: u64) -> Result<Worn, String> {
         let chunks = u32::try_from(2 * count * MEAN).map_err(|_| format!("{count} pieces are too many"))?;
-        let mut worn = Worn { pieces: Pieces::new(chunks), objects: Vec::new(), chance: Chance::of(SEED) };
+        let mut worn =
+            Worn { pieces: FreePieces::new(chunks), objects: Vec::new(), random: Random::of(SEED) };
         worn.pieces.take_largest();
         let (mut at, mut gone) = (0, Vec::new());
         while at < chunks {
-            let object = (at, (1 + worn.chance.below(MOST) as u32).min(chunks - at));
+            let object = (at, (1 + worn.random.below(MOST) as u32).min(chunks - at));
             if worn.objects.len() > gone.len() {
                 gone.push(object)
             } else {
@@ -74,7 +75,7 @@ impl Worn {
     }
 
     fn turn(&mut self) {
-        let nth = self.chance.below(self.objects.len() as u64) as usize;
+        let nth = self.random.below(self.objects.len() as u64) as usize;
         let (first, count) = self.objects.swap_remove(nth);
         self.pieces.give(first, count);
         // The largest is never smaller than what was just given.

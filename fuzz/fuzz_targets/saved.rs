@@ -2,7 +2,7 @@
 #![no_main]
 
 use lab::report::{Source, csv, page};
-use lab::saved::{Points, Run};
+use lab::results::{Points, Run};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -9,7 +9,7 @@ use std::path::Path as Folder;
 use store::format::record::{About, Kind, Record, parse};
 use store::index::{Index, Slot};
 use store::{Key, Options, Store};
-use trace::chance::{Chance, zipf};
+use trace::random::{Random, zipf};
 
 pub struct Path {
     pub name: &'static str,
@@ -173,8 +173,8 @@ fn read_completion(_: &Folder) -> Result<Step, String> {
 /// Of a million objects, by Zipf's law; a tenth of them find room.
 fn simulation(policy: Policy) -> Step {
     const OBJECTS: u64 = 1_000_000;
-    let (mut chance, mut cache) = (Chance::of(1), (policy.new)(OBJECTS / 10 * OBJECT as u64));
-    let requests: Vec<u32> = (0..1 << 20).map(|_| zipf(chance.unit(), OBJECTS, 0.8) as u32).collect();
+    let (mut random, mut cache) = (Random::of(1), (policy.new)(OBJECTS / 10 * OBJECT as u64));
+    let requests: Vec<u32> = (0..1 << 20).map(|_| zipf(random.unit(), OBJECTS, 0.8) as u32).collect();
     let mut all = requests.into_iter().cycle();
     Box::new(move || {
         if let Some(object) = all.next()

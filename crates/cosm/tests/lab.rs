@@ -103,8 +103,34 @@ fn what_was_chosen_is_listed_and_measured() {
     let repeats = found["chosen"].as_array().unwrap().iter().find(|row| row["name"] == "repeats").unwrap();
     assert_eq!(repeats["value"], 0.505);
     assert!(repeats["moves_per_cent"][0].as_f64().unwrap() > 5.0, "hits in memory follow them: {repeats}");
+    let (text, _) = works("chosen --like pages --medium nvme --list", &[]);
+    assert!(
+        text.contains("\ndies ") && text.contains("embedded objects") && !text.contains("switch of heads")
+    );
     let said = fails("chosen --like foxy", &[], 2);
-    assert!(said.contains("dec or dec-small"), "{said}");
+    assert!(said.contains("dec, dec-small, pages"), "{said}");
+    let said = fails("chosen --medium dir:/tmp", &[], 2);
+    assert!(said.contains("st15150w, hdd-18t, sata-ssd, nvme"), "{said}");
+}
+
+#[test]
+fn the_papers_experiments_take_another_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("access.log");
+    works("generate --like dec --requests 3000 --to squid --out DIR", &[&trace]);
+    let (text, _) = works("papers --trace DIR --only table-2,table-2-small,maltzahn-5.2", &[&trace]);
+    assert!(text.contains("seconds, stream-loc over stream-packetizer") && text.contains("lazy-reads-loc"));
+    assert!(text.contains("fbc-c over fbc") && text.contains("3000 requests"), "{text}");
+    // What belongs to the papers' own trace does not stand beside another, nor is one experiment made twice.
+    assert!(
+        !text.contains("URL writes") && !text.contains("stream, gets/s") && !text.contains("5.4 KB"),
+        "{text}"
+    );
+    let (found, _) = works("papers --trace DIR --only maltzahn-5.2 --json", &[&trace]);
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!((&found[0]["synthetic"], &found[0]["rows"][0]["recipe"]), (&false.into(), &"fbc".into()));
+    fs::write(&trace, "").unwrap();
+    fails("papers --trace DIR", &[&trace], 1);
 }
 
 #[test]

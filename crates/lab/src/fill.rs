@@ -1,10 +1,10 @@
-//! The production store filled with objects made up, for measurements of it alone and of `cosm serve` upon it.
+//! The production store filled with synthetic objects, for measurements of it alone and of `cosm serve` upon it.
 
-use crate::content::Object;
+use crate::object::Object;
 use crate::response;
 use std::time::Duration;
 use store::{Key, Refused, Store};
-use trace::chance::{Chance, mix};
+use trace::random::{Random, mix};
 
 /// Objects lie under `http://fill.invalid/0` and so on.
 pub const HOST: &str = "fill.invalid";
@@ -37,7 +37,7 @@ impl Wanted {
     /// The nth object, from 0 on: its size and its bytes.
     pub fn object(&self, nth: u64) -> Object {
         let id = mix(self.seed ^ mix(nth + 1));
-        let size = Chance::of(id).exponential(self.mean_size).ceil().max(1.0) as u64;
+        let size = Random::of(id).exponential(self.mean_size).ceil().max(1.0) as u64;
         Object { id, size, ..Object::default() }
     }
 }

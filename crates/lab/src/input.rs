@@ -1,7 +1,7 @@
-//! Where requests come from: a file, or a workload made up.
+//! Where requests come from: a file, or a synthetic workload.
 
 use std::path::PathBuf;
-use trace::synthetic::{Like, Synthetic};
+use trace::synthetic::{Synthetic, Workload};
 use trace::{Access, Faults, Format, Requests, Source, Unusable};
 
 /// A trace that can be read again and again.
@@ -17,13 +17,13 @@ pub struct Input {
 #[derive(Clone)]
 pub enum From {
     File { path: PathBuf, format: Option<&'static Format>, strict: bool },
-    Made { like: &'static Like, seed: u64 },
+    Synthetic { like: &'static Workload, seed: u64 },
 }
 
 /// A trace that is being read.
 pub struct Reading {
     name: String,
-    source: Kind,
+    source: Stream,
     most: u64,
     largest: u64,
     /// Requests so far, with those left out.
@@ -35,9 +35,9 @@ pub struct Reading {
     servers: Option<(u64, bool)>,
 }
 
-enum Kind {
+enum Stream {
     File(Source),
-    Made(Box<Synthetic>),
+    Synthetic(Box<Synthetic>),
 }
 
 impl Input {
@@ -46,9 +46,11 @@ impl Input {
         let (source, whole) = match &self.from {
             From::File { path, format, strict } => {
                 let source = Source::open(path, *format)?;
-                (Kind::File(if *strict { source.strict() } else { source }), u64::MAX)
+                (Stream::File(if *strict { source.strict() } else { source }), u64::MAX)
             }
-            From::Made { like, seed } => (Kind::Made(Box::new(Synthetic::new(like, *seed))), like.requests),
+            From::Synthetic { like, seed } => {
+                (Stream::Synthetic(Box::new(Synthetic::new(like, *seed))), like.requests)
+            }
         };
         let (most, largest) = (self.requests.unwrap_or(whole), self.largest.unwrap_or(u64::MAX));
         let (name, unusable) = (self.describe(), [0; Unusable::ALL.len()]);
@@ -66,16 +68,16 @@ impl Input {
         Ok(reading)
     }
 
-    /// What it is, in words; says so when it is made up.
+    /// What it is, in words; says so when it is synthetic.
     pub fn describe(&self) -> String {
         match &self.from {
             From::File { path, .. } => path.display().to_string(),
-            From::Made { like, seed } => format!("synthetic, like {}, seed {seed}", like.name),
+            From::Synthetic { like, seed } => format!("synthetic, like {}, seed {seed}", like.name),
         }
     }
 
-    pub fn is_made_up(&self) -> bool {
-        matches!(self.from, From::Made { .. })
+    pub fn is_synthetic(&self) -> bool {
+        matches!(self.from, From::Synthetic { .. })
     }
 }
 
@@ -83,9 +85,9 @@ impl Requests for Reading {
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
         while self.read < self.most {
             let more = match &mut self.source {
-                Kind::File(source) => source.next(access)?,
-                Kind::Made(made) => {
-                    made.next(access);
+                Stream::File(source) => source.next(access)?,
+                Stream::Synthetic(synthetic) => {
+                    synthetic.next(access);
                     true
                 }
             };
@@ -143,8 +145,8 @@ impl Reading {
     /// What was malformed so far, and what a record is called.
     pub fn faults(&self) -> Option<(&Faults, &'static str)> {
         match &self.source {
-            Kind::File(source) => Some((source.faults(), source.unit())),
-            Kind::Made(_) => None,
+            Stream::File(source) => Some((source.faults(), source.unit())),
+            Stream::Synthetic(_) => None,
         }
     }
 }

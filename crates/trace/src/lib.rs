@@ -3,9 +3,9 @@
 //! A trace larger than memory streams: nothing here holds more than one record, but for what `statistics` counts.
 
 mod access;
-pub mod chance;
 pub mod convert;
 pub mod format;
+pub mod random;
 mod source;
 pub mod statistics;
 pub mod synthetic;

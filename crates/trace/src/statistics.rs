@@ -228,14 +228,14 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::{Chance, zipf};
+    use crate::random::{Random, zipf};
 
     #[test]
     fn the_exponent_is_found_again() {
-        let mut chance = Chance::of(4);
+        let mut random = Random::of(4);
         let mut statistics = Statistics::default();
         for _ in 0..300_000 {
-            let object = zipf(chance.unit(), 20_000, 0.75);
+            let object = zipf(random.unit(), 20_000, 0.75);
             statistics.count(&Access { object, size: 100, ..Access::default() });
         }
         let found = statistics.zipf_exponent();

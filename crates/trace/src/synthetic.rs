@@ -1,4 +1,4 @@
-//! Workloads made up so that what is published of real ones holds of them: a row of numbers each.
+//! Synthetic workloads with the published properties of real ones: a row of numbers each.
 //!
 //! Requests come from sessions that interleave: each asks one server for a while. Which session is next follows how
 //! lately it was heard, which gives the locality of server names (Maltzahn, Figure 4.2). A session asks for
@@ -12,14 +12,14 @@ mod table;
 
 pub use table::ALL;
 
-use crate::chance::{Chance, mix, zipf};
+use crate::random::{Random, mix, zipf};
 use crate::statistics::Statistics;
 use crate::{Access, Method};
 use std::collections::{HashMap, VecDeque};
 
 /// What a workload is like.
 #[derive(Clone, Copy, Debug)]
-pub struct Like {
+pub struct Workload {
     pub name: &'static str,
     pub about: &'static str,
     /// Unless told otherwise.
@@ -40,12 +40,12 @@ pub struct Like {
     pub which: Which,
     /// Share of the repeats that find a new version.
     pub changes: f64,
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [ContentType],
     /// What is published of the traces it stands for.
     pub published: &'static [Published],
 }
 
-/// A figure of real traces, to stand beside one of a workload made up.
+/// A published figure of real traces, to stand beside that of a synthetic workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
     pub what: &'static str,
@@ -73,7 +73,7 @@ pub enum Which {
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct ContentType {
     /// Of new objects.
     pub share: f64,
     pub size: Size,
@@ -101,7 +101,7 @@ pub enum Size {
 }
 
 /// The workload of this name; an error lists all.
-pub fn named(name: &str) -> Result<&'static Like, String> {
+pub fn named(name: &str) -> Result<&'static Workload, String> {
     ALL.iter().find(|like| like.name == name).ok_or_else(|| {
         let names: Vec<&str> = ALL.iter().map(|like| like.name).collect();
         format!("there is no workload `{name}`; there are {}", names.join(", "))
@@ -118,9 +118,9 @@ const MOST_EMBEDDED: u64 = 200;
 
 /// Makes requests without end; all follow from the seed.
 pub struct Synthetic {
-    like: Like,
+    like: Workload,
     seed: u64,
-    chance: Chance,
+    random: Random,
     micros: f64,
     /// The one heard last first.
     sessions: Vec<Session>,
@@ -132,7 +132,7 @@ pub struct Synthetic {
     /// How many directories each server has.
     directories: HashMap<u64, u32>,
     /// Of paths, so that they change nothing else.
-    paths: Chance,
+    paths: Random,
     pages: Vec<Page>,
 }
 
@@ -162,18 +162,18 @@ struct Session {
 }
 
 impl Synthetic {
-    pub fn new(like: &Like, seed: u64) -> Synthetic {
+    pub fn new(like: &Workload, seed: u64) -> Synthetic {
         let mut made = Synthetic {
             like: *like,
             seed,
-            chance: Chance::of(seed),
+            random: Random::of(seed),
             micros: 0.0,
             sessions: Vec::new(),
             past: HashMap::new(),
             objects: Vec::new(),
             versions: HashMap::new(),
             directories: HashMap::new(),
-            paths: Chance::of(mix(seed) ^ 1),
+            paths: Random::of(mix(seed) ^ 1),
             pages: Vec::new(),
         };
         made.sessions = (0..like.sessions).map(|_| made.begin()).collect();
@@ -182,8 +182,8 @@ impl Synthetic {
 
     pub fn next(&mut self, access: &mut Access) {
         access.clear();
-        self.micros += self.chance.exponential(1e6 / self.like.per_second);
-        let depth = zipf(self.chance.unit(), self.sessions.len() as u64, self.like.session_zipf) as usize;
+        self.micros += self.random.exponential(1e6 / self.like.per_second);
+        let depth = zipf(self.random.unit(), self.sessions.len() as u64, self.like.session_zipf) as usize;
         self.sessions[..=depth].rotate_right(1);
         let object = match self.like.which {
             Which::Pages { .. } => self.of_page(),
@@ -203,14 +203,14 @@ impl Synthetic {
     }
 
     fn begin(&mut self) -> Session {
-        let server = zipf(self.chance.unit(), self.like.servers, self.like.server_zipf);
-        let client = self.chance.below(self.like.clients);
+        let server = zipf(self.random.unit(), self.like.servers, self.like.server_zipf);
+        let client = self.random.below(self.like.clients);
         Session { client, server, at: None, directory: None, waiting: VecDeque::new(), seen: Vec::new() }
     }
 
     /// What the session that was heard last asks for, or the one that follows it.
     fn of_session(&mut self) -> u64 {
-        if self.chance.unit() < 1.0 / self.like.session_requests {
+        if self.random.unit() < 1.0 / self.like.session_requests {
             self.sessions[0] = self.begin();
         }
         let server = self.sessions[0].server;
@@ -234,7 +234,7 @@ impl Synthetic {
             if let Some(object) = session.waiting.pop_front() {
                 return object;
             }
-            if self.chance.unit() < 1.0 / self.like.session_requests {
+            if self.random.unit() < 1.0 / self.like.session_requests {
                 self.sessions[0] = self.begin();
             }
             let server = self.sessions[0].server;
@@ -256,26 +256,26 @@ impl Synthetic {
             return 0;
         };
         let past = self.past.get(&server).map_or(0, |past| past.len() as u64);
-        if past > 0 && self.chance.unit() < self.like.repeats {
-            let at = match self.chance.unit() < popular {
-                true => zipf(self.chance.unit(), past, popularity),
-                false => past - 1 - zipf(self.chance.unit(), past, recency),
+        if past > 0 && self.random.unit() < self.like.repeats {
+            let at = match self.random.unit() < popular {
+                true => zipf(self.random.unit(), past, popularity),
+                false => past - 1 - zipf(self.random.unit(), past, recency),
             };
             return self.past[&server][at as usize];
         }
-        let count = (self.chance.exponential(1.0 / (1.0 + 1.0 / embedded).ln())) as u64;
+        let count = (self.random.exponential(1.0 / (1.0 + 1.0 / embedded).ln())) as u64;
         let mut objects = vec![self.make(server, Some(0))];
         for _ in 0..count.min(MOST_EMBEDDED) {
-            let other = (past > 0 && self.chance.unit() < shared).then(|| {
-                let page = self.past[&server][self.chance.below(past) as usize];
+            let other = (past > 0 && self.random.unit() < shared).then(|| {
+                let page = self.past[&server][self.random.below(past) as usize];
                 let others = &self.pages[page as usize].0[1..];
-                (!others.is_empty()).then(|| others[self.chance.below(others.len() as u64) as usize])
+                (!others.is_empty()).then(|| others[self.random.below(others.len() as u64) as usize])
             });
             let object = match other.flatten() {
                 Some(object) => object,
                 None => {
                     let html = self.like.kinds[0].share;
-                    let mut luck = html + (1.0 - html) * self.chance.unit();
+                    let mut luck = html + (1.0 - html) * self.random.unit();
                     let kind = self.like.kinds.iter().position(|kind| {
                         luck -= kind.share;
                         luck < 0.0
@@ -314,22 +314,22 @@ impl Synthetic {
         match self.like.which {
             Which::Popular(exponent) => {
                 let count = self.objects.len() as u64;
-                let known = count > 0 && self.chance.unit() < repeats;
-                known.then(|| zipf(self.chance.unit(), count, exponent))
+                let known = count > 0 && self.random.unit() < repeats;
+                known.then(|| zipf(self.random.unit(), count, exponent))
             }
             Which::Server { popular, popularity, recency, run } => {
                 let past = self.past.get(&server).filter(|past| !past.is_empty())?;
                 let count = past.len() as u64;
                 let before = self.sessions[0].at.take();
                 let follows = before.map(|at| at + 1).filter(|at| *at < past.len());
-                let at = match follows.filter(|_| self.chance.unit() >= 1.0 / run) {
+                let at = match follows.filter(|_| self.random.unit() >= 1.0 / run) {
                     Some(at) => at,
                     // Runs are begun so that repeats are the share that they should be.
-                    None if self.chance.unit() >= repeats / (repeats + run * (1.0 - repeats)) => return None,
-                    None if self.chance.unit() < popular => {
-                        zipf(self.chance.unit(), count, popularity) as usize
+                    None if self.random.unit() >= repeats / (repeats + run * (1.0 - repeats)) => return None,
+                    None if self.random.unit() < popular => {
+                        zipf(self.random.unit(), count, popularity) as usize
                     }
-                    None => (count - 1 - zipf(self.chance.unit(), count, recency)) as usize,
+                    None => (count - 1 - zipf(self.random.unit(), count, recency)) as usize,
                 };
                 self.sessions[0].at = Some(at);
                 Some(past[at])
@@ -339,7 +339,7 @@ impl Synthetic {
     }
 
     fn version(&mut self, object: u64) -> u32 {
-        if self.chance.unit() < self.like.changes {
+        if self.random.unit() < self.like.changes {
             *self.versions.entry(object).or_default() += 1;
         }
         self.versions.get(&object).copied().unwrap_or(0)
@@ -355,24 +355,24 @@ impl Synthetic {
 
     /// Bytes, and whether a cache may keep it: the same whenever it is asked for.
     fn kind(&self, object: u64) -> (u64, bool) {
-        let mut chance = Chance::of(mix(object ^ mix(self.seed)));
-        let mut luck = chance.unit();
+        let mut random = Random::of(mix(object ^ mix(self.seed)));
+        let mut luck = random.unit();
         let kind = self.like.kinds.iter().find(|kind| {
             luck -= kind.share;
             luck < 0.0
         });
         let must = self.objects[object as usize].kind.map(|kind| &self.like.kinds[usize::from(kind)]);
         let kind = must.or(kind).unwrap_or(&self.like.kinds[0]);
-        let mut log_normal = |median: f64, sigma: f64| median * (sigma * chance.normal()).exp();
+        let mut log_normal = |median: f64, sigma: f64| median * (sigma * random.normal()).exp();
         let size = match kind.size {
-            Size::Exponential { mean } => chance.exponential(mean),
+            Size::Exponential { mean } => random.exponential(mean),
             Size::LogNormal { median, sigma } => log_normal(median, sigma),
             Size::Cut { median, sigma, most } => {
                 let tries = std::iter::repeat_with(|| log_normal(median, sigma));
                 tries.take(100).find(|size| *size <= most).unwrap_or(most)
             }
         };
-        (size.clamp(SIZES.0, SIZES.1) as u64, chance.unit() < kind.cacheable)
+        (size.clamp(SIZES.0, SIZES.1) as u64, random.unit() < kind.cacheable)
     }
 }
 

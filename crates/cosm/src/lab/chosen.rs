@@ -4,19 +4,29 @@ use super::work::{Progress, on_all_cores};
 use super::{json, number, seed, text};
 use crate::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use lab::chosen::{ALL, Chosen, OUTCOMES, STEP, Setting, measure, moves};
+use lab::experiments::chosen::{Chosen, OUTCOMES, STEP, Setting, figures, measure, media, moves};
 use trace::synthetic;
+
+/// Those whose figures have rows.
+const WORKLOADS: [&str; 3] = ["dec", "dec-small", "pages"];
 
 pub fn command() -> Command {
     let like = Arg::new("like").long("like").value_name("NAME").default_value("dec");
     let requests = Arg::new("requests").long("requests").value_name("N").default_value("100000");
+    let known: Vec<&str> = media().collect();
+    let medium = Arg::new("medium")
+        .long("medium")
+        .value_name("NAME")
+        .default_value("st15150w")
+        .help(format!("The device, filesystem and computer: {}", known.join(", ")));
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
     Command::new("chosen")
-        .about("What of the papers' workload and machine was chosen, why, and what it moves")
+        .about("List the chosen numbers of a workload and a medium, with their reasons and effects")
         .args([
-            like.help("The workload: dec or dec-small"),
-            requests.help("Of each replay; the caches are in proportion"),
-            list.help("Only list them, without measuring what they move"),
+            like.help(format!("The workload: {}", WORKLOADS.join(", "))),
+            medium,
+            requests.help("Number of requests of each replay; caches are in proportion"),
+            list.help("List only, without measuring"),
             seed(),
             json(),
         ])
@@ -30,10 +40,12 @@ struct Job {
 
 pub fn chosen(args: &ArgMatches) -> Result<(), Failure> {
     let like = synthetic::named(text(args, "like").unwrap_or_default()).map_err(Failure::Usage)?;
-    if !["dec", "dec-small"].contains(&like.name) {
-        return Err(Failure::Usage("--like: dec or dec-small".into()));
+    if !WORKLOADS.contains(&like.name) {
+        return Err(Failure::Usage(format!("--like: one of {}", WORKLOADS.join(", "))));
     }
-    let usual = Setting::of(like);
+    let medium = text(args, "medium").unwrap_or_default();
+    let usual = Setting::of(like, medium).map_err(|why| Failure::Usage(format!("--medium: {why}")))?;
+    let rows: Vec<&Chosen> = figures(&usual).collect();
     if args.get_flag("list") {
         say(args, &usual, None);
         return Ok(());
@@ -44,14 +56,14 @@ pub fn chosen(args: &ArgMatches) -> Result<(), Failure> {
     }
     let seed = number(args, "seed")?.unwrap_or(1);
     let mut jobs = vec![Job { figure: None, factor: 1.0 }];
-    for figure in 0..ALL.len() {
+    for figure in 0..rows.len() {
         jobs.extend([1.0 / STEP, STEP].map(|factor| Job { figure: Some(figure), factor }));
     }
     let progress = Progress::new(jobs.len(), None);
     let work = |job: &Job| {
         let mut setting = usual;
         if let Some(figure) = job.figure {
-            let Chosen { get, set, .. } = ALL[figure];
+            let Chosen { get, set, .. } = *rows[figure];
             // A share stays one.
             let most = if get(&usual) < 1.0 { 0.99 } else { f64::INFINITY };
             set(&mut setting, (job.factor * get(&usual)).min(most));
@@ -94,13 +106,13 @@ fn say(args: &ArgMatches, usual: &Setting, found: Option<&[[f64; OUTCOMES.len()]
         line!(
             "{}",
             serde_json::json!({
-                "synthetic": true, "like": usual.like.name, "from": 1.0 / STEP, "to": STEP,
-                "outcomes": outcomes, "chosen": ALL.iter().enumerate().map(row).collect::<Vec<_>>(),
+                "synthetic": true, "like": usual.workload.name, "medium": text(args, "medium"), "from": 1.0 / STEP, "to": STEP,
+                "outcomes": outcomes, "chosen": figures(usual).enumerate().map(row).collect::<Vec<_>>(),
             })
         );
         return;
     }
-    line!("synthetic, like {}", usual.like.name);
+    line!("synthetic, like {}, on {}", usual.workload.name, text(args, "medium").unwrap_or_default());
     if let Some(all) = found {
         for (outcome, value) in OUTCOMES.iter().zip(all[0]) {
             line!("  {:<28} {value:>9.1} {}", outcome.name, outcome.unit);
@@ -109,7 +121,7 @@ fn say(args: &ArgMatches, usual: &Setting, found: Option<&[[f64; OUTCOMES.len()]
             "by how many per cent these change when a figure goes from a fifth less to a fifth more; ± 2 left out:"
         );
     }
-    for (figure, chosen) in ALL.iter().enumerate() {
+    for (figure, chosen) in figures(usual).enumerate() {
         line!("{:<46} {:>12} {:<12} {}", chosen.name, short((chosen.get)(usual)), chosen.unit, chosen.why);
         let Some(moved) = moved(figure) else { continue };
         let large = OUTCOMES.iter().zip(moved).filter(|(_, by)| by.abs() >= 2.0);

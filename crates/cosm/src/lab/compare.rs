@@ -9,14 +9,15 @@ use super::{
 use crate::Failure;
 use crate::values::{duration, say_size};
 use clap::{Arg, ArgMatches, Command};
-use lab::Row;
+use lab::experiments::papers::published_speed;
 use lab::input::Input;
-use lab::recipe::{self, ALL, Recipe, named};
+use lab::notes::CAVEATS;
+use lab::recipe::{ALL, Recipe, named};
 use lab::replay::Plan;
-use lab::saved::Run;
-use lab::score::{Origin, scores};
-use lab::storage::CAVEATS;
-use lab::watch::Watch;
+use lab::replay::Row;
+use lab::replay::watch::Watch;
+use lab::results::Run;
+use lab::results::score::{Origin, scores};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub fn command() -> Command {
@@ -24,12 +25,12 @@ pub fn command() -> Command {
         .long("recipes")
         .value_name("NAMES")
         .default_value("all")
-        .help(format!("Storage policies, separated by commas, or all: {}", known_recipes()));
+        .help(format!("Recipes (storage policies), separated by commas, or all: {}", known_recipes()));
     let out = folder::arg(
-        "Also write rows.json, rows.csv and report.html there; recipes that are there already are not run again",
+        "Also write rows.json, rows.csv and report.html to this directory; recipes already in it are not run again",
     );
     Command::new("compare")
-        .about("One trace through storage policies on a medium, side by side")
+        .about("Replay a trace through several recipes on a medium")
         .args(input_args())
         .arg(recipes)
         .args(scale_args())
@@ -87,8 +88,8 @@ fn origin_args() -> [Arg; 2] {
     let rate =
         Arg::new("origin-bandwidth").long("origin-bandwidth").value_name("SIZE").default_value("10MiB");
     [
-        delay.help("Until an origin begins to answer a miss, for the score"),
-        rate.help("And what it sends a second from then on"),
+        delay.help("Time until an origin begins to answer a miss (for the score)"),
+        rate.help("Bytes that an origin then sends a second (for the score)"),
     ]
 }
 
@@ -183,7 +184,7 @@ pub fn print_rows(run: &Run) {
         if on_flash { "  flash" } else { "" }
     );
     for row in &run.rows {
-        let published = recipe::published(run, row).map_or(String::new(), |gets| format!("{gets:.0}"));
+        let published = published_speed(run, row).map_or(String::new(), |gets| format!("{gets:.0}"));
         line!(
             "{:<18} {:>9.1} {:>9.0} {:>10} {:>6.1}% {:>6.1}% {:>9} {:>9} {:>8} {:>8}{}",
             row.recipe,
@@ -199,13 +200,13 @@ pub fn print_rows(run: &Run) {
             row.write_amplification.map_or(String::new(), |found| format!("{found:>7.2}"))
         );
     }
-    print_caveats(run);
+    print_caveats(&run.rows.iter().collect::<Vec<_>>());
 }
 
 /// What a reader of the rows has to know.
-fn print_caveats(run: &Run) {
+pub fn print_caveats(rows: &[&Row]) {
     for (note, says) in CAVEATS {
-        let noted = run.rows.iter().filter_map(|row| Some((&row.recipe, *row.notes.get(note)?)));
+        let noted = rows.iter().filter_map(|row| Some((&row.recipe, *row.notes.get(note)?)));
         let who: Vec<String> = noted
             .filter(|(_, count)| *count > 0.0)
             .map(|(recipe, count)| if count > 1.0 { format!("{recipe} ({count})") } else { recipe.clone() })

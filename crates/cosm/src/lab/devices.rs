@@ -1,28 +1,29 @@
-//! `cosm lab devices`: a block trace on devices in a model, side by side.
+//! `cosm lab devices`: a block trace on modelled devices, side by side.
 
 use super::{json, names, number, strict, text};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
-use lab::block::replay::{Outcome, Pace, replay};
 use lab::block::{Trace, open};
-use lab::medium::device::{self, Kind};
+use lab::medium::block_replay::{Outcome, Pace, replay};
+use lab::medium::device::{self, DeviceModel};
 use std::path::Path;
 
 pub fn command() -> Command {
     let known: Vec<String> =
         device::ALL.iter().map(|kind| format!("{} ({})", kind.name, kind.about)).collect();
     let trace = Arg::new("trace").long("trace").value_name("FILE").required(true).help(
-        "A block trace: of `cosm lab compare --medium dir:… --capture FILE`, the output of blkparse, or the kernel's own lines",
+        "Block trace: from `cosm lab compare --medium dir:… --capture FILE`, blkparse, or the kernel's trace events",
     );
     let devices = Arg::new("devices")
         .long("devices")
         .value_name("NAMES")
         .default_value("all")
         .help(format!("Devices, separated by commas, or all: {}", known.join(", ")));
-    let depth = Arg::new("depth").long("depth").value_name("N").help(
-        "Issue as soon as fewer than N are under way, instead of as long after what was done before as in the trace",
-    );
-    Command::new("devices").about("One block trace on devices in a model, side by side").args([
+    let depth = Arg::new("depth")
+        .long("depth")
+        .value_name("N")
+        .help("Issue each request as soon as fewer than N are in flight, instead of at the trace's pace");
+    Command::new("devices").about("Replay a block trace on modelled devices").args([
         trace,
         devices,
         depth,
@@ -35,7 +36,7 @@ pub fn devices(args: &ArgMatches) -> Result<(), Failure> {
     let path = text(args, "trace").unwrap_or_default();
     let names = names(args, "devices");
     let all = names.iter().any(|name| name == "all");
-    let kinds: Vec<&'static Kind> = match all {
+    let kinds: Vec<&'static DeviceModel> = match all {
         true => device::ALL.iter().collect(),
         false => {
             names.iter().map(|name| device::named(name)).collect::<Result<_, _>>().map_err(Failure::Usage)?

@@ -6,11 +6,11 @@ use super::work::{Progress, on_all_cores};
 use super::{asked, input, input_args, names, send};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
-use lab::figures::{FIGURES, Job, jobs, named};
+use lab::experiments::figures::{FIGURES, Job, jobs, named};
 use lab::input::Input;
 use lab::replay::Plan;
-use lab::saved::{Point, Points};
-use lab::watch::Watch;
+use lab::replay::watch::Watch;
+use lab::results::{Point, Points};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub fn command() -> Command {
@@ -19,15 +19,14 @@ pub fn command() -> Command {
         .long("figures")
         .value_name("NUMBERS")
         .default_value("all")
-        .help(format!("Of WebCoSM, separated by commas, or all: {}", known.join(", ")));
+        .help(format!("Numbers of WebCoSM's figures, separated by commas, or all: {}", known.join(", ")));
     let out = folder::arg(
-        "Keep every point there as soon as it is known, and go on from there; and write report.html",
+        "Keep each point in this directory as soon as it is known, continue from there, and write report.html",
     );
     Command::new("figures")
-        .about("The curves and pictures of WebCoSM: many replays, on all cores")
+        .about("Draw WebCoSM's figures from many replays, on all cores")
         .after_help(
-            "Every figure has the papers' requests and caches. With --requests it has so many, and caches as much smaller \
-             or larger.",
+            "Each figure uses the paper's number of requests and cache sizes. --requests changes both in proportion.",
         )
         .args(input_args())
         .args([figures, media::modelled(), out.required(true)])

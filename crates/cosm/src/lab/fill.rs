@@ -19,18 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const LARGEST_MEAN: u64 = 16 << 20;
 
 pub fn command() -> Command {
-    let objects = Arg::new("objects").long("objects").value_name("N").required(true).help("How many to put");
+    let objects =
+        Arg::new("objects").long("objects").value_name("N").required(true).help("Number of objects");
     let mean = Arg::new("mean-size")
         .long("mean-size")
         .value_name("SIZE")
         .default_value("1KiB")
-        .help("Mean of their bodies' sizes, which follow an exponential distribution");
+        .help("Mean body size; sizes follow an exponential distribution");
     let crash = Arg::new("crash").long("crash").action(ArgAction::SetTrue).help(
-        "When all has been written and printed, end by SIGKILL instead of closing the cache, so that the next start \
-         has to recover it",
+        "End by SIGKILL instead of closing the cache, after everything has been written and printed, so that the next \
+         start must recover",
     );
     Command::new("fill")
-        .about(format!("Put objects into a cache, as if they had been fetched from http://{HOST}/0 and so on"))
+        .about(format!("Fill a cache with objects, as if fetched from http://{HOST}/0 and so on"))
         .after_help(
             "bytes put are those of keys, heads and bodies; device writes and their bytes are counted by the store, at \
              its calls, until all is in the file, kernel bytes written are write_bytes of /proc/self/io; resident bytes \

@@ -3,7 +3,7 @@
 use crate::Failure;
 use clap::{Arg, ArgMatches};
 use lab::report::Source;
-use lab::saved::{Asked, Point, Points, Run};
+use lab::results::{Asked, Point, Points, Run};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};

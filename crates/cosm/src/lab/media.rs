@@ -4,37 +4,37 @@ use super::text;
 use crate::Failure;
 use crate::values::size;
 use clap::{Arg, ArgMatches};
-use lab::medium::table::{self, Given, Kind, LEAST_MEMORY, Memory, Takes};
+use lab::medium::table::{self, Given, LEAST_MEMORY, MediumKind, Memory, Takes};
 use lab::medium::{Medium, real};
-use lab::recipe::Scale;
+use lab::scale::Scale;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// `--medium` where many recipes are at work at once.
 pub fn modelled() -> Arg {
     medium(|kind| !kind.alone).value_parser(|name: &str| match table::named(name)? {
-        (kind, _) if kind.alone => Err("replays disturb each other there: take one in a model".to_owned()),
+        (kind, _) if kind.alone => Err("replays disturb each other there: choose a modelled one".to_owned()),
         _ => Ok(name.to_owned()),
     })
 }
 
-fn medium(suits: fn(&&Kind) -> bool) -> Arg {
+fn medium(suits: fn(&&MediumKind) -> bool) -> Arg {
     let kinds = table::ALL.iter().filter(suits);
     let known: Vec<String> = kinds.map(|kind| format!("{}: {}", kind.usage(), kind.about)).collect();
     Arg::new("medium")
         .long("medium")
         .value_name("NAME")
         .default_value("st15150w")
-        .help(format!("What recipes store on. {}", known.join(". ")))
+        .help(format!("Medium to store on. {}", known.join(". ")))
 }
 
 pub fn arguments() -> [Arg; 3] {
     let limit = Arg::new("limit").long("limit").value_name("SIZE").help(
-        "Memory for files, so that it cannot hide the disk; `none` is no limit. Without it an eighth of --disk, but 64 MiB at \
-         least, or the papers' 256 MiB. A real directory takes a control group for it, as root",
+        "Memory that the filesystem may use for files, or `none`. Default: an eighth of --disk, at least 64 MiB, and 256 MiB on \
+         the papers' disk. For a real directory this needs root and a control group",
     );
     let capture = Arg::new("capture").long("capture").value_name("FILE").help(
-        "Write what a real directory's device is asked for as a block trace, for `cosm lab devices`; as root, with one recipe",
+        "Write the requests to a real directory's device as a block trace for `cosm lab devices`; needs root, and one recipe",
     );
     [medium(|_| true), limit, capture]
 }
@@ -43,7 +43,7 @@ pub fn arguments() -> [Arg; 3] {
 pub struct Chosen {
     /// As it was asked for.
     pub name: String,
-    kind: &'static Kind,
+    kind: &'static MediumKind,
     given: Given<'static>,
 }
 
@@ -67,7 +67,13 @@ impl Chosen {
         Ok(Chosen { given, ..chosen })
     }
 
-    /// As an experiment names it, with the memory that suits it.
+    /// As an experiment names it, with a share of the memory that suits it.
+    pub fn in_proportion(name: &str, scale: Scale, part: f64) -> Result<Chosen, String> {
+        let chosen = Chosen::modelled(name, scale)?;
+        Ok(Chosen { given: Given { memory: Memory::Part(part), ..chosen.given }, ..chosen })
+    }
+
+    /// With the memory that suits it.
     pub fn modelled(name: &str, scale: Scale) -> Result<Chosen, String> {
         let (kind, argument) = table::named(name)?;
         let given = Given {

@@ -18,11 +18,12 @@ use crate::Failure;
 use crate::values::{count, size_within};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::input::{From, Input, Reading};
-use lab::recipe::Scale;
+use lab::recipe;
 use lab::replay::Plan;
-use lab::saved::{Asked, LARGEST_SIZE, MODEL};
-use lab::watch::Watch;
-use lab::{Row, recipe};
+use lab::replay::Row;
+use lab::replay::watch::Watch;
+use lab::results::{Asked, LARGEST_SIZE, MODEL};
+use lab::scale::Scale;
 use media::Chosen;
 use std::path::PathBuf;
 use trace::{Faults, format, synthetic};
@@ -31,7 +32,7 @@ pub fn command() -> Command {
     Command::new("lab")
         .about("Replay traces through storage policies, and make or convert traces")
         .after_help(
-            "Example, the papers' Table 2 on their disk in a model, with a workload like theirs:\n  \
+            "Example: the papers' Table 2 on a model of their disk, with a synthetic workload like theirs:\n  \
              cosm lab compare --like dec --recipes all --medium st15150w --memory 512MiB --disk 2GiB --out table-2",
         )
         .subcommand_required(true)
@@ -62,39 +63,51 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("generate", args)) => traces::generate(args),
         Some(("convert", args)) => traces::convert(args),
         _ => Err(Failure::Usage(
-            "say what to do: compare, replay, papers, chosen, figures, report, simulate, devices, fill, generate or convert".into(),
+            "name a command: compare, replay, papers, chosen, figures, report, simulate, devices, fill, generate or convert".into(),
         )),
     }
 }
 
 /// Where requests come from.
 fn input_args() -> [Arg; 7] {
-    let largest =
-        Arg::new("largest").long("largest").value_name("SIZE").help("Leave out requests for larger objects");
+    let largest = Arg::new("largest")
+        .long("largest")
+        .value_name("SIZE")
+        .help("Skip requests for objects larger than this");
     let of_file = |arg: Arg| arg.conflicts_with("like");
     [of_file(trace()), of_file(from_format()), of_file(strict()), like(), requests(), seed(), largest]
 }
 
 /// What they are sent through.
 fn scale_args() -> [Arg; 4] {
-    let memory =
-        Arg::new("memory").long("memory").value_name("SIZE").default_value("512MiB").help("Cache in memory");
-    let disk = Arg::new("disk").long("disk").value_name("SIZE").default_value("2GiB").help("Cache on disk");
+    let memory = Arg::new("memory")
+        .long("memory")
+        .value_name("SIZE")
+        .default_value("512MiB")
+        .help("Size of the cache in memory");
+    let disk = Arg::new("disk")
+        .long("disk")
+        .value_name("SIZE")
+        .default_value("2GiB")
+        .help("Size of the cache on disk");
     let utilization = Arg::new("utilization")
         .long("utilization")
         .value_name("SHARE")
         .default_value("0.71")
-        .help("Of its space, what the cache on disk may fill");
+        .help("Share of the file or device that the cache on disk may fill");
     let warm_up = Arg::new("warm-up")
         .long("warm-up")
         .value_name("N")
         .default_value("0")
-        .help("Requests that fill the caches before anything is measured");
+        .help("Number of requests that fill the caches before measuring begins");
     [memory, disk, utilization, warm_up]
 }
 
 fn trace() -> Arg {
-    Arg::new("trace").long("trace").value_name("FILE").help("A trace, also packed by gzip or zstd")
+    Arg::new("trace")
+        .long("trace")
+        .value_name("FILE")
+        .help("Trace to replay, plain or compressed with gzip or zstd")
 }
 
 fn like() -> Arg {
@@ -104,7 +117,7 @@ fn like() -> Arg {
 }
 
 fn requests() -> Arg {
-    Arg::new("requests").long("requests").value_name("N").help("At most so many requests")
+    Arg::new("requests").long("requests").value_name("N").help("Maximum number of requests")
 }
 
 fn seed() -> Arg {
@@ -112,7 +125,7 @@ fn seed() -> Arg {
         .long("seed")
         .value_name("N")
         .default_value("1")
-        .help("Random seed: the same seed gives the same run")
+        .help("Random seed; equal seeds give equal runs")
 }
 
 fn formats() -> String {
@@ -120,16 +133,16 @@ fn formats() -> String {
 }
 
 fn from_format() -> Arg {
-    let help = format!("Of the trace, when it is not told by how the file begins: {}", formats());
+    let help = format!("Format of the trace, if it cannot be recognised: {}", formats());
     Arg::new("format").long("format").value_name("NAME").help(help)
 }
 
 fn strict() -> Arg {
-    Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("End at the first malformed line")
+    Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("Stop at the first malformed line")
 }
 
 fn json() -> Arg {
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Machine-readable, on standard output")
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print results as JSON")
 }
 
 fn known_recipes() -> String {
@@ -162,7 +175,7 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
             format: text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?,
             strict: args.get_flag("strict"),
         },
-        (None, Some(like)) => From::Made {
+        (None, Some(like)) => From::Synthetic {
             like: synthetic::named(like).map_err(Failure::Usage)?,
             seed: number(args, "seed")?.unwrap_or(1),
         },
@@ -177,7 +190,9 @@ fn input(args: &ArgMatches) -> Result<Input, Failure> {
 /// How many requests there will be, where that is known before all are read.
 fn expected(input: &Input) -> Option<u64> {
     match &input.from {
-        From::Made { like, .. } if input.largest.is_none() => Some(input.requests.unwrap_or(like.requests)),
+        From::Synthetic { like, .. } if input.largest.is_none() => {
+            Some(input.requests.unwrap_or(like.requests))
+        }
         _ => None,
     }
 }
@@ -196,13 +211,13 @@ fn asked(args: &ArgMatches, input: &Input) -> Result<Asked, Failure> {
         From::File { path, format, .. } => {
             (path.metadata().ok().map(|file| file.len()), format.map(|format| format.name.to_owned()), None)
         }
-        From::Made { seed, .. } => (None, None, Some(*seed)),
+        From::Synthetic { seed, .. } => (None, None, Some(*seed)),
     };
     let asked = Asked {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: MODEL,
         trace: input.describe(),
-        synthetic: input.is_made_up(),
+        synthetic: input.is_synthetic(),
         format,
         trace_bytes,
         seed,

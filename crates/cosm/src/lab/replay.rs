@@ -11,20 +11,20 @@ use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
 use lab::recipe::named;
 use lab::replay::Plan;
-use lab::saved::{Looked, Run};
-use lab::watch::Watch;
+use lab::replay::watch::Watch;
+use lab::results::{Looked, Run};
 
 pub fn command() -> Command {
     let recipe = Arg::new("recipe")
         .long("recipe")
         .value_name("NAME")
         .required(true)
-        .help(format!("A storage policy: {}", known_recipes()));
+        .help(format!("Recipe (storage policy): {}", known_recipes()));
     let out = folder::arg(
-        "Also write rows.json, rows.csv and report.html there, with pictures of the head, the free space and the reads",
+        "Also write rows.json, rows.csv and report.html to this directory, with plots of the head, the free space and the reads",
     );
     Command::new("replay")
-        .about("One trace through one storage policy on a medium, in detail")
+        .about("Replay a trace through one recipe on a medium, with plots")
         .args(input_args())
         .arg(recipe)
         .args(scale_args())

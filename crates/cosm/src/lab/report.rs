@@ -12,10 +12,8 @@ pub fn command() -> Command {
         .required(true)
         .num_args(1..)
         .action(ArgAction::Append)
-        .help("Folders that compare, replay or figures wrote to; several are put side by side");
-    Command::new("report")
-        .about("Make the page again from what was kept, of one run or several")
-        .args([from, out()])
+        .help("Directories written by compare, replay or figures; several are shown side by side");
+    Command::new("report").about("Make a page from the results of one or several runs").args([from, out()])
 }
 
 pub fn report(args: &ArgMatches) -> Result<(), Failure> {

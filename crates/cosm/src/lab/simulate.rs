@@ -18,35 +18,33 @@ pub fn command() -> Command {
         .long("policies")
         .value_name("NAMES")
         .default_value("all")
-        .help("Replacement policies, separated by commas, or all; they are listed below");
+        .help("Replacement policies (listed below), separated by commas, or all");
     let sizes = Arg::new("sizes")
         .long("sizes")
         .value_name("SIZES")
         .default_value("1GiB")
-        .help("Bytes of the cache, several separated by commas");
+        .help("Cache sizes, separated by commas");
     let warm_up = Arg::new("warm-up")
         .long("warm-up")
         .value_name("N")
         .default_value("0")
-        .help("Requests that fill the caches before anything is counted");
+        .help("Number of requests that fill the caches before counting begins");
     let meanings = SizeChanges::ALL.map(|(name, _, means)| format!("{name}: {means}")).join("; ");
     let size_changes = Arg::new("size-changes")
         .long("size-changes")
         .value_name("RULE")
         .default_value(SizeChanges::ALL[0].0)
-        .help(format!(
-            "What another size than before says of an object whose Last-Modified is not told. {meanings}"
-        ));
+        .help(format!("What a changed size means for an object without Last-Modified. {meanings}"));
     let sample = Arg::new("sample").long("sample").value_name("RATE").help(
-        "Judge by samples that have this share of the objects each, through caches as much smaller (SHARDS, FAST 2015): \
-         0.01 or 0.001 for long traces. Their hits come with a standard error",
+        "Estimate from samples with this share of the objects, in caches smaller in proportion (SHARDS, FAST 2015): \
+         0.01 or 0.001 for long traces. Hits are printed with a standard error",
     );
     let bound = Arg::new("bound").long("bound").action(ArgAction::SetTrue).help(
-        "Also what no policy exceeds (PFOO-L, SIGMETRICS 2018). It keeps all requests in memory, some 50 bytes each, \
-         as belady does, 24 each",
+        "Also print an upper bound for all policies (PFOO-L, SIGMETRICS 2018). It keeps all requests in memory, about 50 bytes \
+         each; belady keeps 24 bytes each",
     );
     Command::new("simulate")
-        .about("Hit ratios alone: one trace through replacement policies and sizes, without a medium")
+        .about("Count hits of replacement policies and cache sizes, without a medium")
         .args(options::input_args())
         .args([policies, sizes, warm_up, size_changes, sample, bound, options::json()])
         .after_help(format!(
@@ -114,7 +112,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let caches = found.rows.iter().filter(|row| row.seconds > 0.0).count();
     let per_core = found.requests as f64 * caches as f64 / taken.max(1e-9);
     if args.get_flag("json") {
-        let (trace, synthetic) = (input.describe(), input.is_made_up());
+        let (trace, synthetic) = (input.describe(), input.is_synthetic());
         line!(
             "{}",
             serde_json::json!({

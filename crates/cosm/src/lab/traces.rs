@@ -12,12 +12,12 @@ use trace::{Access, Requests, format};
 
 pub fn generate_command() -> Command {
     Command::new("generate")
-        .about("Write a synthetic workload, and its statistics beside the published ones")
+        .about("Generate a synthetic workload, and print its statistics beside the published ones")
         .args([like().required(true), requests(), seed(), out(), to_format()])
 }
 
 pub fn convert_command() -> Command {
-    Command::new("convert").about("Write a trace in another format").args([
+    Command::new("convert").about("Convert a trace to another format").args([
         trace().required(true),
         from_format(),
         strict(),
@@ -28,7 +28,7 @@ pub fn convert_command() -> Command {
 }
 
 pub fn out() -> Arg {
-    Arg::new("out").long("out").value_name("FILE").required(true).help("Where to write; - is standard output")
+    Arg::new("out").long("out").value_name("FILE").required(true).help("File to write; - is standard output")
 }
 
 fn to_format() -> Arg {
@@ -68,7 +68,7 @@ pub fn write_out<T>(
 pub fn generate(args: &ArgMatches) -> Result<(), Failure> {
     let input = input(args)?;
     write_trace(args, &input)?;
-    let From::Made { like, .. } = &input.from else { return Ok(()) };
+    let From::Synthetic { like, .. } = &input.from else { return Ok(()) };
     let mut statistics = Statistics::default();
     let (mut reading, mut access) = (input.open().map_err(Failure::Failed)?, Access::default());
     while reading.next(&mut access).map_err(Failure::Failed)? {

@@ -1,7 +1,6 @@
 //! One line of a block trace, of whatever tool.
 
-use super::Request;
-use crate::medium::device::{Millis, Transfer, Way};
+use super::{Millis, Request, Transfer, Way};
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq)]

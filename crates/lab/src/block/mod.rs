@@ -1,5 +1,5 @@
 //! Block traces: what a device was asked for, when, and how long it took. Captured from a real directory (`medium::real`) or by
-//! blktrace, replayed on a device in a model (`replay`).
+//! blktrace, replayed on a device in a model (`medium::block_replay`).
 //!
 //! A file has a line for each request: microseconds from the beginning until it was issued, microseconds that it took (`-`
 //! when that is not known), `R` or `W`, first sector, sectors of 512 bytes. `#` begins a remark. The output of blkparse and the
@@ -7,10 +7,11 @@
 //! sectors are left out and counted.
 
 mod line;
-pub mod replay;
+mod transfer;
 
-use crate::medium::device::{Millis, Transfer, Way};
 pub use line::{Action, Event, Line, parse};
+pub use transfer::{Millis, SECTOR, Transfer, Way};
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,10 +1,10 @@
 //! BUDDY (WebCoSM 2.1): objects of as many blocks share a file of slots; what is larger than a threshold has a file of its
 //! own.
 
-use super::files::{Directories, Files, Pieces};
+use super::files::{CallSizes, Directories, Files};
 use super::{Layout, Stored, check, unknown};
-use crate::content::Object;
 use crate::medium::{Failed, File, Medium, ROOT};
+use crate::object::Object;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -33,7 +33,7 @@ impl Buddy {
     pub fn new(threshold: u64) -> Buddy {
         Buddy {
             classes: (0..threshold).map(|_| Class::default()).collect(),
-            large: Files::new(Directories::Single, Pieces::WHOLE),
+            large: Files::new(Directories::Single, CallSizes::WHOLE),
             slots: HashMap::new(),
             buffer: Vec::new(),
         }

@@ -2,10 +2,10 @@
 //! Each holds its objects and a file that says what is there; who adds one locks it by a file, too. Names of directories come from the
 //! system's cache of names.
 
-use super::files::{Pieces, read_file, write_file};
+use super::files::{CallSizes, read_file, write_file};
 use super::{Layout, Stored, unknown};
-use crate::content::Object;
 use crate::medium::{Dir, Failed, Medium, ROOT};
+use crate::object::Object;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -40,7 +40,7 @@ impl Leaf {
             return Err("a lock was left behind".into());
         }
         match &self.meta {
-            Some(meta) => read_file(medium, (self.dir, META), meta, Pieces::WHOLE, buffer),
+            Some(meta) => read_file(medium, (self.dir, META), meta, CallSizes::WHOLE, buffer),
             None => Ok(()),
         }
     }
@@ -52,7 +52,7 @@ impl Leaf {
         let size = held.unwrap_or(0).max(ENTRY * self.entries);
         let meta = Object { id: META, version: version as u32, size, ..Object::default() };
         match held {
-            None => write_file(medium, (self.dir, META), &meta, Pieces::WHOLE, buffer)?,
+            None => write_file(medium, (self.dir, META), &meta, CallSizes::WHOLE, buffer)?,
             Some(_) => {
                 let file = medium.open(self.dir, META)?;
                 buffer.resize(size as usize, 0);
@@ -94,7 +94,7 @@ impl Layout for Cern {
         leaf.look(medium, &mut buffer)?;
         let lock = medium.create(leaf.dir, LOCK)?;
         medium.close(lock)?;
-        write_file(medium, (leaf.dir, name), object, Pieces::WHOLE, &mut buffer)?;
+        write_file(medium, (leaf.dir, name), object, CallSizes::WHOLE, &mut buffer)?;
         leaf.entries += 1;
         leaf.tell(medium, name, &mut buffer)?;
         medium.unlink(leaf.dir, LOCK)?;
@@ -108,7 +108,7 @@ impl Layout for Cern {
         let mut buffer = std::mem::take(&mut self.buffer);
         let leaf = self.leaf(object)?;
         leaf.look(medium, &mut buffer)?;
-        read_file(medium, (leaf.dir, name), object, Pieces::WHOLE, &mut buffer)?;
+        read_file(medium, (leaf.dir, name), object, CallSizes::WHOLE, &mut buffer)?;
         self.buffer = buffer;
         Ok(())
     }
@@ -131,12 +131,12 @@ mod tests {
     use super::*;
     use crate::medium::Counted;
     use crate::medium::drive::ST15150W;
-    use crate::medium::ufs::{ULTRA_1, Ufs};
+    use crate::medium::filesystem::{FileSystem, ULTRA_1};
 
     /// What is there of a directory is updated in its file, which is not made again.
     #[test]
     fn the_meta_file_is_made_once() {
-        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+        let mut ufs = FileSystem::new(ST15150W, ULTRA_1);
         let (mut medium, mut cern) = (Counted::new(&mut ufs), Cern::default());
         let object = |id| Object { id, size: 100, ..Object::default() };
         for id in 0..5 {

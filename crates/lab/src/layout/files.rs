@@ -2,10 +2,10 @@
 //! (Maltzahn 4.2.4.1).
 
 use super::{Layout, Stored, check, unknown};
-use crate::content::Object;
 use crate::medium::{Dir, Failed, Medium, ROOT};
+use crate::object::Object;
 use std::collections::HashMap;
-use trace::chance::mix;
+use trace::random::mix;
 
 /// Which directory an object's file goes to.
 #[derive(Clone, Copy, Debug)]
@@ -22,19 +22,19 @@ pub enum Directories {
 
 /// Bytes that a program reads and writes at a time; an object larger than that takes several calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Pieces {
+pub struct CallSizes {
     pub read: usize,
     pub write: usize,
 }
 
-impl Pieces {
+impl CallSizes {
     /// As WebCoSM's and Maltzahn's generators do.
-    pub const WHOLE: Pieces = Pieces { read: usize::MAX, write: usize::MAX };
+    pub const WHOLE: CallSizes = CallSizes { read: usize::MAX, write: usize::MAX };
 }
 
 pub struct Files {
     directories: Directories,
-    pieces: Pieces,
+    pieces: CallSizes,
     levels: Vec<Dir>,
     servers: HashMap<u64, Dir>,
     stored: HashMap<u64, (Dir, u64)>,
@@ -43,7 +43,7 @@ pub struct Files {
 }
 
 impl Files {
-    pub fn new(directories: Directories, pieces: Pieces) -> Files {
+    pub fn new(directories: Directories, pieces: CallSizes) -> Files {
         Files {
             directories,
             pieces,
@@ -113,7 +113,7 @@ pub fn write_file(
     medium: &mut dyn Medium,
     (dir, name): (Dir, u64),
     object: &Object,
-    pieces: Pieces,
+    pieces: CallSizes,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Failed> {
     let file = medium.create(dir, name)?;
@@ -132,7 +132,7 @@ pub fn read_file(
     medium: &mut dyn Medium,
     (dir, name): (Dir, u64),
     object: &Object,
-    pieces: Pieces,
+    pieces: CallSizes,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Failed> {
     let file = medium.open(dir, name)?;

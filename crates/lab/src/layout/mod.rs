@@ -3,12 +3,13 @@
 pub mod buddy;
 pub mod cern;
 pub mod files;
+pub mod mapped;
 pub mod stream;
 pub mod unified;
 
-use crate::content::Object;
 use crate::medium::{Failed, Medium};
-use crate::storage::Notes;
+use crate::notes::Notes;
+use crate::object::Object;
 
 /// Stores objects on a medium as it is told. What it reads it checks: wrong bytes are an error.
 pub trait Layout {
@@ -78,8 +79,9 @@ pub(crate) fn check(object: &Object, at: u64, bytes: &[u8]) -> Result<(), Failed
 #[cfg(test)]
 mod tests {
     use crate::medium::drive::ST15150W;
-    use crate::medium::ufs::{ULTRA_1, Ufs};
-    use crate::recipe::{ALL, Scale};
+    use crate::medium::filesystem::{FileSystem, ULTRA_1};
+    use crate::recipe::ALL;
+    use crate::scale::Scale;
     use proptest::prelude::*;
     use trace::Access;
 
@@ -93,7 +95,7 @@ mod tests {
             utilization in 0.3f64..0.85,
         ) {
             for recipe in ALL {
-                let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+                let mut ufs = FileSystem::new(ST15150W, ULTRA_1);
                 let scale = Scale { disk: 300_000, utilization, locality_buffers: 3, ..Scale::default() };
                 let mut storage = (recipe.storage)(&scale);
                 storage.prepare(&mut ufs).unwrap();
@@ -111,7 +113,7 @@ mod tests {
     fn a_cache_of_a_few_slots_passes_what_has_no_room() {
         for recipe in ALL {
             for disk in [1, 600, 3_000, 20_000] {
-                let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+                let mut ufs = FileSystem::new(ST15150W, ULTRA_1);
                 let scale = Scale { disk, locality_buffers: 3, ..Scale::default() };
                 let mut storage = (recipe.storage)(&scale);
                 storage.prepare(&mut ufs).unwrap();

@@ -6,8 +6,8 @@
 //! - locality buffers: what comes from one server is gathered before it is written (2.2.3).
 
 use super::{FreeSpace, Layout, Stored, check, unknown};
-use crate::content::Object;
 use crate::medium::{Failed, File, Medium, ROOT};
+use crate::object::Object;
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a slot, of a page, of a locality buffer.

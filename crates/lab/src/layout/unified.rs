@@ -5,8 +5,8 @@
 //! a scan of the file finds all again.
 
 use super::{FreeSpace, Layout, Stored, check, unknown};
-use crate::content::Object;
 use crate::medium::{Failed, File, Medium, ROOT};
+use crate::object::Object;
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a chunk.
@@ -18,7 +18,7 @@ const MARK: u64 = 0x4445_4946_494e_5521;
 
 pub struct Unified {
     file: Option<File>,
-    space: Pieces,
+    space: FreePieces,
     /// The piece that new objects go into: first chunk and count.
     cluster: (u32, u32),
     stored: HashMap<u64, u32>,
@@ -32,7 +32,7 @@ impl Unified {
         let chunks = u32::try_from(space / CHUNK).unwrap_or(u32::MAX);
         Unified {
             file: None,
-            space: Pieces::new(chunks),
+            space: FreePieces::new(chunks),
             cluster: (0, 0),
             stored: HashMap::new(),
             written: 0,
@@ -168,7 +168,7 @@ impl Layout for Unified {
 }
 
 /// The free pieces of a row of chunks. Taking the largest and giving back cost O(log n) of n pieces.
-pub struct Pieces {
+pub struct FreePieces {
     /// A bit for each chunk that is in use.
     used: Vec<u64>,
     chunks: u32,
@@ -189,10 +189,10 @@ struct Node {
     place: u32,
 }
 
-impl Pieces {
+impl FreePieces {
     /// All free.
-    pub fn new(chunks: u32) -> Pieces {
-        let mut pieces = Pieces {
+    pub fn new(chunks: u32) -> FreePieces {
+        let mut pieces = FreePieces {
             used: vec![u64::MAX; chunks as usize / 64 + 1],
             chunks,
             nodes: Vec::new(),
@@ -211,7 +211,7 @@ impl Pieces {
         self.chunks
     }
 
-    /// Pieces that are free.
+    /// FreePieces that are free.
     pub fn count(&self) -> usize {
         self.heap.len()
     }
@@ -349,9 +349,9 @@ impl Pieces {
 mod tests {
     use super::*;
     use crate::medium::drive::ST15150W;
-    use crate::medium::ufs::{ULTRA_1, Ufs};
+    use crate::medium::filesystem::{FileSystem, ULTRA_1};
     use crate::replacement::LRU;
-    use crate::storage::{Outcome, Storage, Told};
+    use crate::storage::{Managed, Outcome, Storage};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use trace::Access;
@@ -360,7 +360,7 @@ mod tests {
         /// As a set of free chunks is, whose runs are looked for.
         #[test]
         fn pieces_are_the_runs_of_free_chunks(turns in proptest::collection::vec((any::<u16>(), 1u32..40), 1..200)) {
-            let mut pieces = Pieces::new(1000);
+            let mut pieces = FreePieces::new(1000);
             let mut free: BTreeSet<u32> = (0..1000).collect();
             let mut held: Vec<(u32, u32)> = Vec::new();
             for (turn, count) in turns {
@@ -395,11 +395,11 @@ mod tests {
     #[test]
     fn others_go_until_a_piece_fits() {
         let chunks = |count: u64| count * CHUNK - HEAD as u64;
-        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
-        let mut told = Told::new(10 * chunks(10), LRU, Box::new(Unified::new(100 * CHUNK)));
-        told.prepare(&mut ufs).unwrap();
+        let mut ufs = FileSystem::new(ST15150W, ULTRA_1);
+        let mut storage = Managed::new(10 * chunks(10), LRU, Box::new(Unified::new(100 * CHUNK)));
+        storage.prepare(&mut ufs).unwrap();
         let mut ask = |object, size| {
-            told.get(&mut ufs, &Access { object, size, modified: 1, ..Access::default() }).unwrap()
+            storage.get(&mut ufs, &Access { object, size, modified: 1, ..Access::default() }).unwrap()
         };
         assert!((1..=10).all(|object| ask(object, chunks(10)) == Outcome::Stored));
         // Every other one is to go first, and no two of those lie side by side.
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_scan_finds_all_again() {
-        let mut ufs = Ufs::new(ST15150W, ULTRA_1);
+        let mut ufs = FileSystem::new(ST15150W, ULTRA_1);
         let mut unified = Unified::new(1 << 20);
         unified.prepare(&mut ufs).unwrap();
         let objects: Vec<Object> =

@@ -1,36 +1,9 @@
-//! Block devices in a model: what all of them do, and which there are.
+//! Modelled block devices: what all of them do, and which there are.
 
 use super::drive::{self, Drive};
 use super::flash::{self, Flash};
 use super::queue::Rules;
-use super::sectors::SECTOR;
-
-/// Milliseconds.
-pub type Millis = f64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    Read,
-    Write,
-}
-
-/// Contiguous sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    pub way: Way,
-    pub sector: u64,
-    pub count: u64,
-}
-
-impl Transfer {
-    pub fn bytes(&self) -> u64 {
-        self.count * SECTOR as u64
-    }
-
-    pub fn end(&self) -> u64 {
-        self.sector + self.count
-    }
-}
+use crate::block::{Millis, Transfer};
 
 /// Takes transfers and says when they are done. What waits for it, and in which order, is the queue's business.
 pub trait Device: Send {
@@ -52,7 +25,7 @@ pub trait Device: Send {
 }
 
 /// A device that there is a model of.
-pub struct Kind {
+pub struct DeviceModel {
     pub name: &'static str,
     pub about: &'static str,
     pub rules: Rules,
@@ -64,8 +37,8 @@ pub struct Kind {
     pub make: fn(u64) -> Box<dyn Device>,
 }
 
-pub const ALL: &[Kind] = &[
-    Kind {
+pub const ALL: &[DeviceModel] = &[
+    DeviceModel {
         name: "st15150w",
         about: "Seagate's Barracuda 4 of 1995, the papers' disk",
         rules: drive::DISKSORT,
@@ -73,7 +46,7 @@ pub const ALL: &[Kind] = &[
         sliced: false,
         make: |_| Box::new(Drive::new(drive::ST15150W)),
     },
-    Kind {
+    DeviceModel {
         name: "hdd-18t",
         about: "a nearline disk of 18 TB and 7,200 rpm, 512e, with NCQ and a write cache",
         rules: drive::NCQ,
@@ -81,7 +54,7 @@ pub const ALL: &[Kind] = &[
         sliced: false,
         make: |_| Box::new(Drive::new(drive::HDD_18T)),
     },
-    Kind {
+    DeviceModel {
         name: "sata-ssd",
         about: "a flash drive for servers on SATA",
         rules: flash::SATA_RULES,
@@ -89,7 +62,7 @@ pub const ALL: &[Kind] = &[
         sliced: true,
         make: |bytes| Box::new(Flash::new(flash::SATA, bytes)),
     },
-    Kind {
+    DeviceModel {
         name: "nvme",
         about: "a flash drive for servers on four lanes of PCIe 4",
         rules: flash::NVME_RULES,
@@ -100,7 +73,7 @@ pub const ALL: &[Kind] = &[
 ];
 
 /// The device of this name; an error lists all.
-pub fn named(name: &str) -> Result<&'static Kind, String> {
+pub fn named(name: &str) -> Result<&'static DeviceModel, String> {
     ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let known: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
         format!("there is no device `{name}`; there are {}", known.join(", "))

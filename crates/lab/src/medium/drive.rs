@@ -1,8 +1,9 @@
-//! A disk drive in a model: where its head is, what it costs to go elsewhere, and when the wanted sector comes by.
+//! A modelled disk drive: where its head is, what it costs to go elsewhere, and when the wanted sector comes by.
 
-use super::device::{Device, Millis, Transfer, Way};
+use super::device::Device;
 use super::queue::{Order, Rules};
-use super::sectors::SECTOR;
+use crate::block::SECTOR;
+use crate::block::{Millis, Transfer, Way};
 
 /// What a drive is like, as far as its maker published it.
 #[derive(Clone, Copy, Debug)]
@@ -328,10 +329,10 @@ mod tests {
     #[test]
     fn random_reads_take_seek_and_half_a_turn() {
         let mut drive = Drive::new(ST15150W);
-        let mut chance = trace::chance::Chance::of(1);
+        let mut random = trace::random::Random::of(1);
         let (mut now, count) = (0.0, 4000);
         for _ in 0..count {
-            now = drive.serve(now, read(chance.below(drive.capacity() - 16), 16));
+            now = drive.serve(now, read(random.below(drive.capacity() - 16), 16));
         }
         let mean = now / f64::from(count);
         assert!((13.0..15.5).contains(&mean), "{mean} ms where 8.0 + 4.2 + 1.3 + 0.7 should be");

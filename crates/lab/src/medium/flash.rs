@@ -1,4 +1,4 @@
-//! A flash drive in a model: dies that work beside each other, and the layer that moves data about so that whole blocks can
+//! A modelled flash drive: dies that work beside each other, and the layer that moves data about so that whole blocks can
 //! be erased.
 //!
 //! Each unit of 4 KiB is mapped by itself. What is written goes to the open block, which lies across all dies, as
@@ -8,8 +8,9 @@
 //! less than a hundredth of what programming the same flash does, wear, errors, and flash that holds fewer bits in a cell at
 //! first.
 
-use super::device::{Device, Millis, Transfer, Way};
+use super::device::Device;
 use super::queue::{Order, Rules};
+use crate::block::{Millis, Transfer, Way};
 
 /// What a flash drive is like.
 #[derive(Clone, Copy, Debug)]
@@ -260,7 +261,7 @@ pub const NVME_RULES: Rules = Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::chance::Chance;
+    use trace::random::Random;
 
     const SMALL: Nand = Nand { dies: 4, page: 4, rows: 4, ..SATA };
 
@@ -293,24 +294,24 @@ mod tests {
     fn writing_at_random_moves_the_more_the_fuller_the_flash_is() {
         let mut before = 1.0;
         for spare in [2.0, 0.6, 0.3, 0.145, 0.08] {
-            let mut chance = Chance::of(5);
-            let found = amplification(Nand { spare, ..SMALL }, 4, |_, units| chance.below(units));
+            let mut random = Random::of(5);
+            let found = amplification(Nand { spare, ..SMALL }, 4, |_, units| random.below(units));
             assert!(found > before * 1.05, "{spare}: {found} after {before}");
             before = found;
         }
         // Greedy cleaning of uniform writes: about (1 + spare) / (2 spare) (Bux and Iliadis, 2010).
-        let mut chance = Chance::of(6);
-        let found = amplification(Nand { spare: 0.3, ..SMALL }, 6, |_, units| chance.below(units));
+        let mut random = Random::of(6);
+        let found = amplification(Nand { spare: 0.3, ..SMALL }, 6, |_, units| random.below(units));
         assert!((1.6..2.6).contains(&found), "{found} where 2.2 are expected");
     }
 
     #[test]
     fn every_unit_is_where_the_map_says() {
         let mut flash = Flash::new(SMALL, 4 << 20);
-        let mut chance = Chance::of(9);
+        let mut random = Random::of(9);
         for _ in 0..20_000 {
-            let at = chance.below(flash.capacity() - 64);
-            flash.serve(0.0, write(at, 1 + chance.below(60)));
+            let at = random.below(flash.capacity() - 64);
+            flash.serve(0.0, write(at, 1 + random.below(60)));
         }
         for (unit, place) in flash.map.iter().enumerate() {
             assert_eq!(flash.owner[*place as usize], unit as u32);
@@ -350,11 +351,11 @@ mod tests {
     fn random_writes_are_about_as_fast_as_published() {
         for (nand, depth, published) in [(SATA, 32, 33_000.0), (NVME, 256, 130_000.0)] {
             let mut flash = Flash::new(nand, 1 << 30);
-            let (mut chance, units) = (Chance::of(2), flash.capacity() / UNIT);
+            let (mut random, units) = (Random::of(2), flash.capacity() / UNIT);
             let (mut done, warm) = (Vec::new(), 3 * units as usize);
             for nth in 0..warm + units as usize {
                 let now = if nth < depth { 0.0 } else { done[nth - depth] };
-                done.push(flash.serve(now, write(chance.below(units) * UNIT, UNIT)));
+                done.push(flash.serve(now, write(random.below(units) * UNIT, UNIT)));
             }
             let rate = units as f64 / (done[done.len() - 1] - done[warm]) * 1000.0;
             assert!(

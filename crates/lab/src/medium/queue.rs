@@ -1,6 +1,7 @@
 //! A device and what waits for it. The host sorts by position; contiguous writes go together, up to a bound.
 
-use super::device::{Device, Millis, Transfer, Way};
+use super::device::Device;
+use crate::block::{Millis, Transfer, Way};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What the device did.
@@ -171,7 +172,7 @@ impl Queue {
     /// Writes some time. What waits for the same sectors is replaced.
     pub fn write_later(&mut self, now: Millis, sector: u64, count: u64) {
         self.run(now);
-        let most = self.rules.most / super::sectors::SECTOR as u64;
+        let most = self.rules.most / crate::block::SECTOR as u64;
         let (mut sector, mut left) = (sector, count);
         while left > 0 {
             let count = left.min(most);
@@ -186,7 +187,7 @@ impl Queue {
         self.run(now);
         self.tickets += 1;
         let ticket = self.tickets;
-        let sector = super::sectors::SECTOR as u64;
+        let sector = crate::block::SECTOR as u64;
         match transfer.way {
             Way::Read => {
                 self.reads.insert((transfer.sector, ticket), transfer);
@@ -288,7 +289,7 @@ impl Queue {
     /// Takes a write that waits, with those that follow it on the device.
     fn take_writes(&mut self, sector: u64) -> Option<(Transfer, Vec<Ticket>)> {
         let (mut transfer, mut waiting) = self.writes.remove(&sector)?;
-        let most = self.rules.most / super::sectors::SECTOR as u64;
+        let most = self.rules.most / crate::block::SECTOR as u64;
         while let Some((after, _)) = self.writes.get(&transfer.end()) {
             if transfer.count + after.count > most {
                 break;
@@ -341,8 +342,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::replay::{Pace, replay};
     use crate::block::{Request, Trace};
+    use crate::medium::block_replay::{Pace, replay};
     use crate::medium::device;
 
     fn queue(name: &str, bytes: u64) -> Queue {
@@ -420,8 +421,8 @@ mod tests {
     fn random_reads(name: &str, depth: usize) -> f64 {
         let kind = device::named(name).unwrap();
         let units = (kind.make)(1 << 30).capacity() / 8;
-        let mut chance = trace::chance::Chance::of(3);
-        let transfers = (0..8000).map(|_| at(Way::Read, chance.below(units) * 8, 8));
+        let mut random = trace::random::Random::of(3);
+        let transfers = (0..8000).map(|_| at(Way::Read, random.below(units) * 8, 8));
         let requests = transfers.map(|transfer| Request { issued: 0.0, took: None, transfer }).collect();
         let trace = Trace { requests, ..Trace::default() };
         replay(&trace, kind, Pace::Full(depth)).unwrap().requests_per_second

@@ -3,12 +3,11 @@
 //! A sector that holds an object's bytes, and zeros behind them, is remembered by its first word; any other as it is. So a
 //! disk takes ten bytes of memory for each sector of the stretches that were written.
 
-use crate::content::{STEP, WORD, run};
-use crate::lru::Quick;
+use crate::block::SECTOR;
+use crate::collections::lru::Quick;
+use crate::object::{STEP, WORD, run};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-
-pub const SECTOR: usize = 512;
 
 #[derive(Default)]
 pub struct Sectors {
@@ -123,7 +122,7 @@ fn pieces(at: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Object;
+    use crate::object::Object;
     use proptest::prelude::*;
 
     #[test]

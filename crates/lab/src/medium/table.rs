@@ -2,15 +2,15 @@
 
 use super::device;
 use super::drive::{Geometry, ST15150W, THREE_IN_ONE};
+use super::filesystem::fs_type::EXT4;
+use super::filesystem::{ALPHASTATION_250, ALPHASTATION_3000, FileSystem, Host, TODAY, ULTRA_1};
 use super::real::{Real, Wanted};
-use super::ufs::manner::EXT4;
-use super::ufs::{ALPHASTATION_250, ALPHASTATION_3000, Host, TODAY, ULTRA_1, Ufs};
 use super::{Failed, Medium};
-use crate::recipe::Scale;
+use crate::scale::Scale;
 use std::path::PathBuf;
 
 /// A medium that recipes can be given.
-pub struct Kind {
+pub struct MediumKind {
     pub name: &'static str,
     /// What may follow the name and a colon.
     pub takes: Takes,
@@ -42,10 +42,12 @@ pub struct Given<'a> {
 }
 
 /// How much memory a filesystem has for files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
     /// What suits: an eighth of the cache on disk, but 64 MiB at least; the papers' 256 MB on their disk.
     Suitable,
+    /// A share of what suits: a part of a trace is replayed.
+    Part(f64),
     /// Bytes, or an error.
     Bytes(u64),
     Unbounded,
@@ -58,53 +60,53 @@ const LARGE: u64 = 480 << 30;
 /// The least that a bound may be.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
-pub const ALL: &[Kind] = &[
-    Kind {
+pub const ALL: &[MediumKind] = &[
+    MediumKind {
         name: "st15150w",
         takes: Takes::Nothing,
-        about: "Seagate's ST15150W of 1995 and Solaris' UFS, in a model",
+        about: "Seagate ST15150W of 1995 with Solaris' UFS (model)",
         alone: false,
         make: |given| papers(ST15150W, ULTRA_1, given),
     },
-    Kind {
+    MediumKind {
         name: "alphastation-250",
         takes: Takes::Nothing,
-        about: "the computer of Maltzahn's Chapter 4, with one disk as large as its three, in a model",
+        about: "the computer of Maltzahn's Chapter 4, with one disk as large as its three (model)",
         alone: false,
         make: |given| papers(THREE_IN_ONE, ALPHASTATION_250, given),
     },
-    Kind {
+    MediumKind {
         name: "alphastation-3000",
         takes: Takes::Nothing,
-        about: "that of his Chapter 5, with 24 MB for pages, in a model",
+        about: "that of his Chapter 5, with 24 MB for pages (model)",
         alone: false,
         make: |given| papers(ST15150W, ALPHASTATION_3000, given),
     },
-    Kind {
+    MediumKind {
         name: "hdd-18t",
         takes: Takes::Size,
-        about: "a disk of 18 TB of 2020 and ext4, in a model; or the first SIZE of it",
+        about: "an 18 TB disk of 2020 with ext4 (model), or its first SIZE",
         alone: false,
         make: |given| today("hdd-18t", given),
     },
-    Kind {
+    MediumKind {
         name: "sata-ssd",
         takes: Takes::Size,
-        about: "a flash drive on SATA and ext4, in a model: a slice of it, of SIZE",
+        about: "a SATA flash drive with ext4 (model), of which SIZE is used",
         alone: false,
         make: |given| today("sata-ssd", given),
     },
-    Kind {
+    MediumKind {
         name: "nvme",
         takes: Takes::Size,
-        about: "a flash drive on PCIe and ext4, in a model: a slice of it, of SIZE",
+        about: "a PCIe flash drive with ext4 (model), of which SIZE is used",
         alone: false,
         make: |given| today("nvme", given),
     },
-    Kind {
+    MediumKind {
         name: "dir",
         takes: Takes::Directory,
-        about: "a directory of this machine, in which a folder is made and removed; recipes one after the other",
+        about: "a directory of this machine, in which a folder is made and removed; recipes run one after the other",
         alone: true,
         make: |given| {
             let memory = match given.memory {
@@ -124,10 +126,10 @@ pub const ALL: &[Kind] = &[
 ];
 
 /// The medium of a text `NAME` or `NAME:ARGUMENT`, and its argument; an error lists all.
-pub fn named(text: &str) -> Result<(&'static Kind, Option<&str>), String> {
+pub fn named(text: &str) -> Result<(&'static MediumKind, Option<&str>), String> {
     let (name, argument) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let kind = ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
-        let known: Vec<String> = ALL.iter().map(Kind::usage).collect();
+        let known: Vec<String> = ALL.iter().map(MediumKind::usage).collect();
         format!("there is no medium `{name}`; there are {}", known.join(", "))
     })?;
     match (kind.takes, argument.filter(|argument| !argument.is_empty())) {
@@ -137,7 +139,7 @@ pub fn named(text: &str) -> Result<(&'static Kind, Option<&str>), String> {
     }
 }
 
-impl Kind {
+impl MediumKind {
     /// How it is written.
     pub fn usage(&self) -> String {
         let argument = match self.takes {
@@ -153,9 +155,10 @@ impl Kind {
 fn papers(drive: Geometry, host: Host, given: &Given) -> Result<Box<dyn Medium>, Failed> {
     let pages = match given.memory {
         Memory::Suitable => host.pages,
+        Memory::Part(part) => (host.pages as f64 * part) as u64,
         memory => bytes(memory, &given.scale),
     };
-    Ok(Box::new(Ufs::new(drive, Host { pages, ..host })))
+    Ok(Box::new(FileSystem::new(drive, Host { pages, ..host })))
 }
 
 /// A device of today under ext4, with half of the memory for pages and half for other blocks.
@@ -188,17 +191,17 @@ fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
     }
     let memory = bytes(given.memory, &given.scale);
     let host = Host { pages: memory / 2, metadata: memory / 2, ..TODAY };
-    Ok(Box::new(Ufs::with(EXT4, (kind.make)(size), kind.rules, host, size)))
+    Ok(Box::new(FileSystem::with(EXT4, (kind.make)(size), kind.rules, host, size)))
 }
 
 /// A quarter more than the cache's file, for what files in blocks take more.
-fn needed(scale: &Scale) -> u64 {
+pub fn needed(scale: &Scale) -> u64 {
     scale.space() / 4 * 5 + (64 << 20)
 }
 
 fn bytes(memory: Memory, scale: &Scale) -> u64 {
     match memory {
-        Memory::Suitable => (scale.disk / 8).max(LEAST_MEMORY),
+        Memory::Suitable | Memory::Part(_) => (scale.disk / 8).max(LEAST_MEMORY),
         Memory::Bytes(bytes) => bytes.max(LEAST_MEMORY),
         Memory::Unbounded => 1 << 40,
     }
@@ -207,8 +210,8 @@ fn bytes(memory: Memory, scale: &Scale) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Object;
     use crate::medium::ROOT;
+    use crate::object::Object;
     use proptest::prelude::*;
     use std::collections::HashMap;
 

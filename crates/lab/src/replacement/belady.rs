@@ -2,7 +2,7 @@
 //! that comes. No policy has more hits where all objects are of one size; where they are not, one that prefers small objects may.
 
 use super::{Left, Replacement, entry};
-use crate::heap::Heap;
+use crate::collections::heap::Heap;
 use std::cmp::Reverse;
 
 pub struct Belady {

@@ -6,7 +6,7 @@
 //! Unpopular objects stand in a list of their own, in the same order, so that none is searched for.
 
 use super::{Left, Replacement, entry};
-use crate::list::{Links, List, NONE};
+use crate::collections::list::{Links, List, NONE};
 
 const POPULAR: u64 = 3;
 const AGED_ABOVE: u64 = 100;

@@ -1,7 +1,7 @@
 //! First in, first out.
 
 use super::{Left, Replacement, entry};
-use crate::list::{Links, List};
+use crate::collections::list::{Links, List};
 
 pub struct Fifo {
     most: u64,
@@ -17,10 +17,14 @@ impl Fifo {
         Fifo { most, bytes: 0, sizes: Vec::new(), links: Links::default(), list: List::default() }
     }
 
-    /// An object that is here counts as the newest.
-    pub fn renew(&mut self, object: u32) {
-        self.links.take_out(&mut self.list, object);
-        self.links.put_in(&mut self.list, object);
+    /// Whether an object is here; then it becomes the newest, as in LRU.
+    pub fn touch(&mut self, object: u32) -> bool {
+        let here = self.get(object);
+        if here {
+            self.links.take_out(&mut self.list, object);
+            self.links.put_in(&mut self.list, object);
+        }
+        here
     }
 
     pub fn bytes(&self) -> u64 {

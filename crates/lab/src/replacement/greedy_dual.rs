@@ -3,7 +3,7 @@
 //! Of equals the one that was used least lately leaves.
 
 use super::{Left, Replacement, entry};
-use crate::heap::Heap;
+use crate::collections::heap::Heap;
 
 /// What a use adds, for an object of so many bytes that was used so often since it came, this time included.
 pub type Worth = fn(size: u64, uses: u64) -> u64;

@@ -17,11 +17,7 @@ impl Replacement for Lru {
     }
 
     fn get(&mut self, object: u32) -> bool {
-        let here = self.0.get(object);
-        if here {
-            self.0.renew(object);
-        }
-        here
+        self.0.touch(object)
     }
 
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {

@@ -26,11 +26,7 @@ impl Replacement for LruTh {
     }
 
     fn get(&mut self, object: u32) -> bool {
-        let here = self.queue.get(object);
-        if here {
-            self.queue.renew(object);
-        }
-        here
+        self.queue.touch(object)
     }
 
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {

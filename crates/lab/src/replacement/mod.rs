@@ -8,11 +8,14 @@ mod fifo;
 mod greedy_dual;
 mod lru;
 mod lru_th;
+mod object_cache;
 mod queues;
 mod s3_fifo;
 mod sieve;
 mod two_q;
 mod w_tiny_lfu;
+
+pub use object_cache::ObjectCache;
 
 use greedy_dual::GreedyDual;
 use s3_fifo::{Rules, S3Fifo};
@@ -75,26 +78,25 @@ const fn policy(
     Policy { name, about, source, foresees: false, new }
 }
 
-pub const LRU: Policy = policy("lru", "what was used least lately goes", "as old as paging", |most| {
-    Box::new(lru::Lru::new(most))
-});
+pub const LRU: Policy =
+    policy("lru", "evicts the least recently used", "as old as paging", |most| Box::new(lru::Lru::new(most)));
 pub const LRU_TH: Policy =
-    policy("lru-th", "lru down to a low watermark, without large objects", "WebCoSM 4.1", |most| {
+    policy("lru-th", "lru with watermarks and a size threshold", "WebCoSM 4.1", |most| {
         Box::new(lru_th::LruTh::new(most))
     });
 pub const S3_FIFO: Policy = policy(
     "s3-fifo",
-    "a small queue, a main one, and one of ghosts",
+    "a small FIFO, a main one, and a ghost FIFO",
     "Yang and others, SOSP 2023, Algorithm 1",
     |most| Box::new(S3Fifo::new(most, Rules::Algorithm1)),
 );
 pub const SIEVE: Policy =
-    policy("sieve", "a hand goes round and spares what was used", "Zhang and others, NSDI 2024", |most| {
+    policy("sieve", "a hand passes a FIFO and spares what was used", "Zhang and others, NSDI 2024", |most| {
         Box::new(sieve::Sieve::new(most))
     });
 const BELADY: Policy = Policy {
     name: "belady",
-    about: "what is asked for last goes, as if one knew; the bound where all objects are of one size",
+    about: "evicts what is requested furthest in the future; optimal if all objects have one size",
     source: "Belady, IBM Systems Journal 1966",
     foresees: true,
     new: |most| Box::new(belady::Belady::new(most)),
@@ -103,50 +105,50 @@ const BELADY: Policy = Policy {
 pub const ALL: [Policy; 16] = [
     LRU,
     LRU_TH,
-    policy("fifo", "what came first goes", "as old as paging", |most| Box::new(fifo::Fifo::new(most))),
-    policy("clock", "what came first goes, unless it was used since", "Corbató, 1968", |most| {
+    policy("fifo", "evicts the oldest", "as old as paging", |most| Box::new(fifo::Fifo::new(most))),
+    policy("clock", "evicts the oldest that was not used since the hand passed", "Corbató, 1968", |most| {
         Box::new(clock::Clock::new(most))
     }),
     policy(
         "2q",
-        "what is asked for again while it is remembered stays longer",
+        "a FIFO for new objects, an LRU for those requested again",
         "Johnson and Shasha, VLDB 1994",
         |most| Box::new(two_q::TwoQ::new(most)),
     ),
-    policy("arc", "2q's idea, with shares that follow the ghosts", "Megiddo and Modha, FAST 2003", |most| {
+    policy("arc", "two LRU lists whose shares adapt to ghost hits", "Megiddo and Modha, FAST 2003", |most| {
         Box::new(arc::Arc::new(most))
     }),
     policy(
         "lfu-da",
-        "what was used least often goes, and counts age",
+        "evicts the least frequently used, with dynamic aging",
         "Arlitt, Cherkasova, Dilley, Friedrich and Jin, 1999",
         |most| Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY)),
     ),
-    policy("gd-size", "small objects and those used lately stay", "Cao and Irani, USITS 1997", |most| {
+    policy("gd-size", "GreedyDual with cost over size", "Cao and Irani, USITS 1997", |most| {
         Box::new(GreedyDual::new(most, greedy_dual::SIZE))
     }),
     policy(
         "gd-size-packets",
-        "gd-size with packets as cost, which spares large objects",
+        "gd-size with network packets as cost",
         "Cao and Irani, USITS 1997, section 4",
         |most| Box::new(GreedyDual::new(most, greedy_dual::PACKETS)),
     ),
-    policy("gdsf", "small objects and those used often stay", "Cherkasova, HPL-98-69R1, 1998", |most| {
+    policy("gdsf", "GreedyDual with frequency over size", "Cherkasova, HPL-98-69R1, 1998", |most| {
         Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY_AND_SIZE))
     }),
     policy(
         "w-tinylfu",
-        "who is new comes in if it was asked for more often than who would go",
+        "admits a new object if it was requested more often than its victim",
         "Einziger, Friedman and Manes, ACM TOS 2017",
         |most| Box::new(w_tiny_lfu::WTinyLfu::new(most)),
     ),
-    policy("fbc", "a pointer goes round and takes what is not popular", "Maltzahn 5.3.4", |most| {
+    policy("fbc", "frequency-based cyclic: a pointer evicts what is not popular", "Maltzahn 5.3.4", |most| {
         Box::new(fbc::Fbc::new(most))
     }),
     S3_FIFO,
     policy(
         "s3-fifo-libcachesim",
-        "s3-fifo as its authors' simulator has it",
+        "s3-fifo as in its authors' simulator",
         "libCacheSim 0.3.5, S3FIFO",
         |most| Box::new(S3Fifo::new(most, Rules::Simulator)),
     ),
@@ -156,7 +158,7 @@ pub const ALL: [Policy; 16] = [
 
 /// The policies of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<Policy>, String> {
-    crate::rows_named(names, &ALL, |policy| policy.name, "replacement policy")
+    crate::lookup::rows_named(names, &ALL, |policy| policy.name, "replacement policy")
 }
 
 /// The entry of a number, in an array that grows to have it.

@@ -1,7 +1,7 @@
 //! Queues in which objects wait: an object is in one of them or in none, and moves in constant time.
 
 use super::entry;
-use crate::list::{Links, List, NONE};
+use crate::collections::list::{Links, List, NONE};
 
 /// A queue, by its number from 1 on.
 pub type Place = usize;

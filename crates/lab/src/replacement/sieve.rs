@@ -2,7 +2,7 @@
 //! newest. It spares what was used since it came by last; what was not goes.
 
 use super::{Left, Replacement, entry};
-use crate::list::{Links, List, NONE};
+use crate::collections::list::{Links, List, NONE};
 
 pub struct Sieve {
     most: u64,

@@ -30,12 +30,34 @@ impl Axis {
         Axis { title: title.into(), log: false, range: 0.0..step * count as f64, ticks: ticks.collect() }
     }
 
-    /// Between the least and the most.
+    /// From a round value below the least to one above the most.
     pub fn between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Axis {
         let least = values.clone().reduce(f64::min).unwrap_or(0.0);
-        let all = Axis::linear(title, values.map(|value| value - least));
-        let ticks = all.ticks.into_iter().map(|(at, _)| (at + least, number(at + least)));
-        Axis { range: least..all.range.end + least, ticks: ticks.collect(), ..all }
+        let span = Axis::linear(title, values.clone().map(|value| value - least));
+        let step = span.ticks.get(1).map_or(1.0, |(step, _)| *step);
+        let first = (least / step).floor();
+        let most = values.fold(least, f64::max);
+        let count = (most / step).ceil().max(first + 1.0) - first;
+        let tick = |nth: usize| (first + nth as f64) * step;
+        let ticks = (0..=count as usize).map(|nth| (tick(nth), number(tick(nth))));
+        Axis { range: tick(0)..tick(count as usize), ticks: ticks.collect(), ..span }
+    }
+
+    /// Logarithmic, from a round value (1, 2 or 5 times a power of ten) below the least to one above the most.
+    pub fn logarithmic_between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Axis {
+        let wide = Axis::logarithmic(title, values.clone());
+        if wide.range.end - wide.range.start > 3.0 {
+            return wide;
+        }
+        let values = values.filter(|value| value.is_finite() && *value > 0.0);
+        let (least, most) = values.fold((f64::INFINITY, 0.0), |(a, b), value| (value.min(a), value.max(b)));
+        let powers = wide.range.start as i32..=wide.range.end as i32;
+        let round: Vec<f64> =
+            powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power))).collect();
+        let from = round.iter().rposition(|value| *value < least).unwrap_or(0);
+        let to = round.iter().position(|value| *value > most).unwrap_or(round.len() - 1).max(from + 1);
+        let ticks = round[from..=to].iter().map(|value| (*value, number(*value)));
+        Axis { range: round[from].log10()..round[to].log10(), ticks: ticks.collect(), ..wide }
     }
 
     /// In powers of ten; what is not more than zero has no place.

@@ -1,7 +1,7 @@
 //! Rows as comma-separated values.
 
-use crate::saved::Run;
-use crate::score::scores;
+use crate::results::Run;
+use crate::results::score::scores;
 use std::collections::BTreeSet;
 
 /// One line for each recipe; operations by kind have columns of their own.
@@ -93,7 +93,7 @@ fn quoted(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::saved::tests::run;
+    use crate::results::tests::run;
 
     #[test]
     fn every_row_has_all_columns() {

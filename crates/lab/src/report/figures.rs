@@ -4,9 +4,9 @@ use super::axis::Axis;
 use super::html::{figure, heading, paragraph, per_cent, table, thousands};
 use super::pictures;
 use super::plot::{Bars, Line, bars, lines};
-use crate::figures::{Curve, FIGURES, Figure, NEARBY, Over, Shows};
-use crate::saved::{Asked, Point, Points};
-use crate::watch::Seen;
+use crate::experiments::figures::{Curve, FIGURES, Figure, NEARBY, Over, Shows};
+use crate::replay::watch::Seen;
+use crate::results::{Asked, Point, Points};
 
 /// All figures of which there are most points: some are shared, and a few may have failed.
 pub fn section(title: &str, points: &Points) -> Result<String, String> {
@@ -205,7 +205,7 @@ impl Found<'_> {
     }
 
     fn ratios(&self) -> String {
-        let row = |ratio: &crate::figures::Ratio| {
+        let row = |ratio: &crate::experiments::figures::Ratio| {
             let [one, other] = ratio.times.map(|(nth, at)| {
                 let curve = &self.figure.curves[nth];
                 self.point(curve, at).map(|point| (curve.name(self.figure), at, point.row.seconds))

@@ -17,7 +17,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A heading of a level, which says when what follows comes of input made up.
+/// A heading of a level, which says when what follows comes of synthetic input.
 pub fn heading(level: u8, text: &str, synthetic: bool) -> String {
     let tag = if synthetic { " <span class=\"tag\">synthetic input</span>" } else { "" };
     format!("<h{level}>{}{tag}</h{level}>\n", escape(text))

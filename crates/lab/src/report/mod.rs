@@ -9,7 +9,7 @@ mod plot;
 mod rows;
 mod score;
 
-use crate::saved::{Asked, Points, Run};
+use crate::results::{Asked, Points, Run};
 use html::{escape, heading, paragraph, size, table, thousands};
 
 pub use csv::csv;
@@ -38,7 +38,7 @@ pub fn page(sources: &[Source]) -> Result<String, String> {
         sources.iter().flat_map(Source::asked).filter(|asked| asked.synthetic).collect();
     if let Some(first) = synthetic.first() {
         body += &format!(
-            "<p><span class=\"tag\">synthetic input</span> The requests were made up ({}): results on them are not \
+            "<p><span class=\"tag\">synthetic input</span> The requests are synthetic ({}): results on them are not \
              those of a real trace.</p>\n",
             escape(&first.trace)
         );

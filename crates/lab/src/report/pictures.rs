@@ -3,7 +3,8 @@
 use super::axis::{Axis, number};
 use super::html::{figure, heading, size};
 use super::plot::{Line, WIDTH, axes, failed, lines, svg};
-use crate::watch::{Distances, FreeSizes, Head, Map, Seen};
+use crate::medium::distances::Distances;
+use crate::replay::watch::{FreeSizes, Head, Map, Seen};
 use plotters::prelude::*;
 use std::fmt::Write;
 
@@ -89,7 +90,7 @@ pub fn head(recipe: &str, head: &Head) -> Result<String, String> {
             }
         }
         let time = time.titled("seconds");
-        let all = |value: fn(&crate::watch::Interval) -> u64| {
+        let all = |value: fn(&crate::replay::watch::Interval) -> u64| {
             let points = head.intervals.iter().enumerate();
             points.map(|(nth, one)| (seconds(nth), value(one) as f64 / GB)).collect::<Vec<_>>()
         };

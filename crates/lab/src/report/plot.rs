@@ -219,23 +219,112 @@ pub fn spots(x: &Axis, y: &Axis, all: &[Spot]) -> Result<String, Failed> {
         let path: Vec<(f64, f64)> = front.iter().map(|spot| spot.at).collect();
         plot.draw(&PathElement::new(path, COLOURS[0].stroke_width(2))).map_err(failed)?;
         let others = all.iter().filter(|spot| !spot.on_front);
-        let mut taken: Vec<[i32; 4]> = Vec::new();
-        for (spot, mark) in front.iter().map(|spot| (*spot, 0)).chain(others.map(|spot| (spot, 6))) {
-            plot.draw(&Mark::Series(mark).element(spot.at)).map_err(failed)?;
-            let (name, (left, middle)) = (clean(&spot.name), plot.map_coordinate(&spot.at));
-            let breadth = 4 + name.chars().count() as i32 * CHARACTER;
-            let begins = if left + 9 + breadth < WIDTH as i32 { left + 9 } else { left - 9 - breadth };
-            let place = [begins, middle - LINE / 2, begins + breadth, middle + LINE / 2];
-            let over = |other: &[i32; 4]| {
-                place[0] < other[2] && other[0] < place[2] && place[1] < other[3] && other[1] < place[3]
-            };
-            if begins < 0 || taken.iter().any(over) {
-                continue;
+        let spots: Vec<(&Spot, usize)> =
+            front.iter().map(|spot| (*spot, 0)).chain(others.map(|spot| (spot, 6))).collect();
+        for (spot, mark) in &spots {
+            plot.draw(&Mark::Series(*mark).element(spot.at)).map_err(failed)?;
+        }
+        let names: Vec<String> = spots.iter().map(|(spot, _)| clean(&spot.name)).collect();
+        let marks: Vec<(i32, i32)> = spots.iter().map(|(spot, _)| plot.map_coordinate(&spot.at)).collect();
+        let (across, down) = plot.get_pixel_range();
+        let bounds = [across.start, down.start, WIDTH as i32, down.end];
+        for (name, place) in names.iter().zip(labels(&names, &marks, bounds)) {
+            if let Some([left, top, _, bottom]) = place {
+                let style = font(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
+                area.draw_text(name, &style, (left + 2, (top + bottom) / 2)).map_err(failed)?;
             }
-            taken.push(place);
-            let style = font(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw_text(&name, &style, (begins, middle)).map_err(failed)?;
         }
         Ok(String::new())
     })
+}
+
+/// Left, top, right and bottom, pixels.
+type Rect = [i32; 4];
+
+/// Where names go: beside, above or below their marks, so that they cover no mark and no name before them; nowhere when
+/// there is no such place within the bounds.
+fn labels(names: &[String], marks: &[(i32, i32)], bounds: Rect) -> Vec<Option<Rect>> {
+    const RADIUS: i32 = 4;
+    let meet = |one: &Rect, other: &Rect| {
+        one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
+    };
+    let mut taken: Vec<Rect> =
+        marks.iter().map(|(x, y)| [x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS]).collect();
+    let mut place = |name: &String, (x, y): (i32, i32)| {
+        let (breadth, half) = (4 + name.chars().count() as i32 * CHARACTER, LINE / 2);
+        let (right, left, away) = (x + RADIUS + 3, x - RADIUS - 3 - breadth, RADIUS + half);
+        let corners = [
+            (right, y),
+            (left, y),
+            (x - breadth / 2, y - away),
+            (x - breadth / 2, y + away),
+            (right, y - away),
+            (right, y + away),
+        ];
+        let rects = corners.into_iter().map(|(x, y)| [x, y - half, x + breadth, y + half]);
+        let fits = |rect: &Rect| {
+            let within =
+                rect[0] >= bounds[0] && rect[1] >= bounds[1] && rect[2] <= bounds[2] && rect[3] <= bounds[3];
+            within && !taken.iter().any(|other| meet(rect, other))
+        };
+        let found = rects.into_iter().find(fits);
+        taken.extend(found);
+        found
+    };
+    names.iter().zip(marks).map(|(name, mark)| place(name, *mark)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A name covers neither a mark nor another name, and one that is alone has room.
+        #[test]
+        fn names_cover_nothing(marks in proptest::collection::vec((60i32..600, 20i32..400), 1..20)) {
+            let names: Vec<String> = (0..marks.len()).map(|nth| "abcdefghijklmnop"[..1 + nth % 15].into()).collect();
+            let bounds = [50, 10, 760, 420];
+            let places = labels(&names, &marks, bounds);
+            let meets = |one: &Rect, other: &Rect| {
+                one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
+            };
+            for (nth, place) in places.iter().enumerate() {
+                let Some(place) = place else { continue };
+                prop_assert!(marks.iter().all(|(x, y)| !meets(place, &[x - 1, y - 1, x + 1, y + 1])));
+                prop_assert!(!places[..nth].iter().flatten().any(|other| meets(place, other)));
+            }
+            prop_assert!(places[0].is_some() || marks.len() > 1);
+        }
+    }
+
+    /// Three on a front and a crowd below them.
+    #[test]
+    fn all_of_the_front_have_names() {
+        let spot = |name: &str, at, on_front| Spot { name: name.into(), at, on_front };
+        let all = [
+            spot("s3-fifo", (46.8, 36.25), true),
+            spot("cyclic-log", (48.1, 36.58), true),
+            spot("cosm", (77.2, 36.67), true),
+            spot("lazy-reads-loc", (48.4, 36.41), false),
+            spot("stream-packetizer", (56.2, 36.41), false),
+            spot("unified", (76.2, 36.38), false),
+            spot("lru-th", (53.5, 36.26), false),
+            spot("rock", (640.0, 34.9), false),
+        ];
+        let x = Axis::logarithmic_between("device seconds", all.iter().map(|spot| spot.at.0));
+        let y = Axis::between("hits, per cent", all.iter().map(|spot| spot.at.1));
+        let labels =
+            |axis: &Axis| axis.ticks.iter().map(|(_, label)| label.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            (labels(&x), labels(&y)),
+            ("20 50 100 200 500 1000".into(), "34.5 35 35.5 36 36.5 37".into())
+        );
+        let svg = spots(&x, &y, &all).unwrap();
+        let is_named = |spot: &&Spot| svg.contains(&format!("\n{}\n", spot.name));
+        let without: Vec<&str> =
+            all.iter().filter(|spot| !is_named(spot)).map(|spot| spot.name.as_str()).collect();
+        assert!(all.iter().filter(|spot| spot.on_front).all(|spot| is_named(&spot)), "{without:?}");
+        assert!(without.len() <= 2, "the crowd may lack some: {without:?}");
+    }
 }

@@ -5,9 +5,9 @@ use super::html::{figure, heading, paragraph, per_cent, table, thousands};
 use super::named;
 use super::pictures;
 use super::plot::{Bars, bars};
-use crate::recipe::published;
+use crate::experiments::papers::published_speed;
 use crate::replay::Row;
-use crate::saved::Run;
+use crate::results::Run;
 use std::collections::BTreeSet;
 
 /// How far from a published figure is still near.
@@ -49,18 +49,18 @@ fn gets(run: &Run) -> Result<String, String> {
         "gets a second",
         run.rows.iter().flat_map(|row| {
             let found = row.gets_per_second;
-            [found, published(run, row).unwrap_or(found)]
+            [found, published_speed(run, row).unwrap_or(found)]
         }),
     );
     let group = |row: &Row| Bars {
         name: row.recipe.clone(),
         values: vec![row.gets_per_second],
-        published: published(run, row),
+        published: published_speed(run, row),
     };
     let plot = bars(axis, &["gets a second"], &run.rows.iter().map(group).collect::<Vec<_>>())?;
     let mut rows = Vec::new();
     for row in &run.rows {
-        let beside = match published(run, row) {
+        let beside = match published_speed(run, row) {
             Some(published) => {
                 let ratio = row.gets_per_second / published;
                 let near = (1.0 - NEAR..=1.0 + NEAR).contains(&ratio);
@@ -80,7 +80,7 @@ fn gets(run: &Run) -> Result<String, String> {
     let head = columns(&["recipe", "gets/s", "published", "ratio", "within 25 %", "seconds", "gets"]);
     let mut text =
         figure(&plot, "On a logarithmic scale; seconds are the medium's own.") + &table(false, &head, &rows);
-    if run.rows.iter().any(|row| published(run, row).is_some()) {
+    if run.rows.iter().any(|row| published_speed(run, row).is_some()) {
         text += &paragraph(
             "Published: WebCoSM's Table 2. From BUDDY on it counts reads, writes and deletions, of which 1,058,206 gets cause \
              1,000,000: here all is in gets.",

@@ -3,8 +3,8 @@
 use super::axis::Axis;
 use super::html::{figure, paragraph, per_cent, size, table, thousands};
 use super::plot::{Spot, spots};
-use crate::saved::Run;
-use crate::score::{Score, scores};
+use crate::results::Run;
+use crate::results::score::{Score, scores};
 
 pub fn section(run: &Run) -> Result<String, String> {
     let scores = scores(&run.rows, &run.origin);
@@ -15,8 +15,8 @@ pub fn section(run: &Run) -> Result<String, String> {
     let all: Vec<Spot> = scores.iter().filter_map(spot).collect();
     let mut text = String::new();
     if !all.is_empty() {
-        let x = Axis::logarithmic("device seconds", all.iter().map(|spot| spot.at.0));
-        let y = Axis::between("hits, per cent", all.iter().map(|spot| spot.at.1)).with_room(0.05);
+        let x = Axis::logarithmic_between("device seconds", all.iter().map(|spot| spot.at.0));
+        let y = Axis::between("hits, per cent", all.iter().map(|spot| spot.at.1));
         text += &figure(
             &spots(&x, &y, &all)?,
             "Upwards and to the left is better. Nothing dominates those that the line joins; names that find no room are in \

@@ -1,10 +1,10 @@
 //! What a page must be, whatever was found.
 
 use super::*;
-use crate::figures::{FIGURES, jobs};
+use crate::experiments::figures::{FIGURES, jobs};
 use crate::recipe::ALL;
-use crate::saved::tests::{asked, row, run, seen};
-use crate::saved::{Looked, Point};
+use crate::results::tests::{asked, row, run, seen};
+use crate::results::{Looked, Point};
 
 fn source(name: &str, run: Option<Run>, points: Option<Points>) -> Source {
     Source { name: name.into(), run, points }
@@ -13,7 +13,7 @@ fn source(name: &str, run: Option<Run>, points: Option<Points>) -> Source {
 /// Every recipe, and every point of every figure.
 fn full() -> Source {
     let rows = ALL.iter().zip(1..).map(|(recipe, nth)| row(recipe.name, 20.0 * f64::from(nth))).collect();
-    let point = |job: &crate::figures::Job| {
+    let point = |job: &crate::experiments::figures::Job| {
         let row = row(job.recipe.name, 100.0 + job.scale.threshold as f64);
         let seen = job.looks.then(seen);
         Point { requests: job.requests, scale: job.scale, row, seen }
@@ -129,19 +129,20 @@ fn published_figures_stand_beside() {
     assert!(line("buddy").contains("99.0 | 141 | 0.70 | no"), "{}", line("buddy"));
     assert!(line("stream").contains("400.0 | 312 | 1.28 | no"));
     assert!(line("unified").contains("9.0 |  |  | "));
-    let files = crate::Row { gets: 398_034, ..row("squid", 29.7) };
-    let scale = crate::recipe::Scale { disk: 1 << 30, ..run().scale };
+    let files = crate::replay::Row { gets: 398_034, ..row("squid", 29.7) };
+    let scale = crate::scale::Scale { disk: 1 << 30, ..run().scale };
     let text = check(&[source("one", Some(Run { rows: vec![files], scale, ..run() }), None)]);
     assert!(text.contains("<td>29.7</td><td>27</td><td>1.10</td><td>yes</td>"));
     // What is published is of that disk, that trace, and caches of that size.
-    let other = |rows: Vec<crate::Row>, scale, trace: &str| {
-        let asked = crate::saved::Asked { trace: trace.into(), ..asked() };
+    let other = |rows: Vec<crate::replay::Row>, scale, trace: &str| {
+        let asked = crate::results::Asked { trace: trace.into(), ..asked() };
         !check(&[source("one", Some(Run { rows, scale, asked, ..run() }), None)]).contains("<td>312</td>")
     };
     let usual = run().scale;
     assert!(!other(rows.clone(), usual, &asked().trace) && other(rows.clone(), usual, "bu-all.tsv.zst"));
-    assert!(other(rows.clone(), crate::recipe::Scale { memory: 1 << 20, ..usual }, &asked().trace));
-    let elsewhere = rows.into_iter().map(|row| crate::Row { medium: "another".into(), ..row }).collect();
+    assert!(other(rows.clone(), crate::scale::Scale { memory: 1 << 20, ..usual }, &asked().trace));
+    let elsewhere =
+        rows.into_iter().map(|row| crate::replay::Row { medium: "another".into(), ..row }).collect();
     assert!(other(elsewhere, usual, &asked().trace));
 }
 
@@ -161,14 +162,14 @@ fn several_runs_stand_side_by_side() {
 fn odd_results_make_pages_too() {
     check(&[source("none", None, None)]);
     check(&[source("no rows", Some(Run { rows: Vec::new(), seen: Vec::new(), ..run() }), None)]);
-    let nothing = crate::Row { gets: 0, seconds: 0.0, gets_per_second: 0.0, ..row("squid", 1.0) };
-    let huge = crate::Row {
+    let nothing = crate::replay::Row { gets: 0, seconds: 0.0, gets_per_second: 0.0, ..row("squid", 1.0) };
+    let huge = crate::replay::Row {
         device_reads: Some(1 << 49),
         gets_per_second: 1e15,
         seconds: 1e-9,
         ..row("stream", 1.0)
     };
-    let seen = Looked { recipe: "squid".into(), seen: crate::watch::Seen::default() };
+    let seen = Looked { recipe: "squid".into(), seen: crate::replay::watch::Seen::default() };
     check(&[source("odd", Some(Run { rows: vec![nothing, huge], seen: vec![seen], ..run() }), None)]);
     let mut few = full();
     few.points.as_mut().unwrap().points.truncate(4);
@@ -181,7 +182,7 @@ fn odd_results_make_pages_too() {
 
 #[test]
 fn all_that_was_measured_is_shown() {
-    let flash = crate::Row { write_amplification: Some(1.23), ..row("squid", 30.0) };
+    let flash = crate::replay::Row { write_amplification: Some(1.23), ..row("squid", 30.0) };
     let text = check(&[source("one", Some(Run { rows: vec![flash, row("stream", 90.0)], ..run() }), None)]);
     for part in
         ["<th>write amplification</th>", "<td>1.23</td>", "<td>model</td>", "<th>free piece bytes</th>"]
@@ -190,7 +191,7 @@ fn all_that_was_measured_is_shown() {
     }
     assert!(!check(&[source("one", Some(run()), None)]).contains("write amplification"));
     let limited = |limit: &str| {
-        let asked = crate::saved::Asked { limit: Some(limit.into()), ..asked() };
+        let asked = crate::results::Asked { limit: Some(limit.into()), ..asked() };
         source(limit, Some(Run { asked, ..run() }), None)
     };
     assert!(
@@ -200,7 +201,7 @@ fn all_that_was_measured_is_shown() {
 
 #[test]
 fn the_front_is_drawn_and_who_dominates_whom_is_said() {
-    let with = |recipe: &str, hit_ratio, seconds| crate::Row {
+    let with = |recipe: &str, hit_ratio, seconds| crate::replay::Row {
         hit_ratio,
         device_read_seconds: Some(seconds),
         ..row(recipe, 30.0)
@@ -215,7 +216,7 @@ fn the_front_is_drawn_and_who_dominates_whom_is_said() {
 #[test]
 fn what_nobody_counted_has_no_bar() {
     let labels = |count: Option<u64>| {
-        let row = crate::Row { device_reads: count, device_writes: count, ..row("squid", 30.0) };
+        let row = crate::replay::Row { device_reads: count, device_writes: count, ..row("squid", 30.0) };
         check(&[source("one", Some(Run { rows: vec![row], ..run() }), None)]).matches("<text").count()
     };
     assert_eq!(labels(Some(0)), labels(None) + 2, "a value behind each bar");

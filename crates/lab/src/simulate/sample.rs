@@ -8,7 +8,7 @@
 
 use super::Count;
 use serde::Serialize;
-use trace::chance::mix;
+use trace::random::mix;
 
 /// Samples at most, and of the objects in all, where there are more than two.
 const MOST: f64 = 8.0;

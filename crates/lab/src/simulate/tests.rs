@@ -1,11 +1,11 @@
 use super::*;
 use crate::input::{From, Input};
-use crate::pipeline::Level;
+use crate::replacement::ObjectCache;
 use crate::replacement::{self, ALL};
 use trace::synthetic;
 
 fn input(requests: u64) -> Input {
-    let from = From::Made { like: synthetic::named("dec").unwrap(), seed: 3 };
+    let from = From::Synthetic { like: synthetic::named("dec").unwrap(), seed: 3 };
     Input { from, requests: Some(requests), largest: None }
 }
 
@@ -32,19 +32,19 @@ fn hits_are_those_of_the_replay() {
         let simulated = run(requests, &Plan { warm_up, ..plan(&policies, &SIZES) });
         for (nth, row) in simulated.rows.iter().enumerate() {
             assert_eq!((row.policy, row.size), (policies[nth / 2].name, SIZES[nth % 2]));
-            let mut level = Level::new(row.size, policies[nth / 2]);
+            let mut cache = ObjectCache::new(row.size, policies[nth / 2]);
             let (mut reading, mut access) = (input(requests).open().unwrap(), Access::default());
             let mut hits = 0;
             while reading.next(&mut access).unwrap() {
                 if !access.is_cacheable() || access.size == 0 {
                     continue;
                 }
-                if level.get(&access).is_some() {
+                if cache.get(&access).is_some() {
                     hits += u64::from(reading.read > warm_up);
                     continue;
                 }
-                level.remove(access.object);
-                level.insert(&access, |_| {});
+                cache.remove(access.object);
+                cache.insert(&access, |_| {});
             }
             assert_eq!(row.hits, hits, "{} of {} bytes", row.policy, row.size);
             assert!(hits > 1_000, "{}: {hits}", row.policy);

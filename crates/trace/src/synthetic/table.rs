@@ -1,10 +1,10 @@
 //! The workloads there are: a row each.
 
-use super::{Kind, Like, Published, Size, Which};
+use super::{ContentType, Published, Size, Which, Workload};
 use crate::statistics::Statistics;
 
-pub const ALL: [Like; 7] = [
-    Like {
+pub const ALL: [Workload; 7] = [
+    Workload {
         name: "dec",
         about: "Digital's proxy of 1996 as WebCoSM (Table 1), USITS99 and Maltzahn (Chapter 4) describe it",
         requests: 1_058_206,
@@ -18,10 +18,14 @@ pub const ALL: [Like; 7] = [
         repeats: 0.505,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.15,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.56 },
+            cacheable: 1.0,
+        }],
         published: DEC,
     },
-    Like {
+    Workload {
         name: "dec-small",
         about: "dec, but objects average 5.4 KB, as its counts of writes and deletions ask for",
         requests: 1_058_206,
@@ -35,14 +39,14 @@ pub const ALL: [Like; 7] = [
         repeats: 0.505,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.15,
-        kinds: &[Kind {
+        kinds: &[ContentType {
             share: 1.0,
             size: Size::Cut { median: 3000.0, sigma: 1.56, most: 35_000.0 },
             cacheable: 1.0,
         }],
         published: DEC,
     },
-    Like {
+    Workload {
         name: "dec-days",
         about: "two weekdays of one of Digital's two proxies, what is not cacheable left out (Maltzahn 4.3)",
         requests: 522_376 + 495_664,
@@ -56,7 +60,11 @@ pub const ALL: [Like; 7] = [
         repeats: 0.62,
         which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
         changes: 0.0,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.56 }, cacheable: 1.0 }],
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.56 },
+            cacheable: 1.0,
+        }],
         published: &[
             Published {
                 what: "hits of an infinite cache",
@@ -72,7 +80,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "pages",
         about: "pages with what is embedded in them, as proxies of the late nineties saw them: for locality",
         requests: 1_000_000,
@@ -87,9 +95,9 @@ pub const ALL: [Like; 7] = [
         which: Which::Pages { popular: 0.6, popularity: 1.4, recency: 1.6, embedded: 1.7, shared: 0.2 },
         changes: 0.02,
         kinds: &[
-            Kind { share: 0.37, size: Size::LogNormal { median: 3394.0, sigma: 1.1 }, cacheable: 1.0 },
-            Kind { share: 0.43, size: Size::LogNormal { median: 2097.0, sigma: 1.1 }, cacheable: 1.0 },
-            Kind { share: 0.20, size: Size::LogNormal { median: 6218.0, sigma: 1.1 }, cacheable: 1.0 },
+            ContentType { share: 0.37, size: Size::LogNormal { median: 3394.0, sigma: 1.1 }, cacheable: 1.0 },
+            ContentType { share: 0.43, size: Size::LogNormal { median: 2097.0, sigma: 1.1 }, cacheable: 1.0 },
+            ContentType { share: 0.20, size: Size::LogNormal { median: 6218.0, sigma: 1.1 }, cacheable: 1.0 },
         ],
         published: &[
             Published {
@@ -136,7 +144,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "bu",
         about: "Boston University's browsers of 1995, as a shared cache would have seen them",
         requests: 290_284,
@@ -150,7 +158,11 @@ pub const ALL: [Like; 7] = [
         repeats: 0.72,
         which: Which::Server { popular: 0.6, popularity: 1.2, recency: 1.15, run: 5.0 },
         changes: 0.01,
-        kinds: &[Kind { share: 1.0, size: Size::LogNormal { median: 3000.0, sigma: 1.7 }, cacheable: 1.0 }],
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.7 },
+            cacheable: 1.0,
+        }],
         published: &[
             Published {
                 what: "hits without bounds",
@@ -166,7 +178,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "foxy",
         about: "WebCoSM's Table 3: Zipf 0.6, exponential sizes of 5 KB, 40 % repeats, 100 clients, 4 servers",
         requests: 1_000_000,
@@ -180,7 +192,7 @@ pub const ALL: [Like; 7] = [
         repeats: 0.4,
         which: Which::Popular(0.6),
         changes: 0.0,
-        kinds: &[Kind { share: 1.0, size: Size::Exponential { mean: 5120.0 }, cacheable: 1.0 }],
+        kinds: &[ContentType { share: 1.0, size: Size::Exponential { mean: 5120.0 }, cacheable: 1.0 }],
         published: &[
             Published {
                 what: "hits",
@@ -196,7 +208,7 @@ pub const ALL: [Like; 7] = [
             },
         ],
     },
-    Like {
+    Workload {
         name: "polymix",
         about: "like Web Polygraph's PolyMix-3: four kinds of content, a fifth of it not for caches",
         requests: 1_000_000,
@@ -211,10 +223,18 @@ pub const ALL: [Like; 7] = [
         which: Which::Popular(0.6),
         changes: 0.005,
         kinds: &[
-            Kind { share: 0.65, size: Size::Exponential { mean: 4608.0 }, cacheable: 0.8 },
-            Kind { share: 0.15, size: Size::Exponential { mean: 8704.0 }, cacheable: 0.9 },
-            Kind { share: 0.005, size: Size::LogNormal { median: 217_000.0, sigma: 0.83 }, cacheable: 0.95 },
-            Kind { share: 0.195, size: Size::LogNormal { median: 23_800.0, sigma: 0.385 }, cacheable: 0.72 },
+            ContentType { share: 0.65, size: Size::Exponential { mean: 4608.0 }, cacheable: 0.8 },
+            ContentType { share: 0.15, size: Size::Exponential { mean: 8704.0 }, cacheable: 0.9 },
+            ContentType {
+                share: 0.005,
+                size: Size::LogNormal { median: 217_000.0, sigma: 0.83 },
+                cacheable: 0.95,
+            },
+            ContentType {
+                share: 0.195,
+                size: Size::LogNormal { median: 23_800.0, sigma: 0.385 },
+                cacheable: 0.72,
+            },
         ],
         published: &[],
     },

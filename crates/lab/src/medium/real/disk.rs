@@ -1,7 +1,7 @@
 //! Which device a directory lies on, and what the kernel has counted of it.
 
+use crate::block::SECTOR;
 use crate::medium::Traffic;
-use crate::medium::sectors::SECTOR;
 use rustix::fs::{major, minor};
 use std::fs::{metadata, read_to_string};
 use std::ops::Range;

@@ -4,9 +4,9 @@
 //! else goes on at the device is counted, too.
 
 use super::disk::Disk;
+use crate::block::Millis;
 use crate::block::{Action, Line, Pairs, Taken, Writer, parse};
 use crate::medium::Traffic;
-use crate::medium::device::Millis;
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read};

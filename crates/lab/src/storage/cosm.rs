@@ -1,0 +1,291 @@
+//! The production store, the same code that serves, with its defaults: its disk is a file of the medium, its clock the medium's.
+//!
+//! Objects lie under keys and with heads as the proxy makes them, and what answers is told by the head. Reads go one after the
+//! other, and so do writes, which `cosm serve` leaves to other threads.
+
+use super::{Outcome, Storage};
+use crate::layout::check;
+use crate::medium::{Failed, File, Medium, ROOT};
+use crate::object::Object;
+use crate::response;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use store::disk::Disk;
+use store::format::DATA_START;
+use store::format::record::HEADER;
+use store::{Body, Buffer, ByHand, Key, Options, Refused};
+use trace::Access;
+use trace::statistics::is_unchanged;
+
+/// Bytes of a packet, as by default, and the least; the store wants this many packets.
+const PACKET: u32 = 1 << 20;
+const LEAST_PACKET: u32 = 16 << 10;
+const PACKETS: u64 = 64;
+const LEAST_PACKETS: u64 = 15;
+/// Seconds since 1970 at the medium's beginning.
+const EPOCH: u64 = 1_800_000_000;
+/// All that is random in the store: its identity, and what ties spans together.
+const SEED: u64 = 1;
+/// How often a large body waits for the store to write what it holds.
+const PATIENCE: usize = 64;
+
+pub struct Cosm {
+    /// Bytes of the log.
+    space: u64,
+    open: Option<Open>,
+    buffer: Vec<u8>,
+}
+
+struct Open {
+    store: ByHand,
+    file: File,
+}
+
+impl Cosm {
+    /// Bytes of the log; the fixed megabyte before it is not counted.
+    pub fn new(space: u64) -> Cosm {
+        Cosm { space, open: None, buffer: Vec::new() }
+    }
+}
+
+impl Open {
+    /// What is stored under the key when that is what is asked for, read and checked.
+    fn read(&self, disk: &Lent<'_>, key: &Key, access: &Access) -> Result<bool, Failed> {
+        let Some(found) = self.store.get(disk, key) else { return Ok(false) };
+        let (modified, size) = version(&found.meta).ok_or("a head that nobody stored")?;
+        if !is_unchanged((modified, size), (access.modified, access.size)) {
+            return Ok(false);
+        }
+        let object = Object::with(access, modified, size);
+        if found.body.len() != size {
+            return Err(format!("object {} has {} of {size} bytes", object.id, found.body.len()));
+        }
+        match found.body {
+            Body::Whole(bytes) => check(&object, 0, &bytes)?,
+            Body::Spans(spans) => {
+                for n in 0..spans.count() {
+                    let Some(bytes) = self.store.span(disk, &spans, n) else { return Ok(false) };
+                    check(&object, u64::from(n) * u64::from(spans.span), &bytes)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn write(&self, disk: &Lent<'_>, key: &Key, meta: &[u8], body: &[u8], now: u64) -> Result<(), Refused> {
+        if body.len() <= self.store.span_size() {
+            return self.store.put(key, meta, body);
+        }
+        let mut writer = self.store.begin(key, Some(body.len() as u64))?;
+        let mut left = body;
+        for _ in 0..PATIENCE {
+            let pushed = writer.push(&mut left);
+            match pushed.and_then(|()| writer.finish(meta)) {
+                Err(Refused::Busy) => self.store.turn(disk, now),
+                done => return done,
+            }
+        }
+        Err(Refused::Busy)
+    }
+}
+
+impl Storage for Cosm {
+    fn prepare(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
+        let mut packet = PACKET;
+        while packet > LEAST_PACKET && self.space / u64::from(packet) < PACKETS {
+            packet /= 2;
+        }
+        if self.space / u64::from(packet) < LEAST_PACKETS {
+            // Too small for a cache: all passes.
+            return Ok(());
+        }
+        let file = medium.create(ROOT, 0)?;
+        let disk = Lent::new(medium, file);
+        let options = Options { packet, ..Options::at("") };
+        let made = ByHand::make(&disk, DATA_START + self.space, &options, SEED);
+        disk.end()?;
+        self.open = Some(Open { store: made.map_err(|error| error.to_string())?, file });
+        Ok(())
+    }
+
+    fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
+        let Some(open) = &self.open else { return Ok(Outcome::Passed) };
+        if access.size > self.space {
+            return Ok(Outcome::Passed);
+        }
+        let (now, key) = (millis(medium), key(access));
+        let disk = Lent::new(medium, open.file);
+        open.store.turn(&disk, now);
+        if open.read(&disk, &key, access)? {
+            return disk.end().map(|()| Outcome::Hit);
+        }
+        self.buffer.resize(access.size as usize, 0);
+        Object::of(access).fill(0, &mut self.buffer);
+        let meta = head(&key, access, EPOCH + now / 1000)?;
+        let written = open.write(&disk, &key, &meta, &self.buffer, now);
+        open.store.turn(&disk, now);
+        disk.end().map(|()| if written.is_ok() { Outcome::Stored } else { Outcome::Passed })
+    }
+
+    /// As the proxy tells the store what its memory answered.
+    fn used(&mut self, access: &Access) {
+        if let Some(open) = &self.open {
+            open.store.touch(&key(access), 1);
+        }
+    }
+
+    fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let disk = Lent::new(medium, open.file);
+        open.store.flush(&disk);
+        disk.end()
+    }
+}
+
+fn millis(medium: &dyn Medium) -> u64 {
+    (medium.seconds() * 1000.0) as u64
+}
+
+fn key(access: &Access) -> Key {
+    response::key(&format!("s{:x}.invalid", access.server), &format!("/{:x}", access.object))
+}
+
+/// The head, whose ETag says which version it is, as those of files do. It is as long as makes the body begin with a word: a
+/// modelled disk remembers that in little memory.
+fn head(key: &Key, access: &Access, now: u64) -> Result<Vec<u8>, Failed> {
+    let etag = |more: usize| format!("\"{:x}-{:x}{:->more$}\"", access.modified, access.size, "");
+    let head = response::head(now, Some(etag(0)))?.encode();
+    match (HEADER + key.bytes().len() + head.len()) % 8 {
+        0 => Ok(head),
+        over => Ok(response::head(now, Some(etag(8 - over)))?.encode()),
+    }
+}
+
+/// Last-Modified and size of what lies with this head.
+fn version(meta: &[u8]) -> Option<(u64, u64)> {
+    let head = cache::Head::decode(meta)?;
+    let etag = head.etag()?.to_str().ok()?;
+    let (modified, size) = etag.trim_matches(['"', '-']).split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some((number(modified)?, number(size)?))
+}
+
+/// A file of a medium as the store's disk, for as long as it is lent.
+struct Lent<'a> {
+    medium: Mutex<(&'a mut dyn Medium, Result<(), Failed>)>,
+    file: File,
+}
+
+impl<'a> Lent<'a> {
+    fn new(medium: &'a mut dyn Medium, file: File) -> Lent<'a> {
+        Lent { medium: Mutex::new((medium, Ok(()))), file }
+    }
+
+    fn with(&self, call: impl FnOnce(&mut dyn Medium) -> Result<(), Failed>) -> io::Result<()> {
+        let mut lent = self.medium.lock().unwrap_or_else(PoisonError::into_inner);
+        let (medium, outcome) = &mut *lent;
+        let result = call(&mut **medium);
+        if outcome.is_ok() {
+            outcome.clone_from(&result);
+        }
+        result.map_err(io::Error::other)
+    }
+
+    /// The first failure: a store goes on after one, a replay does not.
+    fn end(self) -> Result<(), Failed> {
+        self.medium.into_inner().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+impl Disk for Lent<'_> {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        self.with(|medium| medium.read(self.file, offset, &mut buffer[..length]))
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.with(|medium| medium.write(self.file, offset, bytes))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.with(|medium| medium.sync())
+    }
+
+    fn read_block(&self) -> usize {
+        512
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::Counted;
+    use crate::medium::drive::ST15150W;
+    use crate::medium::filesystem::{FileSystem, ULTRA_1};
+
+    fn access(object: u64, size: u64, modified: u64) -> Access {
+        Access { object, server: object % 5, size, modified, ..Access::default() }
+    }
+
+    #[test]
+    fn the_store_answers_what_it_was_given() {
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20), FileSystem::new(ST15150W, ULTRA_1));
+        cosm.prepare(&mut ufs).unwrap();
+        let mut counted = Counted::new(&mut ufs);
+        for object in 0..2_000 {
+            assert_eq!(cosm.get(&mut counted, &access(object, 5_000, 1)), Ok(Outcome::Stored));
+        }
+        cosm.finish(&mut counted).unwrap();
+        let writes = counted.operations.0["write"];
+        assert!((10..60).contains(&writes), "ten packets, and what the flush interval asks for: {writes}");
+        assert_eq!(counted.operations.0.get("read"), None, "a miss costs no read");
+        for object in 0..2_000 {
+            assert_eq!(cosm.get(&mut counted, &access(object, 5_000, 1)), Ok(Outcome::Hit));
+        }
+        let reads = counted.operations.0["read"];
+        assert!((1_790..=2_000).contains(&reads), "a hit costs one, but for the open packet: {reads}");
+        assert_eq!(cosm.get(&mut counted, &access(7, 5_000, 2)), Ok(Outcome::Stored), "a new version");
+        assert_eq!(cosm.get(&mut counted, &access(7, 5_000, 2)), Ok(Outcome::Hit));
+        assert_eq!(cosm.get(&mut counted, &access(8, 2_000_000, 0)), Ok(Outcome::Stored), "in spans");
+        assert_eq!(cosm.get(&mut counted, &access(8, 2_000_050, 0)), Ok(Outcome::Hit), "its size jitters");
+        assert_eq!(cosm.get(&mut counted, &access(9, 60 << 20, 0)), Ok(Outcome::Passed), "too large");
+    }
+
+    #[test]
+    fn packets_are_written_when_the_mediums_clock_says_so() {
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20), FileSystem::new(ST15150W, ULTRA_1));
+        cosm.prepare(&mut ufs).unwrap();
+        let mut counted = Counted::new(&mut ufs);
+        let began = counted.seconds();
+        cosm.get(&mut counted, &access(1, 5_000, 1)).unwrap();
+        assert_eq!(counted.operations.0.get("write"), None);
+        while counted.seconds() < began + 1.2 {
+            let file = counted.open(ROOT, 0).unwrap();
+            counted.close(file).unwrap();
+        }
+        cosm.get(&mut counted, &access(1, 5_000, 1)).unwrap();
+        assert!(counted.operations.0["write"] > 0);
+    }
+
+    #[test]
+    fn a_medium_that_fails_is_no_miss() {
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20), FileSystem::new(ST15150W, ULTRA_1));
+        cosm.prepare(&mut ufs).unwrap();
+        for object in 0..400 {
+            cosm.get(&mut ufs, &access(object, 5_000, 1)).unwrap();
+        }
+        ufs.unlink(ROOT, 0).unwrap();
+        let failed = cosm.get(&mut ufs, &access(0, 5_000, 1));
+        assert!(failed.is_err_and(|why| why.contains("there is no file")));
+    }
+
+    #[test]
+    fn bodies_begin_with_a_word() {
+        for nth in 0..200 {
+            let access = access(nth * nth * nth, 1 + nth * 77, nth << 20);
+            let key = key(&access);
+            let meta = head(&key, &access, EPOCH).unwrap();
+            assert_eq!((HEADER + key.bytes().len() + meta.len()) % 8, 0);
+            assert_eq!(version(&meta), Some((access.modified, access.size)));
+        }
+    }
+}
