@@ -24,6 +24,9 @@ use tokio::time::timeout;
 /// answer it.
 const HANGS: u32 = 4;
 
+/// A read counts as one for each of so many bytes, so that what is read at once has a bound in bytes too.
+pub(crate) const TURN: usize = 32 << 10;
+
 /// What a look for an object came to.
 #[derive(Debug)]
 pub enum Looked {
@@ -38,7 +41,7 @@ pub enum Looked {
 pub struct Reader {
     shared: Arc<Shared>,
     backend: Backend,
-    /// As many as reads may be in flight: the others wait for them in the order in which they came.
+    /// As many as reads of `TURN` bytes may be in flight: the others wait for them in the order in which they came.
     turns: Arc<Semaphore>,
     waiting: Rc<RefCell<Waiting>>,
 }
@@ -172,12 +175,12 @@ impl Reader {
         if let Some(copy) = image {
             return Ok(Bytes::from_owner(copy).slice(..length));
         }
-        let turn = self.turn(patience).await?;
-        let flight = Waiting::join(&self.waiting, patience)?;
         let start = slot.place * UNIT as u64;
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
+        let turn = self.turn(span, patience).await?;
+        let flight = Waiting::join(&self.waiting, patience)?;
         let buffer = self.shared.pool.take(span);
         let read = self.read(start - skip as u64, span, buffer, turn);
         let buffer = match patience {
@@ -195,13 +198,14 @@ impl Reader {
         Ok(Bytes::from_owner(buffer).slice(skip..skip + length))
     }
 
-    /// Waits until a read may begin. `WouldBlock` when that takes longer than `patience`.
-    async fn turn(&self, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
-        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+    /// Waits until a read of so many bytes may begin. `WouldBlock` when that takes longer than `patience`.
+    async fn turn(&self, bytes: usize, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
+        let turns = if self.backend.has_clock() { bytes.div_ceil(TURN) as u32 } else { 1 };
+        if let Ok(turn) = self.turns.clone().try_acquire_many_owned(turns) {
             return Ok(turn);
         }
         Waiting::check(&self.waiting.borrow(), patience)?;
-        let turn = self.turns.clone().acquire_owned();
+        let turn = self.turns.clone().acquire_many_owned(turns);
         let turn = match patience {
             Some(patience) => timeout(patience, turn).await.map_err(|_| io::ErrorKind::WouldBlock)?,
             None => turn.await,

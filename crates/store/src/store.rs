@@ -405,7 +405,8 @@ impl Shared {
         let (layout, interval) = (state.layout, options.flush_interval);
         let (index, overlay) = (state.index.clone(), state.overlay.clone());
         let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
-        let engine = Engine::new(state, replacement, interval.as_millis() as u64, pool.clone());
+        let engine = Engine::new(state, replacement, interval.as_millis() as u64, pool.clone())
+            .with_index_of(options.index_max.unwrap_or(u64::MAX));
         Arc::new(Shared {
             engine: Mutex::new(engine),
             wake: Condvar::new(),
