@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
     &[
         // Ground: no request is known here.
         "authority",
+        "budget",
         "clock",
         "console",
         "internal_error",

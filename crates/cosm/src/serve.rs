@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
-use crate::{Failure, preflight};
+use crate::{Failure, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use proxy::say;
 use std::sync::mpsc::{Sender, channel};
@@ -42,18 +42,21 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let machine = Machine::here();
     let checks = args.get_flag("check");
     let given = given(args)?;
-    let config = match Config::build(&given, &machine) {
+    let mut config = match Config::build(&given, &machine) {
         Ok(config) => config,
         Err(wrong) => return Err(said(wrong, checks)),
     };
+    let parts = memory::divide(&mut config, &machine).map_err(Failure::Usage)?;
     if args.get_flag("print-config") {
-        line!("{}", show::as_file(&given, &machine));
+        line!("{}", show::as_file(&given, &machine, Some(&config)));
         return Ok(());
     }
     if checks {
+        memory::table(config.memory_total, &parts).into_iter().for_each(say);
         return check(&config, &machine);
     }
     preflight::doubts(&config, &machine).into_iter().for_each(say);
+    say(memory::summary(config.memory_total, &parts));
     let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
         Some(store) => say(store.opened()),

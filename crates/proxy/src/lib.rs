@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod answer;
 mod authority;
+mod budget;
 mod client;
 mod clock;
 mod console;
@@ -32,6 +33,7 @@ pub mod fuzzing {
     pub use crate::message::target::{Reverse, Target};
 }
 
+pub use budget::LEAST as TRANSIT_LEAST;
 pub use cache::SetCookie;
 pub use console::say;
 pub use internal_error::end_on_panic;
@@ -163,6 +165,7 @@ fn shared(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<
         }
     };
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
+    let budget = budget::Budget::new(bounds.transit_bytes, bounds.total_bytes);
     let turn = timeouts.dns + timeouts.origin_connect + timeouts.origin_first_byte;
     Ok(Shared {
         names: message::hops::Names::new(&settings.pseudonym),
@@ -171,7 +174,13 @@ fn shared(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<
             store,
             settings.set_cookie,
         ),
-        fills: fill::Fills::new(bounds.window_bytes.max(1), timeouts.remember, bounds.remembered, turn),
+        fills: fill::Fills::new(
+            fill::Windows { most: bounds.window_bytes.max(1), pool: budget.origins.clone() },
+            timeouts.remember,
+            bounds.remembered,
+            turn,
+        ),
+        budget,
         reverse,
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
         ended,

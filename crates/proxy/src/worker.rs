@@ -1,6 +1,7 @@
 //! What one worker has to answer with: its connections to origins and its half of the store's reading, beside what all
 //! workers share. A worker is a thread with its own runtime; only what `Shared` holds is seen by more than one.
 
+use crate::budget::Budget;
 use crate::console::say;
 use crate::fill::Fills;
 use crate::message::hops::Names;
@@ -10,6 +11,7 @@ use crate::report::counters::Counters;
 use crate::report::{Ended, Exit};
 use crate::settings::Settings;
 use crate::tiers::Tiers;
+use crate::tiers::shelf::Shelf;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ pub struct Shared {
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
     pub reverse: Option<Reverse>,
+    pub budget: Budget,
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
     pub ended: Ended,
@@ -34,6 +37,7 @@ pub struct Worker {
     pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
     pub reader: Option<Reader>,
+    pub shelf: Shelf,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
     /// Fills whose body is read by this worker.
@@ -46,9 +50,10 @@ impl Worker {
     pub fn new(shared: Arc<Shared>, exit: Exit) -> Rc<Worker> {
         let (settings, exit) = (shared.settings.clone(), Rc::new(exit));
         Rc::new(Worker {
-            origins: Origins::new(settings.clone(), exit.clone()),
+            origins: Origins::new(settings.clone(), exit.clone(), shared.budget.origins.clone()),
             exit,
             reader: shared.tiers.store.as_ref().and_then(reader),
+            shelf: Shelf::new(&shared.budget, settings.workers),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
             repairs: Cell::new(0),

@@ -14,7 +14,7 @@ use crate::{OpenError, Options};
 pub struct Memory {
     /// Bytes of the cache on disk that they are for.
     pub size: u64,
-    /// The index with as many entries as `Options::index_max` says; without that, as a cache has of objects of 8 KiB.
+    /// The index with as many entries as `Options::index_max` says; without that, as a cache has of objects of `mean` bytes.
     pub index: u64,
     /// Newer metadata.
     pub overlay: u64,
@@ -29,7 +29,7 @@ pub struct Memory {
 impl Memory {
     /// Of the cache that these options open, with so many workers that read it: the size and the packets of one that is
     /// there are its own. What is read stays with who asked for it, and is not counted here.
-    pub fn of(options: &Options, readers: u64) -> Result<Memory, OpenError> {
+    pub fn of(options: &Options, readers: u64, mean: u64) -> Result<Memory, OpenError> {
         let there = FileDisk::open(&options.path, Access::Look).map_err(OpenError)?;
         let newest = match &there {
             Some(disk) => superblocks(&options.path, disk, disk.size()).map_err(OpenError)?.first().copied(),
@@ -42,11 +42,11 @@ impl Memory {
             }
             (None, None) => (options.size.unwrap_or(DEFAULT_SIZE), options.packet),
         };
-        Ok(Memory::with(options, size, packet, readers))
+        Ok(Memory::with(options, size, packet, readers, mean))
     }
 
-    fn with(options: &Options, size: u64, packet: u32, readers: u64) -> Memory {
-        let index = Index::most_bytes(options.index_max.unwrap_or(size / (8 << 10)));
+    fn with(options: &Options, size: u64, packet: u32, readers: u64, mean: u64) -> Memory {
+        let index = Index::most_bytes(options.index_max.unwrap_or(size / mean));
         Memory {
             size,
             index,

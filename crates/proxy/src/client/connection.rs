@@ -9,6 +9,7 @@ use crate::access::client::Client;
 use crate::answer::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
+use crate::budget::{Claim, HEAD, Pool};
 use crate::message::framing::{Ambiguous, Place, Walker};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
@@ -37,6 +38,10 @@ const LINGER: (Duration, usize) = (Duration::from_secs(2), 1 << 20);
 /// What the socket, the service and the sweep know of one connection.
 pub struct Link {
     stream: Rc<Stream>,
+    /// A head of more than `HEAD` bytes. The library keeps what it needed for one as long as the connection is there.
+    large_head: RefCell<Claim>,
+    /// Bytes of the head that is being read.
+    head: Cell<usize>,
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
@@ -72,6 +77,8 @@ impl Link {
     pub fn new(client: Client, exit: Rc<Exit>, bounds: &Bounds) -> Link {
         Link {
             stream: Rc::new(Stream::new(client, exit)),
+            large_head: RefCell::default(),
+            head: Cell::new(0),
             walker: RefCell::new(Walker::new(bounds.head_bytes)),
             poisoned: Cell::new(false),
             foreign: Cell::new(None),
@@ -167,7 +174,8 @@ impl Link {
 
 /// Serves one connection until it ends.
 pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
-    let io = TokioIo::new(Watched { stream, link: link.clone() });
+    let heads = (worker.shared.budget.heads.clone(), 2 * worker.settings.bounds.head_bytes);
+    let io = TokioIo::new(Watched { stream, link: link.clone(), heads });
     let door = Door { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings.bounds).serve_connection(io, door);
     let mut told = false;
@@ -310,6 +318,8 @@ async fn linger(mut stream: TcpStream) {
 struct Watched {
     stream: TcpStream,
     link: Rc<Link>,
+    /// Where large heads are taken from, and how much one may take: the buffer that it lies in grows by doubling.
+    heads: (Pool, usize),
 }
 
 impl AsyncRead for Watched {
@@ -319,12 +329,16 @@ impl AsyncRead for Watched {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let link = &*this.link;
+        let link = this.link.clone();
         if link.poisoned.get() {
             return Poll::Ready(Err(broken_framing()));
         }
         let before = buf.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+        let place = link.walker.borrow().place();
+        let read = match place {
+            Place::Body => Pin::new(&mut this.stream).poll_read(cx, buf),
+            Place::Start | Place::Head => this.poll_head(cx, place, buf),
+        };
         link.read_blocked.set(read.is_pending());
         ready!(read)?;
         if link.reads.get() == 0 {
@@ -381,6 +395,32 @@ fn broken_framing() -> io::Error {
 }
 
 impl Watched {
+    /// Reads some of a head. No more at once than the library's buffer begins with: it grows by what is there, not by what may
+    /// come.
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        place: Place,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Watched { stream, link, heads: (pool, most) } = self;
+        let head = if place == Place::Start { 0 } else { link.head.get() };
+        if head >= HEAD {
+            ready!(link.large_head.borrow_mut().poll(cx, pool, *most));
+        }
+        let before = buf.filled().len();
+        if buf.remaining() <= HEAD {
+            ready!(Pin::new(&mut *stream).poll_read(cx, buf))?;
+        } else {
+            let mut some = ReadBuf::new(buf.initialize_unfilled_to(HEAD - 1));
+            ready!(Pin::new(&mut *stream).poll_read(cx, &mut some))?;
+            let read = some.filled().len();
+            buf.advance(read);
+        }
+        link.head.set(head + buf.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.link.write_blocked.set(result.is_pending());
         match result.is_ready() {

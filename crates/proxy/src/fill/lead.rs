@@ -121,14 +121,14 @@ impl Lead {
         poll_fn(|cx| {
             let mut state = self.fill.lock();
             loop {
-                let room = state.room(self.fill.window);
+                let room = state.room(&self.fill.windows);
                 let held = room.is_none() && state.slow_ones_hold();
                 let left = state.patience.note(held);
                 if let Some(room) = room {
                     return Poll::Ready(room);
                 }
                 if held && left.is_zero() {
-                    state.cut_off(self.fill.window);
+                    state.cut_off();
                     continue;
                 }
                 state.pump = Some(cx.waker().clone());

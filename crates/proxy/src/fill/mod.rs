@@ -26,6 +26,7 @@
 
 mod alone;
 mod lead;
+mod reach;
 pub mod repair;
 mod seat;
 mod state;
@@ -34,6 +35,7 @@ mod tests;
 pub mod window;
 
 pub use self::lead::Lead;
+pub use self::reach::Windows;
 pub use self::seat::{News, Piece, Seat};
 pub use self::state::{End, Room};
 
@@ -59,7 +61,7 @@ pub const LOOKS: u32 = 8;
 pub struct Fills {
     table: Mutex<HashMap<u128, Arc<Fill>>>,
     alone: Mutex<Alone>,
-    window: usize,
+    windows: Windows,
     turn: Duration,
 }
 
@@ -72,7 +74,7 @@ pub struct Fill {
     home: Option<Arc<Fills>>,
     head: OnceLock<Arc<Opened>>,
     state: Mutex<State>,
-    window: usize,
+    windows: Windows,
     since: Instant,
 }
 
@@ -119,9 +121,9 @@ pub struct Failure {
 
 impl Fills {
     /// `turn` is how long one fetch may take to its response's head.
-    pub fn new(window: usize, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
+    pub fn new(windows: Windows, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
         let alone = Mutex::new(Alone::new(lifetime, remembered));
-        Arc::new(Fills { table: Mutex::default(), alone, window, turn })
+        Arc::new(Fills { table: Mutex::default(), alone, windows, turn })
     }
 
     /// Joins the fetch of a key, or starts it. What was removed since a fetch began is fetched anew. `vain` counts the fetches that did not suit the request, of which
@@ -148,14 +150,14 @@ impl Fills {
             return Joined::Alone;
         }
         // It takes the place of one that is of no use to whoever comes now.
-        let fill = Fill::new(key.clone(), tiers.now(), self.window, Some(self.clone()));
+        let fill = Fill::new(key.clone(), tiers.now(), self.windows.clone(), Some(self.clone()));
         table.insert(key.hash(), fill.clone());
         Joined::Leader(Lead { fill })
     }
 
     /// A fetch that nobody follows.
     pub fn lone(&self, key: &Key, began: Moment) -> Lead {
-        Lead { fill: Fill::new(key.clone(), began, self.window, None) }
+        Lead { fill: Fill::new(key.clone(), began, self.windows.clone(), None) }
     }
 
     /// The object will lie under another key than was asked for: it is found under both.
@@ -165,9 +167,9 @@ impl Fills {
 }
 
 impl Fill {
-    fn new(key: Key, began: Moment, window: usize, home: Option<Arc<Fills>>) -> Arc<Fill> {
+    fn new(key: Key, began: Moment, windows: Windows, home: Option<Arc<Fills>>) -> Arc<Fill> {
         let since = Instant::now();
-        Arc::new(Fill { key, began, home, head: OnceLock::new(), state: Mutex::default(), window, since })
+        Arc::new(Fill { key, began, home, head: OnceLock::new(), state: Mutex::default(), windows, since })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

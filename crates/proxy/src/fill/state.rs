@@ -1,5 +1,6 @@
 //! What one fill's lock guards: what was decided, who reads where, and which bytes are held for whom.
 
+use super::reach::{Reach, Windows};
 use super::window::Window;
 use super::{Answer, Failure};
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub(super) struct State {
     /// Those who fetch beside the leader, since nothing suited them.
     pub(super) beside: u32,
     pub(super) window: Window,
+    pub(super) reach: Reach,
     pub(super) ended: Option<End>,
     /// In the order in which they came.
     pub(super) readers: BTreeMap<u64, Slot>,
@@ -103,22 +105,25 @@ impl State {
         (call == Call::Alone).then_some(wakers)
     }
 
-    pub(super) fn room(&mut self, max: usize) -> Option<Room> {
-        self.make_room(max);
+    pub(super) fn room(&mut self, windows: &Windows) -> Option<Room> {
+        if self.window.len() >= self.reach.bytes() {
+            self.reach.widen(windows, self.window.end());
+        }
+        self.make_room();
         if self.places.is_empty() {
             return Some(Room::NobodyReads);
         }
         // What is kept need not wait for the slow ones: they find it in the store.
-        let has_room = self.window.len() < max || (self.kept && self.hungry > 0);
+        let has_room = self.window.len() < self.reach.bytes() || (self.kept && self.hungry > 0);
         has_room.then_some(Room::Yes)
     }
 
     /// When full, lets go of pieces that the store can give, or, when nothing is kept, that every reader took. Until
     /// then they stay, for readers that are yet to come.
-    pub(super) fn make_room(&mut self, max: usize) {
+    pub(super) fn make_room(&mut self) {
         let slowest = || self.places.first_key_value().map_or(self.window.end(), |(at, _)| *at);
         let spared = if self.kept { self.readable } else { slowest().max(self.readable) };
-        self.window.let_go(max, spared);
+        self.window.let_go(self.reach.bytes(), spared);
     }
 
     /// Some readers keep the fetch from going on for one that has taken everything.
@@ -127,8 +132,9 @@ impl State {
     }
 
     /// Waits no longer for readers that are more than half of the window behind.
-    pub(super) fn cut_off(&mut self, max: usize) {
-        let least = self.window.end().saturating_sub(max as u64 / 2).max(self.window.first_end());
+    pub(super) fn cut_off(&mut self) {
+        let least =
+            self.window.end().saturating_sub(self.reach.bytes() as u64 / 2).max(self.window.first_end());
         for slot in self.readers.values_mut().filter(|slot| slot.at < least) {
             slot.cut = true;
         }

@@ -2,6 +2,7 @@
 
 use super::state::{PATIENCE, Patience};
 use super::*;
+use crate::budget::Budget;
 use crate::tiers::memory::Memory;
 use bytes::Bytes;
 use cache::SetCookie;
@@ -14,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 const LONG: Duration = Duration::from_secs(3600);
 
 fn fills(turn: Duration) -> Arc<Fills> {
-    Fills::new(64 << 10, LONG, 16, turn)
+    Fills::new(Windows { most: 64 << 10, pool: Budget::new(0, 0).origins }, LONG, 16, turn)
 }
 
 fn tiers() -> Tiers {
@@ -183,7 +184,7 @@ fn five_thousand_readers_cost_no_more_than_their_places() {
         }
         let state = lead.fill.lock();
         assert_eq!(state.places.len(), 1);
-        assert!(state.window.len() <= fills.window);
+        assert!(state.window.len() <= fills.windows.most);
     }
 }
 
@@ -199,7 +200,7 @@ fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
     }
     assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Bytes(_))));
     while seats[2].poll_piece(&mut context).is_ready() {}
-    lead.fill.lock().cut_off(fills.window);
+    lead.fill.lock().cut_off();
     while seats[1].poll_piece(&mut context).is_ready() {}
     seats.pop();
     lead.end(End::Broken);
@@ -254,11 +255,11 @@ proptest! {
                         Poll::Ready(_) => prop_assert!(false),
                     }
                 }
-                Step::Push(length) if lead.fill.lock().room(fills.window).is_some() => {
+                Step::Push(length) if lead.fill.lock().room(&fills.windows).is_some() => {
                     let from = lead.fill.lock().window.end();
                     lead.push((from..from + length as u64).map(byte).collect());
                 }
-                Step::CutOff if lead.fill.lock().slow_ones_hold() => lead.fill.lock().cut_off(fills.window),
+                Step::CutOff if lead.fill.lock().slow_ones_hold() => lead.fill.lock().cut_off(),
                 _ => {}
             }
             let state = lead.fill.lock();
@@ -268,7 +269,7 @@ proptest! {
             }
             prop_assert_eq!(&places, &state.places);
             prop_assert_eq!(state.readers.values().filter(|slot| slot.waker.is_some()).count(), state.hungry);
-            prop_assert!(state.window.len() < fills.window + 20_000);
+            prop_assert!(state.window.len() < fills.windows.most + 20_000);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A response's body on its way from an origin.
 
+use crate::budget::{Claim, FLOOR, Pool};
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
 use crate::report::Exit;
@@ -24,6 +25,9 @@ pub struct OriginBody {
     exit: Rc<Exit>,
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// What comes behind what came with the head is read once it has this.
+    claim: Claim,
+    pool: Pool,
     moved: bool,
     /// What came with the head, and how the body ended if that was all.
     early: VecDeque<Frame<Bytes>>,
@@ -42,6 +46,7 @@ impl OriginBody {
         chunked: bool,
         patience: Duration,
         exit: Rc<Exit>,
+        pool: Pool,
     ) -> OriginBody {
         let framed = chunked || incoming.size_hint().exact().is_some();
         OriginBody {
@@ -50,6 +55,8 @@ impl OriginBody {
             exit,
             patience,
             timer: None,
+            claim: Claim::default(),
+            pool,
             moved: true,
             early: VecDeque::new(),
             ended: None,
@@ -149,6 +156,10 @@ impl Pieces for OriginBody {
             }
             Some(ended) => return Poll::Ready(std::mem::replace(ended, Ok(())).err().map(Err)),
             None => {}
+        }
+        if !self.incoming.is_end_stream() {
+            let this = &mut *self;
+            ready!(this.claim.poll(cx, &this.pool, FLOOR));
         }
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {

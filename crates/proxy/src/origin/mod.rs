@@ -18,6 +18,7 @@ use self::idle::Idle;
 use self::wire::Wire;
 use crate::access::reach::{self, Reach, Zone};
 use crate::authority::bare_host;
+use crate::budget::Pool;
 use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
@@ -55,6 +56,7 @@ pub struct Origins {
     pub reach: Reach,
     settings: Arc<Settings>,
     exit: Rc<Exit>,
+    pool: Pool,
     resolver: Resolver,
     idle: RefCell<Idle<Line>>,
 }
@@ -88,12 +90,13 @@ pub struct Outgoing {
 }
 
 impl Origins {
-    pub fn new(settings: Arc<Settings>, exit: Rc<Exit>) -> Rc<Origins> {
+    /// Bodies are taken from `pool`.
+    pub fn new(settings: Arc<Settings>, exit: Rc<Exit>, pool: Pool) -> Rc<Origins> {
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
         let idle = RefCell::new(Idle::new(bounds.idle_per_origin, in_all));
         let reach = Reach::new(&settings);
-        Rc::new(Origins { reach, settings, exit, resolver: Resolver::default(), idle })
+        Rc::new(Origins { reach, settings, exit, pool, resolver: Resolver::default(), idle })
     }
 
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
@@ -386,6 +389,7 @@ impl<'a> Patience<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use http_body::Body;
     use std::cell::Cell;
     use std::io::{Read, Write};
@@ -450,7 +454,7 @@ mod tests {
             let origin = thread::spawn(move || origin(listener, late, told, did));
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             runtime.unwrap().block_on(async {
-                let origins = Origins::new(Arc::new(Settings::default()), exit());
+                let origins = Origins::new(Arc::new(Settings::default()), exit(), Budget::new(0, 0).origins);
                 let (one, line) = ask(&origins, &target).await;
                 line.release();
                 assert_eq!(one, b"one");
@@ -502,7 +506,7 @@ mod tests {
             }
         };
         let settings = Settings { listen: vec!["0.0.0.0:1".parse().unwrap()], ..Settings::default() };
-        let origins = Origins::new(Arc::new(settings), exit());
+        let origins = Origins::new(Arc::new(settings), exit(), Budget::new(0, 0).origins);
         let ask = async {
             assert_eq!(status(&origins, &url, Zone::Loopback).await, 200);
             tokio::task::yield_now().await;

@@ -3,6 +3,7 @@
 
 pub mod invalidation;
 pub mod memory;
+pub mod shelf;
 
 use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{Entry, Held, Memory, Resident};

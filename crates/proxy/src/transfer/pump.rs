@@ -5,6 +5,7 @@
 //! was written of it stays readable until the last of them has gone. When the origin breaks off, it is asked once more
 //! for the rest, for all readers together (`mend`). Small frames that are there at once become one piece.
 
+use crate::budget::Lease;
 use crate::fill::repair::Repair;
 use crate::fill::window::{GATHERED, SMALL, Window};
 use crate::fill::{Answer, End, Lead, Opened, Piece, Room, Seat};
@@ -305,6 +306,8 @@ struct Keeper {
     waiting: Bytes,
     /// How often it is still asked again.
     patience: u32,
+    /// The bytes that are gathered, or that the store's writer has, of one span at most.
+    _lease: Option<Lease>,
 }
 
 enum Keeping {
@@ -319,7 +322,10 @@ impl Keeper {
     /// And why nothing is kept, if that is known before the body comes.
     fn new(worker: Rc<Worker>, object: Object, expected: Option<u64>) -> (Keeper, Result<(), NotStored>) {
         let large = expected.is_some_and(|expected| !is_small(&worker, expected));
+        let span = expected.unwrap_or(u64::MAX).min(gather_max(&worker)) as usize;
+        let lease = worker.shared.budget.origins.try_spare(span);
         let (state, kept) = match &worker.shared.tiers.store {
+            _ if lease.is_none() => (Keeping::No, Err(NotStored::Busy)),
             // The disk is late.
             _ if !object.stores => (Keeping::No, Err(NotStored::Busy)),
             Some(store) if large => match store.begin(&object.key, expected) {
@@ -328,8 +334,16 @@ impl Keeper {
             },
             _ => (Keeping::Gathered(Window::default()), Ok(())),
         };
-        let keeper =
-            Keeper { worker, object, expected, got: 0, state, waiting: Bytes::new(), patience: PATIENCE };
+        let keeper = Keeper {
+            worker,
+            object,
+            expected,
+            got: 0,
+            state,
+            waiting: Bytes::new(),
+            patience: PATIENCE,
+            _lease: lease,
+        };
         (keeper, kept)
     }
 
@@ -502,7 +516,7 @@ pub struct SeatBody {
 
 impl SeatBody {
     fn new(worker: &Rc<Worker>, seat: Seat, length: Option<u64>, repair: Option<Arc<Repair>>) -> SeatBody {
-        let spans = worker.reader.clone().map(SpanReader::new);
+        let spans = worker.reader.clone().map(|reader| SpanReader::new(worker, reader));
         let mender = Mender::new(worker.clone(), repair);
         SeatBody { seat: Some(seat), spans, mender, at: 0, left: length, moved: false, failed: None }
     }

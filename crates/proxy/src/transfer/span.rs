@@ -1,8 +1,10 @@
 //! A large body, or a part of it, read from the store piece by piece as the client takes it. When a piece is damaged or
 //! gone, the origin gives the rest (`mend`).
 
+use crate::budget::Claim;
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces;
+use crate::tiers::shelf::most_bytes;
 use crate::transfer::mend::Mender;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -15,34 +17,98 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use store::{Reader, Spans};
 
+/// Bytes of a copy, when memory is short.
+const PIECE: usize = 64 << 10;
+
 /// Reads one span at a time; `fetch` is under way or none is.
+///
+/// While memory is ample its reader has that span, and what the connection still holds of the one before it. When it is not,
+/// small copies are given out, of spans that the worker has for all such readers (`tiers::shelf`).
 pub struct SpanReader {
+    worker: Rc<Worker>,
     reader: Reader,
     fetch: Option<Pin<Box<dyn Future<Output = Option<Bytes>>>>>,
+    claim: Claim,
+    /// Whether the span under way is its own.
+    own: bool,
 }
 
 impl SpanReader {
-    pub fn new(reader: Reader) -> SpanReader {
-        SpanReader { reader, fetch: None }
+    pub fn new(worker: &Rc<Worker>, reader: Reader) -> SpanReader {
+        SpanReader { worker: worker.clone(), reader, fetch: None, claim: Claim::default(), own: false }
     }
 
-    /// The bytes from `at` to the end of its span. Asking again continues the read under way, so `at` must stay.
+    /// Bytes from `at` on, to the end of its span at most. Asking again continues the read under way, so `at` must stay.
     pub fn poll_at(&mut self, cx: &mut Context<'_>, spans: Spans, at: u64) -> Poll<io::Result<Bytes>> {
         let size = u64::from(spans.span.max(1));
-        let reader = &self.reader;
-        let fetch = self.fetch.get_or_insert_with(|| {
-            let reader = reader.clone();
-            let n = u32::try_from(at / size).unwrap_or(u32::MAX);
-            Box::pin(async move { reader.span(&spans, n).await })
-        });
+        let n = u32::try_from(at / size).unwrap_or(u32::MAX);
+        let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
+        if self.fetch.is_none() {
+            self.own = ready!(self.poll_room(cx, spans.span as usize));
+            if !self.own
+                && let Some(span) = self.worker.shelf.get(&spans, n)
+            {
+                return Poll::Ready(piece(&span, skipped));
+            }
+            let (worker, reader, own) = (self.worker.clone(), self.reader.clone(), self.own);
+            self.fetch = Some(Box::pin(async move {
+                let _turn = if own { None } else { worker.shelf.turn().await };
+                reader.span(&spans, n).await
+            }));
+        }
+        let Some(fetch) = &mut self.fetch else { return Poll::Pending };
         let found = ready!(fetch.as_mut().poll(cx));
         self.fetch = None;
-        let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
         Poll::Ready(match found {
-            Some(bytes) if bytes.len() > skipped => Ok(bytes.slice(skipped..)),
-            _ => Err(io::Error::other("a piece of the stored body went away")),
+            Some(bytes) if bytes.len() <= skipped => gone(),
+            Some(bytes) if self.own => Ok(bytes.slice(skipped..)),
+            Some(bytes) => {
+                self.worker.shelf.put(&spans, n, bytes.clone());
+                piece(&bytes, skipped)
+            }
+            None => gone(),
         })
     }
+
+    /// Whether there is room for spans of its own; waits for that of a copy.
+    fn poll_room(&mut self, cx: &mut Context<'_>, span: usize) -> Poll<bool> {
+        let pool = &self.worker.shared.budget.disk;
+        let wanted = 2 * most_bytes(span);
+        if !pool.is_ample() {
+            if let Some(lease) = self.claim.lease() {
+                lease.shrink(PIECE);
+            }
+            return self.claim.poll(cx, pool, PIECE).map(|()| false);
+        }
+        match &mut self.claim {
+            Claim::Held(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
+            Claim::Held(lease) => {
+                if let Some(more) = pool.try_take(wanted - lease.bytes()) {
+                    lease.merge(more);
+                    return Poll::Ready(true);
+                }
+            }
+            claim => {
+                if let Some(lease) = pool.try_take(wanted) {
+                    *claim = Claim::Held(lease);
+                    return Poll::Ready(true);
+                }
+            }
+        }
+        self.claim.poll(cx, pool, PIECE).map(|()| false)
+    }
+}
+
+/// A copy of the next bytes of a span.
+fn piece(span: &Bytes, skipped: usize) -> io::Result<Bytes> {
+    match span.get(skipped..).filter(|rest| !rest.is_empty()) {
+        Some(rest) => Ok(Bytes::copy_from_slice(&rest[..rest.len().min(PIECE)])),
+        None => gone(),
+    }
+}
+
+fn gone() -> io::Result<Bytes> {
+    Err(io::Error::other("a piece of the stored body went away"))
 }
 
 /// Bytes `at..end` of a stored body.
@@ -63,7 +129,7 @@ impl SpanBody {
         spans: Spans,
         (at, end): (u64, u64),
     ) -> SpanBody {
-        let (reader, mender) = (SpanReader::new(reader), Mender::new(worker.clone(), repair));
+        let (reader, mender) = (SpanReader::new(worker, reader), Mender::new(worker.clone(), repair));
         SpanBody { reader, mender, spans, at, end }
     }
 
