@@ -83,7 +83,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     };
     // What is spare goes first to what makes hits cheap to find, then to those who ask, then to what answers at once.
     if let Some(disk) = disk {
-        let more = (disk.size / SMALL_OBJECT * 15).saturating_sub(index).min(spare / 8);
+        let more = (disk.size / SMALL_OBJECT * 15).saturating_sub(index).min(spare / 32);
         spare -= more;
         parts[1].bytes += more;
     }

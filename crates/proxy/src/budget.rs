@@ -1,9 +1,9 @@
 //! One budget for bytes in transit: what of requests and responses is in memory beyond what each connection has anyway.
 //!
 //! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
-//! degrees. While more than half of it is free, whoever wants more gets it; below that everybody has the least with which a body
-//! moves; what needs memory only to be kept goes uncached before the last quarter is touched; at the end those who begin wait in
-//! the order in which they came, until others end. Nothing is broken off for want of memory, and nothing taken back.
+//! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
+//! gets it; later a body has the least with which it moves. At the end those who begin wait, in the order in which they came, until
+//! others end. Nothing is broken off for want of memory.
 //!
 //! | pool | what is taken from it | when it is used up |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub const HEAD: usize = 8 << 10;
 
 /// The least that a body from an origin takes while it moves: a small window, and what the two connections hold of it.
-pub const FLOOR: usize = 128 << 10;
+pub const FLOOR: usize = 96 << 10;
 
 /// The least budget: a few bodies of each kind at a time, bytes.
 pub const LEAST: u64 = 8 << 20;
@@ -60,6 +60,11 @@ pub enum Claim {
 }
 
 impl Budget {
+    /// Of no pool of bodies more than half is taken.
+    pub fn is_ample(&self) -> bool {
+        self.origins.is_ample() && self.disk.is_ample()
+    }
+
     /// Of so many bytes, `LEAST` at least, of `total`.
     pub fn new(bytes: u64, total: u64) -> Budget {
         let eighth = usize::try_from(bytes.max(LEAST) / 8).unwrap_or(usize::MAX >> 16);
@@ -96,17 +101,20 @@ impl Pool {
         2 * self.free() > self.size()
     }
 
+    /// So many bytes are little of what is free.
+    pub fn is_ample_for(&self, bytes: usize) -> bool {
+        self.is_ample() && bytes <= self.free() / 32
+    }
+
     /// As many bytes, or none.
     pub fn try_take(&self, bytes: usize) -> Option<Lease> {
         self.free.clone().try_acquire_many_owned(self.units(bytes)).ok().map(Lease)
     }
 
-    /// For what can be done without: nothing of the last quarter.
+    /// For what can be done without: nothing of the last two thirds.
     pub fn try_spare(&self, bytes: usize) -> Option<Lease> {
-        if self.free().saturating_sub(bytes) < self.size() / 4 {
-            return None;
-        }
-        self.try_take(bytes)
+        let spare = self.free().saturating_sub(self.size() / 3 * 2);
+        if bytes <= spare { self.try_take(bytes) } else { None }
     }
 
     /// As many bytes, when they are there; all of it for more than it has.
@@ -174,10 +182,11 @@ mod tests {
     #[test]
     fn a_pool_is_used_up_by_degrees_and_comes_back() {
         let pool = Pool::new(100 << 10);
-        assert!(pool.is_ample() && pool.try_spare(80 << 10).is_none());
-        let mut half = pool.try_spare(50 << 10).unwrap();
+        assert!(pool.is_ample() && pool.try_spare(35 << 10).is_none());
+        let mut half = pool.try_spare(30 << 10).unwrap();
+        assert!(pool.try_spare(10 << 10).is_none(), "two thirds stay for who cannot do without");
+        half.merge(pool.try_take(20 << 10).unwrap());
         assert!(!pool.is_ample());
-        assert!(pool.try_spare(30 << 10).is_none(), "a quarter stays for who cannot do without");
         let more = pool.try_take(30 << 10).unwrap();
         assert!(pool.try_take(21 << 10).is_none());
         half.merge(more);

@@ -9,7 +9,7 @@ use crate::access::client::Client;
 use crate::answer::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
-use crate::budget::{Claim, HEAD, Pool};
+use crate::budget::{Claim, HEAD};
 use crate::message::framing::{Ambiguous, Place, Walker};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
@@ -174,8 +174,7 @@ impl Link {
 
 /// Serves one connection until it ends.
 pub async fn run(worker: Rc<Worker>, link: Rc<Link>, stream: TcpStream) {
-    let heads = (worker.shared.budget.heads.clone(), 2 * worker.settings.bounds.head_bytes);
-    let io = TokioIo::new(Watched { stream, link: link.clone(), heads });
+    let io = TokioIo::new(Watched { stream, link: link.clone(), worker: worker.clone() });
     let door = Door { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings.bounds).serve_connection(io, door);
     let mut told = false;
@@ -318,8 +317,7 @@ async fn linger(mut stream: TcpStream) {
 struct Watched {
     stream: TcpStream,
     link: Rc<Link>,
-    /// Where large heads are taken from, and how much one may take: the buffer that it lies in grows by doubling.
-    heads: (Pool, usize),
+    worker: Rc<Worker>,
 }
 
 impl AsyncRead for Watched {
@@ -403,10 +401,12 @@ impl Watched {
         place: Place,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Watched { stream, link, heads: (pool, most) } = self;
+        let Watched { stream, link, worker } = self;
         let head = if place == Place::Start { 0 } else { link.head.get() };
         if head >= HEAD {
-            ready!(link.large_head.borrow_mut().poll(cx, pool, *most));
+            // The buffer that it lies in grows by doubling.
+            let most = 2 * worker.settings.bounds.head_bytes;
+            ready!(link.large_head.borrow_mut().poll(cx, &worker.shared.budget.heads, most));
         }
         let before = buf.filled().len();
         if buf.remaining() <= HEAD {
@@ -423,6 +423,7 @@ impl Watched {
 
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.link.write_blocked.set(result.is_pending());
+        self.link.stream.set_full(result.is_pending() && !self.worker.shared.budget.is_ample());
         match result.is_ready() {
             true => self.link.writes.set(self.link.writes.get() + 1),
             // The last byte will tell little of the first.

@@ -3,7 +3,7 @@
 use crate::budget::{Lease, Pool};
 
 /// What a window has at least, bytes: a part of what every body takes (`budget::FLOOR`).
-const LEAST: usize = 64 << 10;
+const LEAST: usize = 32 << 10;
 
 /// A window may take so much of what is free at once, and so much of what went through it.
 const OF_FREE: usize = 256;
@@ -65,7 +65,7 @@ mod tests {
             reach.widen(&windows, mib << 20);
             sizes.push(reach.bytes() >> 10);
         }
-        assert_eq!(sizes, [64, 128, 256, 256, 512, 512, 512, 512, 1024, 1024]);
+        assert_eq!(sizes, [32, 128, 256, 256, 512, 512, 512, 512, 1024, 1024]);
         assert_eq!(pool.taken(), (1 << 20) - LEAST);
         // Those who come when it is not have the least.
         let rest = pool.try_take(9 << 20);

@@ -36,8 +36,9 @@ pub struct OriginBody {
     framed: bool,
 }
 
-/// Bytes of a body that are taken in with the head.
+/// Bytes of a body that are taken in with the head; and while memory is short.
 const EARLY: usize = 64 << 10;
+const FEW: usize = 16 << 10;
 
 impl OriginBody {
     pub fn new(
@@ -67,9 +68,10 @@ impl OriginBody {
     /// Takes in what came with the head, or comes while the worker sees to what else is ready: one message to the client
     /// then has both, and a small body is whole before anything is done with it. Waits for nothing.
     pub async fn gather(&mut self) {
+        let most = if self.pool.is_ample() { EARLY } else { FEW };
         let mut gathered = 0;
         for more in [true, false] {
-            while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < EARLY {
+            while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < most {
                 let next = poll_fn(|cx| match Pin::new(&mut self.incoming).poll_frame(cx) {
                     Poll::Ready(next) => Poll::Ready(Some(next)),
                     Poll::Pending => Poll::Ready(None),
@@ -87,7 +89,7 @@ impl OriginBody {
             if self.incoming.is_end_stream() {
                 self.ended.get_or_insert(Ok(()));
             }
-            if !more || self.ended.is_some() || gathered >= EARLY {
+            if !more || self.ended.is_some() || gathered >= most {
                 break;
             }
             yield_now().await;

@@ -201,7 +201,7 @@ impl Origins {
 
     async fn connect(self: &Rc<Origins>, target: &Target, client: Zone) -> Result<Line, Refusal> {
         let (socket, needs) = self.dial(&target.hop, target.port(), client).await?;
-        let wire = Wire::new(socket);
+        let wire = Wire::new(socket, self.pool.clone());
         let bounds = &self.settings.bounds;
         let handshake = http1::Builder::new()
             .max_buf_size(bounds.head_bytes.max(64 << 10))

@@ -4,6 +4,7 @@
 //! Both are on one thread and neither keeps it borrowed while it waits.
 
 use super::interim::Interims;
+use crate::budget::Pool;
 use socket2::SockRef;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -21,12 +22,16 @@ pub struct Wire(Rc<Inner>);
 struct Inner {
     socket: RefCell<TcpStream>,
     interims: Arc<Interims>,
+    pool: Pool,
 }
 
+/// Bytes that are read at once while memory is short: the library's buffers grow by what reads bring.
+const LITTLE: usize = 16 << 10;
+
 impl Wire {
-    pub fn new(socket: TcpStream) -> Wire {
+    pub fn new(socket: TcpStream, pool: Pool) -> Wire {
         let (socket, interims) = (RefCell::new(socket), Arc::default());
-        Wire(Rc::new(Inner { socket, interims }))
+        Wire(Rc::new(Inner { socket, interims, pool }))
     }
 
     /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
@@ -53,7 +58,15 @@ impl AsyncRead for Wire {
             let text = "interim responses without end";
             return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, text)));
         }
-        Pin::new(&mut *self.0.socket.borrow_mut()).poll_read(cx, buf)
+        let mut socket = self.0.socket.borrow_mut();
+        if buf.remaining() <= LITTLE || self.0.pool.is_ample() {
+            return Pin::new(&mut *socket).poll_read(cx, buf);
+        }
+        let mut some = ReadBuf::new(buf.initialize_unfilled_to(LITTLE - 1));
+        ready!(Pin::new(&mut *socket).poll_read(cx, &mut some))?;
+        let read = some.filled().len();
+        buf.advance(read);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -74,7 +74,7 @@ impl SpanReader {
     fn poll_room(&mut self, cx: &mut Context<'_>, span: usize) -> Poll<bool> {
         let pool = &self.worker.shared.budget.disk;
         let wanted = 2 * most_bytes(span);
-        if !pool.is_ample() {
+        if !pool.is_ample_for(wanted) {
             if let Some(lease) = self.claim.lease() {
                 lease.shrink(PIECE);
             }
