@@ -19,6 +19,8 @@ const ALLOCATOR: u64 = 12;
 
 /// Connections that `auto` is at least, and at most.
 const CONNECTIONS: (u64, u64) = (64, 100_000);
+/// Newer metadata of objects that stay where they lie, at least and at most.
+const OVERLAY: (u64, u64) = (MIB, store::DEFAULT_OVERLAY as u64);
 /// Bytes of disk for an object, marker or piece of a body, on average: the index has room for so many at least.
 const OBJECT: u64 = 8 << 10;
 /// The index of a cache that has many more.
@@ -37,7 +39,7 @@ pub struct Part {
 pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, String> {
     let total = config.memory_total;
     let workers = config.proxy.workers as u64;
-    let disk = disk(config, total, workers);
+    let disk = disk(config, workers);
     let usable = |total: u64| total - total / ALLOCATOR;
 
     let (auto, bounds) = (config.auto, &mut config.proxy.bounds);
@@ -82,10 +84,15 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         ));
     };
     // What is spare goes first to what makes hits cheap to find, then to those who ask, then to what answers at once.
+    let mut overlay = OVERLAY.0;
     if let Some(disk) = disk {
         let more = (disk.size / SMALL_OBJECT * 15).saturating_sub(index).min(spare / 32);
         spare -= more;
         parts[1].bytes += more;
+        let more = (spare / 16).min(OVERLAY.1 - OVERLAY.0) / 4 * 4;
+        spare -= more / 4 * 5;
+        parts[2].bytes += more / 4 * 5;
+        overlay += more;
     }
     if auto.connections {
         let more = (spare / 4 / CONNECTION).min(CONNECTIONS.1 - CONNECTIONS.0);
@@ -104,16 +111,15 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     bounds.total_bytes = total;
     bounds.transit_bytes = parts[4].bytes;
     bounds.memory_bytes = parts[3].bytes;
+    config.overlay_of(overlay as usize);
     config.index_of(Memory::entries(parts[1].bytes));
     Ok(parts)
 }
 
 /// What the cache on disk takes; nothing when there is none, or it cannot be opened, which opening it will tell.
-fn disk(config: &mut Config, total: u64, workers: u64) -> Option<Memory> {
-    config.overlay_of((total / 32).clamp(MIB, store::DEFAULT_OVERLAY as u64) as usize);
-    let options = config.store()?;
-    let disk = Memory::of(options, workers, OBJECT).ok()?;
-    Some(disk)
+fn disk(config: &mut Config, workers: u64) -> Option<Memory> {
+    config.overlay_of(OVERLAY.0 as usize);
+    Memory::of(config.store()?, workers, OBJECT).ok()
 }
 
 /// The division as lines of a table.

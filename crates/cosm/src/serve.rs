@@ -56,12 +56,12 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         return check(&config, &machine);
     }
     preflight::doubts(&config, &machine).into_iter().for_each(say);
-    say(memory::summary(config.memory_total, &parts));
     let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
         Some(store) => say(store.opened()),
         None => say("no cache on disk, only in memory"),
     }
+    say(memory::summary(config.memory_total, &parts));
     let kind = match &config.proxy.origin {
         Some(origin) => format!("reverse proxy for {}://{}", origin.scheme, origin.authority),
         None => "forward proxy".to_owned(),

@@ -173,7 +173,8 @@ fn shared(settings: Settings, store: Option<Store>, ended: Ended) -> io::Result<
             tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
             store,
             settings.set_cookie,
-        ),
+        )
+        .within(budget.disk.clone()),
         fills: fill::Fills::new(
             fill::Windows { most: bounds.window_bytes.max(1), pool: budget.origins.clone() },
             timeouts.remember,

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Failing, Io, Millis, Op, State};
 use crate::format::record::{About, Kind, Record, part_sum};
 use crate::format::superblock::{COPIES, NotOurs, Superblock};
 use crate::format::update::Target;
-use crate::format::{BLOCK, DATA_START, Layout, VERSION};
+use crate::format::{BLOCK, DATA_START, Layout, UNIT, VERSION};
 use crate::index::{Index, Slot};
 use crate::overlay::Overlay;
 use crate::policy::{Admission, Fbc, Threshold};
@@ -237,6 +237,11 @@ impl Store {
     /// True when the index may hold the key; no disk access, no reference counted.
     pub fn contains(&self, key: &Key) -> bool {
         self.0.shared.contains(key)
+    }
+
+    /// Bytes of the record that the index has for the key, in units of 64; as `contains` otherwise.
+    pub fn stored_bytes(&self, key: &Key) -> Option<usize> {
+        self.0.shared.index.find(key.index_hash()).map(|slot| usize::from(slot.units) * UNIT)
     }
 
     /// Stores a complete small object (body at most `span_size`). Readable at once. Refused or not, what was under

@@ -65,7 +65,7 @@ mod tests {
             reach.widen(&windows, mib << 20);
             sizes.push(reach.bytes() >> 10);
         }
-        assert_eq!(sizes, [32, 128, 256, 256, 512, 512, 512, 512, 1024, 1024]);
+        assert_eq!(sizes, [64, 128, 256, 256, 512, 512, 512, 512, 1024, 1024]);
         assert_eq!(pool.taken(), (1 << 20) - LEAST);
         // Those who come when it is not have the least.
         let rest = pool.try_take(9 << 20);

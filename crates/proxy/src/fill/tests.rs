@@ -196,7 +196,7 @@ fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
     let mut seats = followers(&fills, 3);
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..4 {
-        lead.push(Bytes::from(vec![0; 16 << 10]));
+        lead.push(Bytes::from(vec![0; 8 << 10]));
     }
     assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Bytes(_))));
     while seats[2].poll_piece(&mut context).is_ready() {}

@@ -7,6 +7,8 @@ pub mod shelf;
 
 use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{Entry, Held, Memory, Resident};
+use self::shelf::most_bytes;
+use crate::budget::{Lease, Pool};
 use crate::message::hops::Names;
 use crate::message::target::{SCHEME, Target};
 use bytes::Bytes;
@@ -15,14 +17,19 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Looked, Reader, Refused, Store, Writer};
+use store::{Body, Key, Looked, Object, Reader, Refused, Store, Writer};
 
 pub struct Tiers {
     pub memory: Memory,
     pub store: Option<Store>,
     pub invalidation: Invalidation,
     set_cookie: SetCookie,
+    /// What large records are taken from that are read from the disk.
+    pool: Option<Pool>,
 }
+
+/// Bytes of a record that are part of what a connection has anyway.
+const SMALL_RECORD: usize = 64 << 10;
 
 /// What looking for something had to do with the disk, the last time.
 #[derive(Debug, Default)]
@@ -31,6 +38,18 @@ pub struct Disk {
     pub late: Cell<bool>,
     /// It was read from there.
     pub read: Cell<bool>,
+}
+
+/// A body in the buffer that it was read into, for as long as somebody needs it.
+struct Leased {
+    body: Bytes,
+    _lease: Lease,
+}
+
+impl AsRef<[u8]> for Leased {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// What became of a large object whose last byte was written.
@@ -55,7 +74,12 @@ pub fn not_stored(refused: Refused) -> NotStored {
 impl Tiers {
     pub fn new(memory: Memory, store: Option<Store>, set_cookie: SetCookie) -> Tiers {
         let invalidation = Invalidation::of(store.as_ref());
-        Tiers { memory, store, invalidation, set_cookie }
+        Tiers { memory, store, invalidation, set_cookie, pool: None }
+    }
+
+    /// What is read from the disk is taken from the pool.
+    pub fn within(self, pool: Pool) -> Tiers {
+        Tiers { pool: Some(pool), ..self }
     }
 
     /// For what is about to be read or asked for.
@@ -83,10 +107,19 @@ impl Tiers {
     async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {
         let store = self.store.as_ref()?;
         let began = self.now();
-        if !store.contains(key) {
-            return None;
-        }
+        let size = store.stored_bytes(key)?;
+        let lease = match &self.pool {
+            Some(pool) if size > SMALL_RECORD => Some(pool.take(most_bytes(size)).await),
+            _ => None,
+        };
         let object = match reader.look(key).await {
+            Looked::Found(Object { meta, body: Body::Whole(body) }) if !self.memory.takes(body.len()) => {
+                let body = match lease {
+                    Some(lease) => Bytes::from_owner(Leased { body, _lease: lease }),
+                    None => body,
+                };
+                Object { meta, body: Body::Whole(body) }
+            }
             Looked::Found(object) => object,
             Looked::Missing => return None,
             Looked::Late => {
