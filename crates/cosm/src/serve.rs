@@ -46,15 +46,15 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         Ok(config) => config,
         Err(wrong) => return Err(said(wrong, checks)),
     };
-    let parts = memory::divide(&mut config, &machine).map_err(Failure::Usage)?;
+    let divided = memory::divide(&mut config, &machine);
     if args.get_flag("print-config") {
         line!("{}", show::as_file(&given, &machine, Some(&config)));
         return Ok(());
     }
     if checks {
-        memory::table(config.memory_total, &parts).into_iter().for_each(say);
-        return check(&config, &machine);
+        return check(&config, &machine, divided);
     }
+    let parts = divided.map_err(Failure::Usage)?;
     preflight::doubts(&config, &machine).into_iter().for_each(say);
     let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
@@ -185,9 +185,18 @@ fn given(args: &ArgMatches) -> Result<Vec<Given>, Failure> {
 }
 
 /// `--check`: what can be known without starting.
-fn check(config: &Config, machine: &Machine) -> Result<(), Failure> {
+fn check(
+    config: &Config,
+    machine: &Machine,
+    divided: Result<Vec<memory::Part>, String>,
+) -> Result<(), Failure> {
     preflight::doubts(config, machine).into_iter().for_each(say);
-    let found = preflight::check(config);
+    let mut found = preflight::check(config);
+    match divided {
+        Ok(parts) if found.wrong.is_empty() => found.notes.extend(memory::table(config.memory_total, &parts)),
+        Ok(_) => {}
+        Err(why) => found.wrong.insert(0, why),
+    }
     found.notes.into_iter().for_each(say);
     match found.wrong.len() {
         0 => {

@@ -208,7 +208,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
         (
             &format!("--cache {cache} --cache-size 8000TiB"),
             1,
-            &["free; choose a smaller --cache-size", "1 error"],
+            &["is too little: ", "free; choose a smaller --cache-size", "2 errors"],
         ),
         ("--cache off --admin 192.0.2.1:0", 1, &["cannot listen on 192.0.2.1:0", "1 error"]),
     ] {
@@ -278,7 +278,7 @@ fn memory_that_is_too_little_is_refused_with_the_least_that_would_do() {
     let cache = folder.path("cache");
     let words = |total: &str, more: &str| -> Vec<String> {
         let line = format!(
-            "serve --listen 127.0.0.1:0 --workers 1 --cache-size 8MiB --memory-total {total} {more} --cache"
+            "serve --listen 127.0.0.1:0 --workers 1 --cache-size 32MiB --memory-total {total} {more} --cache"
         );
         line.split_whitespace().map(str::to_owned).chain([cache.to_str().unwrap().to_owned()]).collect()
     };
@@ -297,7 +297,7 @@ fn memory_that_is_too_little_is_refused_with_the_least_that_would_do() {
         let less = run(words(&format!("{}MiB", least - 1), more));
         assert_eq!(less.status.code(), Some(2), "{}", said(&less));
         assert!(said(&less).contains(&format!("; at least {least}MiB would do")), "{}", said(&less));
-        let server = Server::start(&cache, &format!("--cache-size 8MiB --memory-total {least}MiB {more}"));
+        let server = Server::start(&cache, &format!("--cache-size 32MiB --memory-total {least}MiB {more}"));
         assert!(server.stop().success());
         fs::remove_file(&cache).unwrap();
     }
