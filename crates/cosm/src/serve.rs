@@ -190,7 +190,10 @@ fn check(
     machine: &Machine,
     divided: Result<Vec<memory::Part>, String>,
 ) -> Result<(), Failure> {
-    preflight::doubts(config, machine).into_iter().for_each(say);
+    // Without a division it is not known how many connections there will be.
+    if divided.is_ok() {
+        preflight::doubts(config, machine).into_iter().for_each(say);
+    }
     let mut found = preflight::check(config);
     match divided {
         Ok(parts) if found.wrong.is_empty() => found.notes.extend(memory::table(config.memory_total, &parts)),
