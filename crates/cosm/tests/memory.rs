@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use support::SOON;
 use support::client::Client;
 use support::program::Server;
+use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
-const TOTAL: u64 = 224 * MIB;
-const OPTIONS: &str = "--memory-total 224MiB --memory 16MiB --cache-size 512MiB --connections-max";
 
 /// An origin whose bodies have as many bytes as the path says, sent as fast as they are taken.
 fn origin() -> SocketAddr {
@@ -58,6 +57,14 @@ fn many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
+/// With so many MiB of memory for as many connections.
+fn start(folder: &TempDir, total: u64, connections: u32) -> Server {
+    let options = format!(
+        "--memory-total {total}MiB --memory 16MiB --cache-size 512MiB --connections-max {connections}"
+    );
+    Server::start(&folder.path().join("cache"), &options)
+}
+
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect_timeout(&server.address, SOON).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -96,10 +103,10 @@ fn settled(server: &Server) -> u64 {
 }
 
 #[track_caller]
-fn assert_within(server: &Server) {
+fn assert_within(server: &Server, total: u64) {
     let most = settled(server);
     println!("{} KiB at most, {} KiB now", most >> 10, server.memory() >> 10);
-    assert!(most < TOTAL, "{} KiB of {} KiB", most >> 10, TOTAL >> 10);
+    assert!(most < total * MIB, "{} KiB of {total} MiB", most >> 10);
 }
 
 fn assert_serves(server: &Server, origin: SocketAddr) {
@@ -115,12 +122,11 @@ fn assert_serves(server: &Server, origin: SocketAddr) {
 fn clients_that_read_nothing_of_what_an_origin_sends() {
     many_files();
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
-    let server = Server::start(&folder.path().join("cache"), &format!("{OPTIONS} 600"));
-    println!("{} KiB before", server.memory() >> 10);
+    let server = start(&folder, 224, 600);
     let clients = ask_and_read_nothing(&server, (0..300).map(|n| format!("http://{origin}/8000000/{n}")));
-    assert_within(&server);
+    assert_within(&server, 224);
     assert_serves(&server, origin);
-    assert_within(&server);
+    assert_within(&server, 224);
     drop(clients);
 }
 
@@ -128,17 +134,16 @@ fn clients_that_read_nothing_of_what_an_origin_sends() {
 fn clients_that_read_nothing_of_what_the_disk_has() {
     many_files();
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
-    let server = Server::start(&folder.path().join("cache"), &format!("{OPTIONS} 600"));
+    let server = start(&folder, 192, 400);
     let url = |n| format!("http://{origin}/1500000/{n}");
     let mut client = Client::new(server.address);
     for n in 0..300 {
         assert_eq!(client.get(&url(n), &[]).unwrap().body.len(), 1_500_000);
     }
-    println!("{} KiB before", server.memory() >> 10);
     let clients = ask_and_read_nothing(&server, (0..300).map(url));
-    assert_within(&server);
+    assert_within(&server, 192);
     assert_serves(&server, origin);
-    assert_within(&server);
+    assert_within(&server, 192);
     // What was kept waiting goes on.
     for mut client in clients.into_iter().take(20) {
         let mut taken = 0;
@@ -154,7 +159,7 @@ fn clients_that_read_nothing_of_what_the_disk_has() {
 fn heads_that_never_end() {
     many_files();
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
-    let server = Server::start(&folder.path().join("cache"), &format!("{OPTIONS} 1500"));
+    let server = start(&folder, 144, 1100);
     let field = format!("x: {}\r\n", "y".repeat(5_990));
     let head = format!("GET http://{origin}/1/never HTTP/1.1\r\nhost: x\r\n{}", field.repeat(10));
     let clients: Vec<TcpStream> = (0..1000)
@@ -164,8 +169,8 @@ fn heads_that_never_end() {
             stream
         })
         .collect();
-    assert_within(&server);
+    assert_within(&server, 144);
     assert_serves(&server, origin);
-    assert_within(&server);
+    assert_within(&server, 144);
     drop(clients);
 }
