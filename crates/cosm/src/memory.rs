@@ -37,7 +37,6 @@ pub struct Part {
 
 /// Fills in what the settings leave to `--memory-total`, and says how that is divided; or what would do.
 pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, String> {
-    let total = config.memory_total;
     let workers = config.proxy.workers as u64;
     let disk = disk(config, workers);
     let usable = |total: u64| total - total / ALLOCATOR;
@@ -66,12 +65,16 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     if let Some(disk) = disk {
         parts[1].from = format!("of a cache of {}", say_size(disk.size));
     }
+    // The least of which as much is usable, in whole MiB.
+    let mut enough = least / MIB * ALLOCATOR / (ALLOCATOR - 1);
+    while usable(enough * MIB) < least {
+        enough += 1;
+    }
+    if auto.total {
+        config.memory_total = (machine.memory / 2).max(enough * MIB).min(machine.memory);
+    }
+    let total = config.memory_total;
     let Some(mut spare) = usable(total).checked_sub(least) else {
-        // The least of which as much is usable, in whole MiB.
-        let mut enough = least / MIB * ALLOCATOR / (ALLOCATOR - 1);
-        while usable(enough * MIB) < least {
-            enough += 1;
-        }
         let needs: Vec<String> = parts
             .iter()
             .filter(|part| part.bytes > 0)

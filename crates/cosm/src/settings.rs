@@ -34,9 +34,10 @@ pub struct Config {
     on_disk: bool,
 }
 
-/// Which parts of the memory follow from all of it.
+/// Which parts of the memory follow from all of it, and whether that follows from the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto {
+    pub total: bool,
     pub memory: bool,
     pub connections: bool,
 }

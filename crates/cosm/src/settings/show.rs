@@ -130,7 +130,7 @@ mod tests {
         let printed = as_file(&all, &MACHINE, None);
         assert!(printed.contains("# x.toml:7\n") && printed.contains("# command line\n"), "{printed}");
         assert!(
-            printed.contains("memory-total = \"auto\"                    # default, here 2048 MiB\n"),
+            printed.contains("workers = \"auto\"                         # default, here 3\n"),
             "{printed}"
         );
         let read = file::read(&printed, "printed").unwrap();

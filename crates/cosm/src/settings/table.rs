@@ -143,10 +143,10 @@ pub static TABLE: &[Setting] = &[
          reaches link-local and cloud metadata addresses"),
 
     row!(LIMITS, "memory-total", Size(MIB..=1 << 50, |c, v| c.memory_total = v),
-        [Auto(|machine| machine.memory / 2)], "auto", Proxy, Start,
+        [Divided(|c| c.auto.total = true, |c| c.memory_total)], "auto", Proxy, Start,
         "Maximum memory of the process: index, buffers, the cache in memory, bodies on their way and connections (--check \
          shows the parts); what the kernel has for sockets is not part of it. auto: half of the memory of this machine or \
-         container"),
+         container, or more where other settings need it"),
     row!(LIMITS, "connections-max", Count(1..=10_000_000, |c, v| c.proxy.bounds.connections = v as usize),
         [Divided(|c| c.auto.connections = true, |c| c.proxy.bounds.connections as u64)], "auto", Proxy, Start,
         "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: what the limit \
