@@ -31,7 +31,7 @@ fuzz_target!(|text: &str| {
         assert!(TABLE.iter().any(|setting| setting.name == one.name));
         assert!(given[..i].iter().all(|other| other.name != one.name));
     }
-    let printed = show::as_file(&given, &MACHINE);
+    let printed = show::as_file(&given, &MACHINE, None);
     let again = file::read(&printed, "f").expect("what was printed");
     for one in &given {
         assert!(again.iter().any(|other| other.name == one.name && other.value == one.value), "{one:?}");

@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         // Ground: no request is known here.
         "authority",
         "scheme",
+        "budget",
         "clock",
         "console",
         "internal_error",

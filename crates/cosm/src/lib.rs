@@ -6,6 +6,7 @@ mod out;
 mod lab;
 mod look;
 pub mod machine;
+mod memory;
 mod preflight;
 mod reload;
 mod serve;

@@ -5,8 +5,6 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory that a request takes while it waits for its origin: about (results/2026-11-21).
-const REQUEST: u64 = 40 << 10;
 /// Descriptors that are not for connections: files, rings.
 const OTHER_DESCRIPTORS: u64 = 200;
 
@@ -27,12 +25,8 @@ impl Machine {
         Machine { memory: memory(), cores: cores() as u64, descriptors: descriptors() }
     }
 
-    /// Client connections that it can serve at once, each with one to an origin, and a quarter as many idle ones to
-    /// origins: as many as the descriptors allow, and a quarter of the memory.
-    pub fn connections(&self) -> u64 {
-        (self.memory / 4 / REQUEST).min(self.connections_by_descriptors()).clamp(64, 100_000)
-    }
-
+    /// Client connections for which there are descriptors, each with one to an origin, and a quarter as many idle ones to
+    /// origins.
     pub fn connections_by_descriptors(&self) -> u64 {
         self.descriptors.saturating_sub(OTHER_DESCRIPTORS) / 9 * 4
     }
@@ -132,6 +126,5 @@ mod tests {
         let here = Machine::here();
         assert!(here.memory > 1 << 20);
         assert!(resident() > 1 << 20 && thread_seconds() > 0.0);
-        assert!((64..=100_000).contains(&here.connections()));
     }
 }

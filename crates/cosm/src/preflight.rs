@@ -61,10 +61,10 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
              or requests beyond that fail"
         ));
     }
-    let memory = config.proxy.bounds.memory_bytes;
+    let memory = config.memory_total;
     if memory > machine.memory {
         doubts.push(format!(
-            "memory {}, but this machine or container has {} MiB: the process may be killed when the cache fills",
+            "memory-total {}, but this machine or container has {} MiB: the process may be killed when the cache fills",
             say_size(memory),
             machine.memory >> 20
         ));

@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
-use crate::{Failure, preflight};
+use crate::{Failure, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use proxy::say;
 use std::sync::mpsc::{Sender, channel};
@@ -44,23 +44,26 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let machine = Machine::here();
     let checks = args.get_flag("check");
     let given = given(args)?;
-    let config = match Config::build(&given, &machine) {
+    let mut config = match Config::build(&given, &machine) {
         Ok(config) => config,
         Err(wrong) => return Err(said(wrong, checks)),
     };
+    let divided = memory::divide(&mut config, &machine);
     if args.get_flag("print-config") {
-        line!("{}", show::as_file(&given, &machine));
+        line!("{}", show::as_file(&given, &machine, Some(&config)));
         return Ok(());
     }
     if checks {
-        return check(&config, &machine);
+        return check(&config, &machine, divided);
     }
+    let parts = divided.map_err(Failure::Usage)?;
     preflight::doubts(&config, &machine).into_iter().for_each(say);
     let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
         Some(store) => say(store.opened()),
         None => say("no cache on disk, only in memory"),
     }
+    say(memory::summary(config.memory_total, &parts));
     let kind = match &config.proxy.origin {
         Some(origin) => format!("reverse proxy for {origin}"),
         None => "forward proxy".to_owned(),
@@ -193,9 +196,21 @@ fn given(args: &ArgMatches) -> Result<Vec<Given>, Failure> {
 }
 
 /// `--check`: what can be known without starting.
-fn check(config: &Config, machine: &Machine) -> Result<(), Failure> {
-    preflight::doubts(config, machine).into_iter().for_each(say);
-    let found = preflight::check(config);
+fn check(
+    config: &Config,
+    machine: &Machine,
+    divided: Result<Vec<memory::Part>, String>,
+) -> Result<(), Failure> {
+    // Without a division it is not known how many connections there will be.
+    if divided.is_ok() {
+        preflight::doubts(config, machine).into_iter().for_each(say);
+    }
+    let mut found = preflight::check(config);
+    match divided {
+        Ok(parts) if found.wrong.is_empty() => found.notes.extend(memory::table(config.memory_total, &parts)),
+        Ok(_) => {}
+        Err(why) => found.wrong.insert(0, why),
+    }
     found.notes.into_iter().for_each(say);
     match found.wrong.len() {
         0 => {

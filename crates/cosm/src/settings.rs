@@ -25,8 +25,20 @@ use store::Options as Store;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub proxy: Proxy,
+    /// Bytes of memory for all of the process (`memory::divide`).
+    pub memory_total: u64,
+    /// What is left to that.
+    pub auto: Auto,
     store: Store,
     on_disk: bool,
+}
+
+/// Which parts of the memory follow from all of it, and whether that follows from the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Auto {
+    pub total: bool,
+    pub memory: bool,
+    pub connections: bool,
 }
 
 /// One setting: `--NAME VALUE` on the command line, `NAME = "VALUE"` in a TOML file, or a line `NAME VALUE`.
@@ -74,6 +86,8 @@ pub enum Word {
     Is(&'static str, fn(&mut Config)),
     /// `auto`: a size or count that follows from the machine.
     Auto(fn(&Machine) -> u64),
+    /// `auto`: what `memory::divide` finds.
+    Divided(fn(&mut Config), fn(&Config) -> u64),
 }
 
 /// Whose setting it is.
@@ -114,8 +128,13 @@ impl Config {
     /// The configuration of what was given, of which the later goes before the earlier; or what is wrong with it, a
     /// line each.
     pub fn build(given: &[Given], machine: &Machine) -> Result<Config, Vec<String>> {
-        let mut config =
-            Config { proxy: Proxy::default(), store: Store::at(table::DEFAULT_CACHE), on_disk: true };
+        let mut config = Config {
+            proxy: Proxy::default(),
+            memory_total: 0,
+            auto: Auto::default(),
+            store: Store::at(table::DEFAULT_CACHE),
+            on_disk: true,
+        };
         let mut wrong = Vec::new();
         for setting in TABLE {
             let given = setting.given(given);
@@ -135,6 +154,16 @@ impl Config {
     /// How to open the cache on disk; `None`: there is none.
     pub fn store(&self) -> Option<&Store> {
         self.on_disk.then_some(&self.store)
+    }
+
+    /// The index has room for so many entries.
+    pub fn index_of(&mut self, entries: u64) {
+        self.store.index_max = Some(entries);
+    }
+
+    /// Newer metadata takes so many bytes at most.
+    pub fn overlay_of(&mut self, bytes: usize) {
+        self.store.overlay_bytes = bytes;
     }
 }
 
@@ -180,6 +209,10 @@ impl Setting {
                 }
                 (Word::Auto(number), Kind::Size(_, set) | Kind::Count(_, set)) if text == "auto" => {
                     set(config, number(machine));
+                    return Ok(());
+                }
+                (Word::Divided(set, _), _) if text == "auto" => {
+                    set(config);
                     return Ok(());
                 }
                 _ => {}
@@ -248,7 +281,7 @@ impl Word {
     fn name(&self) -> &'static str {
         match self {
             Word::Is(name, _) => name,
-            Word::Auto(_) => "auto",
+            Word::Auto(_) | Word::Divided(..) => "auto",
         }
     }
 }
@@ -296,8 +329,6 @@ mod tests {
         let (proxy, mut default) = (&config.proxy, Proxy::default());
         // What follows from the machine.
         default.workers = 3;
-        default.bounds.memory_bytes = 1 << 30;
-        default.bounds.connections = 26_214;
         // The store's own bound is the one that holds.
         default.bounds.object_bytes = u64::MAX;
         assert_eq!(format!("{proxy:?}"), format!("{default:?}"));

@@ -210,7 +210,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
         (
             &format!("--cache {cache} --cache-size 8000TiB"),
             1,
-            &["free; choose a smaller --cache-size", "1 error"],
+            &["is too little: ", "free; choose a smaller --cache-size", "2 errors"],
         ),
         ("--cache off --admin 192.0.2.1:0", 1, &["cannot listen on 192.0.2.1:0", "1 error"]),
         (
@@ -333,4 +333,44 @@ fn small_packets_are_said_in_their_unit() {
     let server = Server::start(&folder.path("cache"), "--cache-size 8MiB --packet 256KiB");
     assert!(server.opened.contains("(8 MiB, 256 KiB packets)"), "{}", server.opened);
     assert!(server.stop().success());
+}
+
+/// The error says what would do, and that does; a little less does not.
+#[test]
+fn memory_that_is_too_little_is_refused_with_the_least_that_would_do() {
+    let folder = Folder::new();
+    let cache = folder.path("cache");
+    let words = |total: &str, more: &str| -> Vec<String> {
+        let line = format!(
+            "serve --listen 127.0.0.1:0 --workers 1 --cache-size 32MiB --memory-total {total} {more} --cache"
+        );
+        line.split_whitespace().map(str::to_owned).chain([cache.to_str().unwrap().to_owned()]).collect()
+    };
+    for more in ["", "--memory 100MiB", "--connections-max 5000 --packet 64KiB"] {
+        let output = run(words("16MiB", more));
+        let refused = said(&output);
+        assert!(output.status.code() == Some(2) && refused.lines().count() == 1, "{refused}");
+        let start = "cosm: --memory-total 16MiB is too little: program ";
+        assert!(refused.starts_with(start) && refused.contains("store buffers "), "{refused}");
+        let least: u64 = refused
+            .split("; at least ")
+            .nth(1)
+            .and_then(|rest| rest.split("MiB would do").next()?.parse().ok())
+            .unwrap_or_else(|| panic!("{refused}"));
+        assert!(!cache.exists(), "nothing was touched");
+        let less = run(words(&format!("{}MiB", least - 1), more));
+        assert_eq!(less.status.code(), Some(2), "{}", said(&less));
+        assert!(said(&less).contains(&format!("; at least {least}MiB would do")), "{}", said(&less));
+        let server = Server::start(&cache, &format!("--cache-size 32MiB --memory-total {least}MiB {more}"));
+        assert!(server.stop().success());
+        fs::remove_file(&cache).unwrap();
+    }
+    // A check shows the parts, which are all of it.
+    let output = run([words("200MiB", "--check --memory 16MiB"), vec![]].concat());
+    let table = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    for part in ["memory 200 MiB:", "index ", "store buffers ", "memory tier ", "in transit ", "connections "]
+    {
+        assert!(table.contains(part), "no {part} in\n{table}");
+    }
 }

@@ -171,7 +171,7 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         help: "what was counted since the start, and what is stored, as numbers",
         content_type: "application/json",
-        answer: |shared, _| Ok(stats::json(&shared.counters, &shared.tiers)),
+        answer: |shared, _| Ok(stats::json(&shared.counters, &shared.budget, &shared.tiers)),
     },
 ];
 

@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod answer;
 mod authority;
+mod budget;
 mod client;
 mod clock;
 mod console;
@@ -37,6 +38,7 @@ pub mod fuzzing {
     pub use crate::route::Route;
 }
 
+pub use budget::LEAST as TRANSIT_LEAST;
 pub use cache::SetCookie;
 pub use console::say;
 pub use internal_error::end_on_panic;
@@ -175,19 +177,22 @@ fn work(
 
 fn shared(settings: Settings, stores: Stores, ended: Ended) -> Shared {
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
+    let budget = budget::Budget::new(bounds.transit_bytes, bounds.total_bytes);
     Shared {
         names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
             tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
             stores,
             settings.set_cookie,
-        ),
+        )
+        .within(budget.disk.clone()),
         fills: fill::Fills::new(
-            bounds.window_bytes.max(1),
+            fill::Windows { most: bounds.window_bytes.max(1), allowance: budget.origins.clone() },
             timeouts.remember,
             bounds.remembered,
             turn(timeouts),
         ),
+        budget,
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
         ended,
         settings: InForce::new(settings),

@@ -96,6 +96,11 @@ pub struct Bounds {
     pub window_bytes: usize,
     /// Bytes still to come of a body of known length for which a fill goes on when its last reader left.
     pub finish_bytes: u64,
+    /// Bytes of memory for all of the process, of which other bounds are parts. Only reported: who fills in the bounds divides
+    /// it.
+    pub total_bytes: u64,
+    /// Bytes of memory for bodies and large heads on their way (`budget`). What does not fit waits.
+    pub transit_bytes: u64,
     /// Bytes of the memory tier; 0 turns it off. The least used objects leave it.
     pub memory_bytes: u64,
     /// Bytes of the largest body kept in the memory tier. Larger ones live on disk alone.
@@ -170,6 +175,8 @@ impl Default for Bounds {
             idle_per_origin: 4096,
             window_bytes: 1 << 20,
             finish_bytes: 1 << 20,
+            total_bytes: 0,
+            transit_bytes: 256 << 20,
             memory_bytes: 64 << 20,
             memory_object_bytes: 1 << 20,
             object_bytes: 1 << 30,

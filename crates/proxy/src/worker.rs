@@ -1,6 +1,7 @@
 //! What one worker has to answer with: its connections to origins and its half of the store's reading, beside what all
 //! workers share. A worker is a thread with its own runtime; only what `Shared` holds is seen by more than one.
 
+use crate::budget::Budget;
 use crate::fill::Fills;
 use crate::message::hops::Names;
 use crate::message::target::Reverse;
@@ -10,6 +11,7 @@ use crate::report::{Ended, Exit};
 use crate::settings::Settings;
 use crate::settings::current::{Current, InForce};
 use crate::tiers::Tiers;
+use crate::tiers::shelf::Shelf;
 use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,6 +23,7 @@ pub struct Shared {
     pub names: Names,
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
+    pub budget: Budget,
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
     pub ended: Ended,
@@ -35,6 +38,7 @@ pub struct Worker {
     pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
     pub readers: Readers,
+    pub shelf: Shelf,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
     /// Fills whose body is read by this worker.
@@ -47,10 +51,11 @@ impl Worker {
     pub fn new(shared: Arc<Shared>, exit: Exit) -> Rc<Worker> {
         let (current, exit) = (Current::of(&shared.settings), Rc::new(exit));
         Rc::new(Worker {
-            origins: Origins::new(current.clone(), exit.clone()),
+            origins: Origins::new(current.clone(), exit.clone(), shared.budget.origins.clone()),
             exit,
             reverse: Reverse::new(&current.get()),
             readers: shared.tiers.stores.readers(),
+            shelf: Shelf::new(&shared.budget, current.get().workers),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
             repairs: Cell::new(0),

@@ -349,7 +349,12 @@ pub fn page_bytes(layout: &Layout) -> usize {
 /// Bytes of the largest body of a checkpoint's record.
 fn largest(layout: &Layout) -> usize {
     let key = root_key(0).bytes().len();
-    (layout.segment as usize / 2).min(MAX) - HEADER - key
+    largest_page(layout.segment as usize) - HEADER - key
+}
+
+/// Bytes of a checkpoint's largest record, in segments of so many.
+pub fn largest_page(segment: usize) -> usize {
+    (segment / 2).min(MAX)
 }
 
 /// Pages that a root can list.

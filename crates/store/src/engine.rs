@@ -50,10 +50,22 @@ pub const TABLE_READ: usize = 4 * BLOCK;
 const PATIENCE: usize = 16;
 /// A segment is worth opening when at least this share of it would be free.
 const WORTH: usize = 16;
+/// Segments that one `put` may open for an index that is full.
+const MAKES_WAY: usize = 2;
 /// Pages of a checkpoint written in one step: puts wait no longer than their copying takes.
 const STEP: usize = 2;
 /// Attempts to write one packet, each after another write succeeded, after which it is given up.
 const ATTEMPTS: u32 = 4;
+
+/// Packets of `segment` bytes that wait for their write or are being written, at most.
+fn queue(segment: usize) -> usize {
+    QUEUE.max(QUEUE_BYTES / segment)
+}
+
+/// Images of segments that are in memory, at most: the open one, those that wait, and copies of it that a flush writes.
+pub(crate) fn images(segment: usize) -> usize {
+    queue(segment) + 4
+}
 
 /// Milliseconds, of any steady clock.
 pub type Millis = u64;
@@ -127,6 +139,8 @@ pub struct Engine {
     pub(crate) state: State,
     replacement: Box<dyn Replacement>,
     flush_interval: Millis,
+    /// Entries that the index may have, about.
+    index_max: usize,
     pool: Arc<Pool>,
     open: Option<OpenSegment>,
     /// When the oldest of what the open segment has to write was taken; a removal may have waited for a segment first.
@@ -286,6 +300,7 @@ impl Engine {
             state,
             replacement,
             flush_interval,
+            index_max: usize::MAX,
             pool,
             open: None,
             dirty_since: None,
@@ -302,6 +317,12 @@ impl Engine {
             now: 0,
             counters: Counters::default(),
         }
+    }
+
+    /// With an index of at most so many entries, checkpoints' own aside. One that is full has the sweep come by early: objects leave
+    /// before the medium needs their place, and until enough of them did nothing is taken.
+    pub fn with_index_of(self, entries: u64) -> Engine {
+        Engine { index_max: usize::try_from(entries).unwrap_or(usize::MAX), ..self }
     }
 
     pub fn counters(&self) -> Counters {
@@ -605,6 +626,9 @@ impl Engine {
         if !self.removals.is_empty() && purpose != Purpose::Checkpoint {
             return Err(Refused::Busy);
         }
+        if purpose == Purpose::Object && !self.has_index_room() {
+            return Err(Refused::Busy);
+        }
         let mark = if purpose == Purpose::Update { Mark::Update } else { Mark::Put };
         for _ in 0..PATIENCE {
             if self.open.is_none() && !self.open_next(purpose) {
@@ -620,6 +644,16 @@ impl Engine {
             }
         }
         Err(Refused::Busy)
+    }
+
+    /// Whether the index has room for one more; a full one is made some by opening segments.
+    fn has_index_room(&mut self) -> bool {
+        for _ in 0..MAKES_WAY {
+            if self.state.index.len() < self.index_max || !self.seal() || !self.open_next(Purpose::Object) {
+                break;
+            }
+        }
+        self.state.index.len() < self.index_max
     }
 
     /// Notes the removals that wait in the open segment, or the next one.
@@ -640,7 +674,7 @@ impl Engine {
     }
 
     fn queue(&self) -> usize {
-        QUEUE.max(QUEUE_BYTES / self.state.layout.segment as usize)
+        queue(self.state.layout.segment as usize)
     }
 
     /// Hands the open segment to be written; false when too much is in flight.

@@ -9,6 +9,7 @@
 //! identity first, so that nobody can choose URLs that crowd one shard.
 
 use crate::table::Table;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SHARD_BITS: u32 = 7;
@@ -83,12 +84,20 @@ struct Shard {
 pub struct Index {
     shards: Box<[Mutex<Shard>]>,
     identity: u64,
+    /// Entries of all shards.
+    len: AtomicUsize,
 }
 
 impl Index {
     /// An empty index of the cache with this identity.
     pub fn new(identity: u64) -> Index {
-        Index { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), identity }
+        Index { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), identity, len: AtomicUsize::new(0) }
+    }
+
+    /// Bytes that an index of so many entries takes at most, a shard that grows among them: an entry and a sixth, the tail, and
+    /// what shards of little more than the average add.
+    pub const fn most_bytes(entries: u64) -> u64 {
+        entries * 15 + (SHARDS * 4096) as u64
     }
 
     /// The bits by which the index knows a key.
@@ -122,19 +131,19 @@ impl Index {
     /// Puts or replaces.
     pub fn insert(&self, hash: u64, slot: Slot) {
         let (mut shard, print) = self.shard(hash);
-        shard.insert(print, slot);
+        self.counted(&mut shard, |shard| shard.insert(print, slot));
     }
 
     pub fn remove(&self, hash: u64) -> Option<Slot> {
         let (mut shard, print) = self.shard(hash);
-        shard.remove(print)
+        self.counted(&mut shard, |shard| shard.remove(print))
     }
 
     /// Removes the entry only when it points to `place`: what was replaced meanwhile stays.
     pub fn remove_at(&self, hash: u64, place: u64) -> bool {
         let (mut shard, print) = self.shard(hash);
         let there = shard.find(print).is_some_and(|slot| slot.place == place);
-        there && shard.remove(print).is_some()
+        there && self.counted(&mut shard, |shard| shard.remove(print)).is_some()
     }
 
     /// True while the newest record of this hash is the one at `place`; then also its count.
@@ -143,7 +152,7 @@ impl Index {
     }
 
     pub fn len(&self) -> usize {
-        self.shards().map(|s| s.len).sum()
+        self.len.load(Relaxed)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -188,9 +197,11 @@ impl Index {
                 .filter(|p| !keep(Print { shard: number, print: p.print() }, p.slot()))
                 .map(Packed::print)
                 .collect();
-            for print in gone {
-                shard.remove(print);
-            }
+            self.counted(&mut shard, |shard| {
+                for print in gone {
+                    shard.remove(print);
+                }
+            });
         }
     }
 
@@ -203,10 +214,21 @@ impl Index {
     pub fn import(&self, shard: usize, entries: impl Iterator<Item = Packed>) {
         let mut shard = lock(&self.shards[shard]);
         let entries: Vec<Packed> = entries.collect();
-        shard.reserve(entries.len());
-        for packed in entries {
-            shard.insert(packed.print(), packed.slot());
-        }
+        self.counted(&mut shard, |shard| {
+            shard.reserve(entries.len());
+            for packed in entries {
+                shard.insert(packed.print(), packed.slot());
+            }
+        });
+    }
+
+    /// Changes a shard and takes the change into account.
+    fn counted<T>(&self, shard: &mut Shard, change: impl FnOnce(&mut Shard) -> T) -> T {
+        let before = shard.len;
+        let result = change(shard);
+        // Wraps around where it is less than before.
+        self.len.fetch_add(shard.len.wrapping_sub(before), Relaxed);
+        result
     }
 
     fn shard(&self, hash: u64) -> (MutexGuard<'_, Shard>, u32) {
@@ -393,7 +415,7 @@ mod tests {
             let (index, model) =
                 compare(seed, 100_000, |rng| rng.random_range(0..1 << [10, 14, 20, 63][seed as usize % 4]));
             let sum = model.values().map(|s| u64::from(s.count)).sum();
-            assert_eq!(index.totals(), (model.len() as u64, sum));
+            assert_eq!((index.totals(), index.len()), ((model.len() as u64, sum), model.len()));
             index.age();
             index.retain(|_, slot| slot.place % 2 == 0);
             for (hash, slot) in &model {

@@ -15,6 +15,7 @@ mod inspect;
 mod ledger;
 #[cfg(test)]
 mod lives;
+mod memory;
 #[cfg(test)]
 mod model;
 mod overlay;
@@ -37,6 +38,7 @@ pub mod fuzzing {
 pub use buffer::Buffer;
 pub use by_hand::ByHand;
 pub use inspect::{Checked, Inspection, Seen, Surveyed, check, inspect, survey};
+pub use memory::Memory;
 pub use reader::{Looked, Reader};
 pub use store::{DEFAULT_SIZE, Store};
 pub use writer::Writer;
@@ -104,6 +106,9 @@ pub struct Options {
     /// Bytes of memory for newer metadata of objects that stay where they lie (`Store::put_meta`). An object for whose
     /// metadata there is no room is written anew.
     pub overlay_bytes: usize,
+    /// Objects, markers and pieces of large bodies that the index has room for; `None`: as many as come. At that number objects
+    /// leave as if the cache were full.
+    pub index_max: Option<u64>,
     pub io: IoChoice,
     /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
     /// begun, and one for a piece of a body under way, is given up after four times as long.
@@ -125,6 +130,7 @@ impl Options {
             amax: 100,
             flush_interval: Duration::from_secs(1),
             overlay_bytes: DEFAULT_OVERLAY,
+            index_max: None,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
             tell: |line| eprintln!("cosm: {line}"),

@@ -24,6 +24,9 @@ use tokio::time::timeout;
 /// answer it.
 const HANGS: u32 = 4;
 
+/// A read counts as one for each of so many bytes, so that what is read at once has a bound in bytes too.
+pub(crate) const TURN: usize = 32 << 10;
+
 /// What a look for an object, or a piece of one, came to.
 #[derive(Debug)]
 pub enum Looked<T = Object> {
@@ -38,7 +41,7 @@ pub enum Looked<T = Object> {
 pub struct Reader {
     shared: Arc<Shared>,
     backend: Backend,
-    /// As many as reads may be in flight: the others wait for them in the order in which they came.
+    /// As many as reads of `TURN` bytes may be in flight: the others wait for them in the order in which they came.
     turns: Arc<Semaphore>,
     waiting: Rc<RefCell<Waiting>>,
 }
@@ -185,12 +188,12 @@ impl Reader {
         if let Some(copy) = image {
             return Ok(Bytes::from_owner(copy).slice(..length));
         }
-        let turn = self.turn(patience).await?;
-        let flight = Waiting::join(&self.waiting, patience)?;
         let start = slot.place * UNIT as u64;
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
+        let turn = self.turn(span, patience).await?;
+        let flight = Waiting::join(&self.waiting, patience)?;
         let buffer = self.shared.pool.take(span);
         let read = self.read(start - skip as u64, span, buffer, turn);
         let buffer = match self.backend.has_clock() {
@@ -213,13 +216,15 @@ impl Reader {
         HANGS * self.shared.patience
     }
 
-    /// Waits until a read may begin. `WouldBlock` when that takes longer than `patience`, or than a read that hangs.
-    async fn turn(&self, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
-        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+    /// Waits until a read of so many bytes may begin. `WouldBlock` when that takes longer than `patience`, or than a read that
+    /// hangs.
+    async fn turn(&self, bytes: usize, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
+        let turns = if self.backend.has_clock() { bytes.div_ceil(TURN) as u32 } else { 1 };
+        if let Ok(turn) = self.turns.clone().try_acquire_many_owned(turns) {
             return Ok(turn);
         }
         Waiting::check(&self.waiting.borrow(), patience)?;
-        let turn = self.turns.clone().acquire_owned();
+        let turn = self.turns.clone().acquire_many_owned(turns);
         let turn = match self.backend.has_clock() {
             true => timeout(patience.unwrap_or(self.hangs()), turn).await,
             false => Ok(turn.await),

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Failing, Io, Millis, Op, State};
 use crate::format::record::{About, Kind, Record, part_sum};
 use crate::format::superblock::{COPIES, NotOurs, Superblock};
 use crate::format::update::Target;
-use crate::format::{BLOCK, DATA_START, Layout, VERSION};
+use crate::format::{BLOCK, DATA_START, Layout, UNIT, VERSION};
 use crate::index::{Index, Slot};
 use crate::overlay::Overlay;
 use crate::policy::{Admission, Fbc, Threshold};
@@ -246,6 +246,11 @@ impl Store {
         self.contains(key) && self.0.shared.contains_spans(spans)
     }
 
+    /// Bytes of the record that the index has for the key, in units of 64; as `contains` otherwise.
+    pub fn stored_bytes(&self, key: &Key) -> Option<usize> {
+        self.0.shared.index.find(key.index_hash()).map(|slot| usize::from(slot.units) * UNIT)
+    }
+
     /// Stores a complete small object (body at most `span_size`). Readable at once. Refused or not, what was under
     /// the key before is gone.
     pub fn put(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
@@ -412,7 +417,8 @@ impl Shared {
         let (layout, interval) = (state.layout, options.flush_interval);
         let (index, overlay) = (state.index.clone(), state.overlay.clone());
         let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
-        let engine = Engine::new(state, replacement, interval.as_millis() as u64, pool.clone());
+        let engine = Engine::new(state, replacement, interval.as_millis() as u64, pool.clone())
+            .with_index_of(options.index_max.unwrap_or(u64::MAX));
         Arc::new(Shared {
             engine: Mutex::new(engine),
             wake: Condvar::new(),

@@ -481,3 +481,36 @@ fn a_survey_shows_what_there_is_in_as_many_segments_as_it_may_read() {
     assert!((4..=4 * 6).contains(&some.len()), "{}", some.len());
     store.close();
 }
+
+/// Tiny objects, of which the file could hold many times as many as the index may have.
+#[test]
+fn an_index_that_is_full_has_objects_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let most = 2_000;
+    let path = folder.path().join("cache");
+    let options = Options {
+        size: Some(8 << 20),
+        packet: 64 << 10,
+        index_max: Some(most),
+        ..options(&path, IoChoice::Threads)
+    };
+    let store = Store::open(&options).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut taken = 0;
+    while taken < 3 * most as u32 {
+        match store.put(&key(taken), b"meta", &body(taken, 100)) {
+            Ok(()) => taken += 1,
+            Err(Refused::Busy) => std::thread::sleep(Duration::from_millis(1)),
+            Err(refused) => panic!("{refused:?}"),
+        }
+        assert!(store.stats().objects <= most, "{} objects", store.stats().objects);
+        assert!(Instant::now() < until, "stuck after {taken} objects");
+    }
+    assert!(store.contains(&key(taken - 1)) && !store.contains(&key(0)));
+    assert!(store.stats().objects > most / 2);
+    runtime().block_on(async {
+        let (meta, bytes) = read(&store.reader().unwrap(), &key(taken - 1)).await.unwrap();
+        assert!(meta == "meta" && bytes == body(taken - 1, 100));
+    });
+    assert!(store.close());
+}

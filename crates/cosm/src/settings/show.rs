@@ -1,6 +1,6 @@
 //! Settings for people: as options with their help, and as a file that says where each value comes from.
 
-use super::{Effect, Given, Kind, Setting, Source, TABLE, Word, names};
+use super::{Config, Effect, Given, Kind, Setting, Source, TABLE, Word, names};
 use crate::machine::Machine;
 use crate::values::{say_size, say_time};
 use clap::Arg;
@@ -61,8 +61,9 @@ impl Kind {
     }
 }
 
-/// All settings as a file of TOML, each with where its value comes from, and whether a reload changes it.
-pub fn as_file(given: &[Given], machine: &Machine) -> String {
+/// All settings as a file of TOML, each with where its value comes from, and whether a reload changes it. `here` is what they
+/// come to, if that is known.
+pub fn as_file(given: &[Given], machine: &Machine, here: Option<&Config>) -> String {
     let mut lines = Vec::new();
     let mut topic = "";
     for setting in TABLE {
@@ -73,10 +74,15 @@ pub fn as_file(given: &[Given], machine: &Machine) -> String {
         let given = setting.given(given);
         let text = given.map_or(setting.default, |given| &given.value);
         let source = given.map_or(&Source::Default, |given| &given.source);
-        let here = match (text, setting.words, &setting.kind) {
-            ("auto", [Word::Auto(number)], Kind::Size(..)) => format!(", here {} MiB", number(machine) >> 20),
-            ("auto", [Word::Auto(number)], _) => format!(", here {}", number(machine)),
-            _ => String::new(),
+        let stands_for = match (text, setting.words, here) {
+            ("auto", [Word::Auto(number)], _) => Some(number(machine)),
+            ("auto", [Word::Divided(_, number)], Some(config)) => Some(number(config)),
+            _ => None,
+        };
+        let here = match (stands_for, &setting.kind) {
+            (Some(bytes), Kind::Size(..)) => format!(", here {} MiB", bytes >> 20),
+            (Some(number), _) => format!(", here {number}"),
+            (None, _) => String::new(),
         };
         let reloads = if setting.effect == Effect::Reload { "; reloads" } else { "" };
         let value = if is_number(text) { text.to_owned() } else { quoted(text) };
@@ -107,7 +113,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, file};
+    use super::super::file;
     use super::*;
 
     const MACHINE: Machine = Machine { memory: 4 << 30, cores: 3, descriptors: 1 << 20 };
@@ -123,10 +129,10 @@ mod tests {
             given("cmax", "7", Source::Flag),
             given("pseudonym", "007", Source::Flag),
         ];
-        let printed = as_file(&all, &MACHINE);
+        let printed = as_file(&all, &MACHINE, None);
         assert!(printed.contains("# x.toml:7\n") && printed.contains("# command line\n"), "{printed}");
         assert!(
-            printed.contains("memory = \"auto\"                          # default, here 1024 MiB\n"),
+            printed.contains("workers = \"auto\"                         # default, here 3\n"),
             "{printed}"
         );
         let read = file::read(&printed, "printed").unwrap();

@@ -1,11 +1,10 @@
 //! The table itself.
 
 use super::{Effect, Kind, Part, Setting, Word};
-use crate::machine::Machine;
 use Effect::{Reload, Start};
 use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Peers, Ports, PowerOfTwo, Size, Time};
 use Part::{Proxy, Store};
-use Word::{Auto, Is};
+use Word::{Auto, Divided, Is};
 use proxy::{Forwarded, Network, OriginHost, SetCookie};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -105,9 +104,8 @@ pub static TABLE: &[Setting] = &[
         [Is("auto", |c| c.store.size = None)], "auto", Store, Start,
         "Maximum size of the cache on disk; auto: the size that an existing cache has, 1GiB for a new one"),
     row!(CACHE, "memory", Size(ANY, |c, v| c.proxy.bounds.memory_bytes = v),
-        [Auto(|machine| machine.memory / 4)], "auto", Proxy, Start,
-        "Maximum size of the cache in memory, in front of the disk; auto: a quarter of the memory of this machine or \
-         container"),
+        [Divided(|c| c.auto.memory = true, |c| c.proxy.bounds.memory_bytes)], "auto", Proxy, Start,
+        "Maximum size of the cache in memory, in front of the disk; auto: what the others leave of memory-total"),
     row!(CACHE, "object-size-max", Size(ANY, |c, v| {
             c.proxy.bounds.object_bytes = v;
             c.store.object_max = Some(v);
@@ -145,10 +143,15 @@ pub static TABLE: &[Setting] = &[
          restricted: this host's addresses to clients on it, private networks to clients in private networks; nobody \
          reaches link-local and cloud metadata addresses"),
 
+    row!(LIMITS, "memory-total", Size(MIB..=1 << 50, |c, v| c.memory_total = v),
+        [Divided(|c| c.auto.total = true, |c| c.memory_total)], "auto", Proxy, Start,
+        "Maximum memory of the process: index, buffers, the cache in memory, bodies on their way and connections (--check \
+         shows the parts); what the kernel has for sockets is not part of it. auto: half of the memory of this machine or \
+         container, or more where other settings need it"),
     row!(LIMITS, "connections-max", Count(1..=10_000_000, |c, v| c.proxy.bounds.connections = v as usize),
-        [Auto(Machine::connections)], "auto", Proxy, Start,
+        [Divided(|c| c.auto.connections = true, |c| c.proxy.bounds.connections as u64)], "auto", Proxy, Start,
         "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: as many as the \
-         limit of open files (9 for 4 connections) and a quarter of the memory (40KiB each) allow"),
+         limit of open files (9 for 4 connections) and a quarter of what is spare of memory-total (40KiB each) allow"),
     row!(LIMITS, "origin-idle-max", Count(0..=100_000, |c, v| c.proxy.bounds.idle_per_origin = v as usize),
         [], "4096", Proxy, Reload,
         "Maximum number of idle connections that a worker keeps to one origin; to all origins together, a quarter of \
@@ -160,7 +163,7 @@ pub static TABLE: &[Setting] = &[
         [], "100", Proxy, Reload,
         "Maximum number of header fields of a request (else 431)"),
     row!(LIMITS, "window", Size(64 * KIB..=GIB, |c, v| c.proxy.bounds.window_bytes = v as usize), [], "1MiB", Proxy, Start,
-        "Buffer in memory for each response body on its way from the origin to clients"),
+        "Maximum buffer in memory for each response body on its way from the origin to clients; less while memory is short"),
 
     row!(TIMEOUTS, "client-header-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_header = v),
         [], "30s", Proxy, Reload,

@@ -83,8 +83,18 @@ impl Server {
 
     /// Bytes of memory that are its own.
     pub fn memory(&self) -> u64 {
+        self.status("RssAnon:")
+    }
+
+    /// The most bytes of memory that it ever had, its program's file among them.
+    pub fn peak(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// A size of /proc/PID/status, bytes.
+    fn status(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 

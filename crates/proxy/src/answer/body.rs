@@ -64,9 +64,11 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let is_full = self.flight.as_ref().is_some_and(Flight::is_full);
         let next = match &mut self.source {
             Source::Whole(bytes) if bytes.is_empty() => None,
             Source::Whole(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+            Source::Pieces(_) if is_full => return Poll::Pending,
             Source::Pieces(pieces) => ready!(pieces.poll_piece(cx)),
         };
         let (bytes, over) = match &next {

@@ -26,6 +26,8 @@ pub struct Stream {
     transaction: RefCell<Option<Transaction>>,
     /// The connection has all of the response, but for a tunnel's bytes.
     departing: Cell<bool>,
+    /// The client takes nothing for now, and memory is short: what it has not taken is enough.
+    full: Cell<bool>,
     interims: RefCell<Vec<Interim>>,
     tunnel: RefCell<Option<Upstream>>,
     /// It is no HTTP any more, or will not be once the current response has gone.
@@ -50,6 +52,7 @@ impl Stream {
             exit,
             transaction: RefCell::new(None),
             departing: Cell::new(false),
+            full: Cell::new(false),
             interims: RefCell::default(),
             tunnel: RefCell::new(None),
             is_tunnel: Cell::new(false),
@@ -111,6 +114,13 @@ impl Stream {
             self.exit.tell(transaction);
         }
         *transaction = None;
+    }
+
+    /// The client takes nothing, and memory is short; or it goes on.
+    pub fn set_full(&self, full: bool) {
+        if self.full.replace(full) && !full {
+            self.wake();
+        }
     }
 
     /// Requests that came, ever.
@@ -184,6 +194,11 @@ impl Flight {
         self.stream.note(|transaction| {
             (transaction.status, transaction.report, transaction.place) = (Some(status), report, place)
         });
+    }
+
+    /// No more of the body is to be given for now. The connection asks again when it goes on.
+    pub fn is_full(&self) -> bool {
+        self.stream.full.get()
     }
 
     /// Bytes of the body went out; `over` when they were the last.

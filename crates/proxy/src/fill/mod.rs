@@ -30,6 +30,7 @@ mod alone;
 mod lead;
 mod patience;
 mod producer;
+mod reach;
 mod readers;
 pub mod repair;
 mod seat;
@@ -40,6 +41,7 @@ pub mod window;
 
 pub use self::lead::Lead;
 pub use self::producer::Producer;
+pub use self::reach::Windows;
 pub use self::seat::{News, Piece, Seat};
 pub use self::state::{End, Keep, Room};
 
@@ -66,7 +68,7 @@ pub const LOOKS: u32 = 8;
 pub struct Fills {
     table: Mutex<HashMap<u128, Arc<Fill>>>,
     alone: Mutex<Alone>,
-    window: usize,
+    windows: Windows,
     /// Milliseconds.
     turn: AtomicU64,
 }
@@ -79,8 +81,7 @@ pub struct Fill {
     /// Where it is found; a lone fetch is nowhere.
     home: Option<Arc<Fills>>,
     state: Mutex<State>,
-    /// Bytes that its window may hold.
-    window: usize,
+    windows: Windows,
     since: Instant,
 }
 
@@ -127,9 +128,9 @@ pub struct Failure {
 
 impl Fills {
     /// `turn` is how long one fetch may take to its response's head.
-    pub fn new(window: usize, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
+    pub fn new(windows: Windows, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
         let alone = Mutex::new(Alone::new(lifetime, remembered));
-        let fills = Fills { table: Mutex::default(), alone, window, turn: AtomicU64::new(0) };
+        let fills = Fills { table: Mutex::default(), alone, windows, turn: AtomicU64::new(0) };
         fills.set_turn(turn);
         Arc::new(fills)
     }
@@ -171,21 +172,21 @@ impl Fills {
             return Joined::Alone;
         }
         // It takes the place of one that is of no use to whoever comes now.
-        let fill = Fill::new(key.clone(), tiers.now(), self.window, Some(self.clone()));
+        let fill = Fill::new(key.clone(), tiers.now(), self.windows.clone(), Some(self.clone()));
         table.insert(key.hash(), fill.clone());
         Joined::Leader(Lead { fill })
     }
 
     /// A fetch that nobody follows.
     pub fn lone(&self, key: &Key, began: Moment) -> Lead {
-        Lead { fill: Fill::new(key.clone(), began, self.window, None) }
+        Lead { fill: Fill::new(key.clone(), began, self.windows.clone(), None) }
     }
 }
 
 impl Fill {
-    fn new(key: Key, began: Moment, window: usize, home: Option<Arc<Fills>>) -> Arc<Fill> {
+    fn new(key: Key, began: Moment, windows: Windows, home: Option<Arc<Fills>>) -> Arc<Fill> {
         let since = Instant::now();
-        Arc::new(Fill { key, began, home, state: Mutex::default(), window, since })
+        Arc::new(Fill { key, began, home, state: Mutex::default(), windows, since })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

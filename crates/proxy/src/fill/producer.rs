@@ -40,12 +40,11 @@ impl Producer {
     /// Waits until the window has room again, or nobody reads any more. Readers that hold up others for too long are
     /// cut off.
     pub async fn room(&self) -> Room {
-        let max = self.fill.window;
         let mut timer = None;
         poll_fn(|cx| {
             let mut state = self.fill.lock();
             loop {
-                let room = state.room(max);
+                let room = state.room(&self.fill.windows);
                 let held = room.is_none() && state.slow_ones_hold();
                 let Stage::Open(_, pump) = &mut state.stage else { return Poll::Ready(Room::NobodyReads) };
                 let left = pump.patience.note(held);
@@ -53,7 +52,7 @@ impl Producer {
                     return Poll::Ready(room);
                 }
                 if held && left.is_zero() {
-                    state.cut_off(max);
+                    state.cut_off();
                     continue;
                 }
                 pump.waker = Some(cx.waker().clone());

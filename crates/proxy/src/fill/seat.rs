@@ -98,8 +98,8 @@ impl Seat {
 
     fn advance(&self, mut state: MutexGuard<'_, State>, bytes: u64) {
         state.readers.advance(self.id, bytes);
-        state.make_room(self.fill.window);
-        if state.body().is_some_and(|body| body.window.len() < self.fill.window) {
+        state.make_room();
+        if state.body().is_some_and(|body| body.window.len() < body.reach.bytes()) {
             wake_pump(state);
         }
     }
@@ -109,7 +109,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut state = self.fill.lock();
         let called = state.readers.remove(self.id).and_then(|slot| slot.call);
-        state.make_room(self.fill.window);
+        state.make_room();
         wake_pump(state);
         if called == Some(Call::Lead) {
             // It left before it heard: another is called.

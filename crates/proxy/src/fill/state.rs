@@ -24,6 +24,7 @@
 //! `Broken`, and one whose producer is dropped is so too.
 
 use super::patience::Patience;
+use super::reach::{Reach, Windows};
 use super::readers::Readers;
 use super::window::Window;
 use super::{Answer, Failure, Opened};
@@ -69,6 +70,8 @@ pub(super) enum Decision {
 pub(super) struct Body {
     pub(super) head: Arc<Opened>,
     pub(super) window: Window,
+    /// What that may hold.
+    pub(super) reach: Reach,
     keep: Keep,
 }
 
@@ -138,7 +141,8 @@ impl State {
     /// From `Waiting` to `Open`.
     pub(super) fn open(&mut self, head: Arc<Opened>, keep: Keep) {
         debug_assert!(matches!(self.stage, Stage::Waiting(_)), "opened after a decision");
-        self.stage = Stage::Open(Body { head, window: Window::default(), keep }, Pump::default());
+        let (window, reach) = (Window::default(), Reach::default());
+        self.stage = Stage::Open(Body { head, window, reach, keep }, Pump::default());
     }
 
     /// From `Open` to `Open`.
@@ -193,21 +197,27 @@ impl State {
         }
     }
 
-    /// Whether the pump may push, with a window of `max` bytes; `None`: not yet.
-    pub(super) fn room(&mut self, max: usize) -> Option<Room> {
-        self.make_room(max);
+    /// Whether the pump may push; `None`: not yet.
+    pub(super) fn room(&mut self, windows: &Windows) -> Option<Room> {
+        if let Stage::Open(Body { window, reach, .. }, _) = &mut self.stage
+            && window.len() >= reach.bytes()
+        {
+            reach.widen(windows, window.end());
+        }
+        self.make_room();
         let Stage::Open(body, _) = &self.stage else { return Some(Room::NobodyReads) };
         if self.readers.nobody_reads() {
             return Some(Room::NobodyReads);
         }
         // What is kept need not wait for the slow ones: they find it in the store.
-        let has_room = body.window.len() < max || (body.keep.keeps() && self.readers.some_wait());
+        let has_room =
+            body.window.len() < body.reach.bytes() || (body.keep.keeps() && self.readers.some_wait());
         has_room.then_some(Room::Yes)
     }
 
     /// When full, lets go of pieces that the store can give, or, when nothing is kept or to come, that every reader took.
     /// Until then they stay, for readers that are yet to come.
-    pub(super) fn make_room(&mut self, max: usize) {
+    pub(super) fn make_room(&mut self) {
         let (body, comes) = match &mut self.stage {
             Stage::Waiting(_) | Stage::Decided(_) => return,
             Stage::Open(body, _) => (body, true),
@@ -218,7 +228,7 @@ impl State {
             true => readable,
             false => self.readers.slowest().unwrap_or(body.window.end()).max(readable),
         };
-        body.window.let_go(max, spared);
+        body.window.let_go(body.reach.bytes(), spared);
     }
 
     /// Some readers keep the fetch from going on for one that has taken everything.
@@ -227,9 +237,9 @@ impl State {
     }
 
     /// Waits no longer for readers that are more than half of the window behind.
-    pub(super) fn cut_off(&mut self, max: usize) {
+    pub(super) fn cut_off(&mut self) {
         let Stage::Open(body, pump) = &mut self.stage else { return };
-        let half = body.window.end().saturating_sub(max as u64 / 2);
+        let half = body.window.end().saturating_sub(body.reach.bytes() as u64 / 2);
         self.readers.cut_off(half.max(body.window.first_end()));
         pump.patience = Patience::default();
     }

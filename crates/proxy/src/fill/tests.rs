@@ -2,6 +2,7 @@
 
 use super::state::Stage;
 use super::*;
+use crate::budget::Budget;
 use crate::message::hops::Names;
 use crate::tiers::memory::Memory;
 use crate::tiers::stores::Stores;
@@ -20,7 +21,11 @@ use store::{Body, Options, Store, Writer};
 const LONG: Duration = Duration::from_secs(3600);
 
 fn fills(turn: Duration) -> Arc<Fills> {
-    Fills::new(64 << 10, LONG, 16, turn)
+    Fills::new(windows(64 << 10), LONG, 16, turn)
+}
+
+fn windows(most: usize) -> Windows {
+    Windows { most, allowance: Budget::new(0, 0).origins }
 }
 
 fn tiers() -> Tiers {
@@ -173,7 +178,7 @@ fn five_thousand_readers_cost_no_more_than_their_places() {
         }
         let state = producer.fill.lock();
         assert_eq!(state.readers.check(), 1);
-        assert!(state.body().unwrap().window.len() <= fills.window);
+        assert!(state.body().unwrap().window.len() <= fills.windows.most);
     }
 }
 
@@ -186,11 +191,11 @@ fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
     let (producer, own) = lead.open(opened(), Keep::given_up(None));
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..4 {
-        producer.push(Bytes::from(vec![0; 16 << 10]));
+        producer.push(Bytes::from(vec![0; 8 << 10]));
     }
     assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Bytes(_))));
     while own.poll_piece(&mut context).is_ready() {}
-    producer.fill.lock().cut_off(fills.window);
+    producer.fill.lock().cut_off();
     while seats[1].poll_piece(&mut context).is_ready() {}
     drop(own);
     producer.end(End::Broken);
@@ -315,7 +320,7 @@ fn byte(at: u64) -> u8 {
 impl Walk {
     fn new() -> Walk {
         // Less than a span: more than that is held for the store.
-        let fills = Fills::new(store().span_size() / 4, LONG, 16, LONG);
+        let fills = Fills::new(windows(store().span_size() / 4), LONG, 16, LONG);
         let lead = leader(&fills);
         let (fill, seats, expected) = (lead.fill.clone(), Vec::new(), Expected::Waiting);
         Walk { fills, fill, lead: Some(lead), producer: None, seats, expected, length: 0 }
@@ -354,7 +359,7 @@ impl Walk {
             Step::CutOff => {
                 let mut state = self.fill.lock();
                 if state.slow_ones_hold() {
-                    state.cut_off(self.fills.window);
+                    state.cut_off();
                 }
             }
             Step::Write => self.begin_writing(),
@@ -479,7 +484,7 @@ impl Walk {
 
     fn push(&mut self, length: u64) {
         let Some((producer, _)) = &self.producer else { return };
-        if self.fill.lock().room(self.fills.window) != Some(Room::Yes) {
+        if self.fill.lock().room(&self.fills.windows) != Some(Room::Yes) {
             return;
         }
         let bytes: Bytes = (self.length..self.length + length).map(byte).collect();
@@ -531,7 +536,7 @@ impl Walk {
             (Stage::Open(body, _), Expected::Open) => {
                 assert!(self.lead.is_none() && self.producer.is_some());
                 assert_eq!(body.window.end(), self.length);
-                let most = self.fills.window + store().span_size() + 2 * PUSHED;
+                let most = self.fills.windows.most + store().span_size() + 2 * PUSHED;
                 assert!(body.window.len() < most, "{} bytes are held", body.window.len());
             }
             (Stage::Over(_, end), Expected::Over(expected)) => {

@@ -1,5 +1,6 @@
 //! A response's body on its way from an origin.
 
+use crate::budget::{Allowance, Claim, FLOOR};
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
 use crate::report::Exit;
@@ -17,13 +18,16 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A body as it comes from an origin. Its connection goes back to the pool at its end.
+/// A body as it comes from an origin. Its connection goes back to the allowance at its end.
 pub struct OriginBody {
     incoming: Incoming,
     line: Option<Line>,
     exit: Rc<Exit>,
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// What comes behind what came with the head is read once it has this.
+    claim: Claim,
+    allowance: Allowance,
     moved: bool,
     /// What came with the head, and how the body ended if that was all.
     early: VecDeque<Frame<Bytes>>,
@@ -32,8 +36,9 @@ pub struct OriginBody {
     framed: bool,
 }
 
-/// Bytes of a body that are taken in with the head.
+/// Bytes of a body that are taken in with the head; and while memory is short.
 const EARLY: usize = 64 << 10;
+const FEW: usize = 16 << 10;
 
 impl OriginBody {
     pub fn new(
@@ -42,6 +47,7 @@ impl OriginBody {
         chunked: bool,
         patience: Duration,
         exit: Rc<Exit>,
+        allowance: Allowance,
     ) -> OriginBody {
         let framed = chunked || incoming.size_hint().exact().is_some();
         OriginBody {
@@ -50,6 +56,8 @@ impl OriginBody {
             exit,
             patience,
             timer: None,
+            claim: Claim::default(),
+            allowance,
             moved: true,
             early: VecDeque::new(),
             ended: None,
@@ -60,9 +68,10 @@ impl OriginBody {
     /// Takes in what came with the head, or comes while the worker sees to what else is ready: one message to the client
     /// then has both, and a small body is whole before anything is done with it. Waits for nothing.
     pub async fn gather(&mut self) {
+        let most = if self.allowance.is_ample() { EARLY } else { FEW };
         let mut gathered = 0;
         for more in [true, false] {
-            while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < EARLY {
+            while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < most {
                 let next = poll_fn(|cx| match Pin::new(&mut self.incoming).poll_frame(cx) {
                     Poll::Ready(next) => Poll::Ready(Some(next)),
                     Poll::Pending => Poll::Ready(None),
@@ -80,7 +89,7 @@ impl OriginBody {
             if self.incoming.is_end_stream() {
                 self.ended.get_or_insert(Ok(()));
             }
-            if !more || self.ended.is_some() || gathered >= EARLY {
+            if !more || self.ended.is_some() || gathered >= most {
                 break;
             }
             yield_now().await;
@@ -149,6 +158,10 @@ impl Pieces for OriginBody {
             }
             Some(ended) => return Poll::Ready(std::mem::replace(ended, Ok(())).err().map(Err)),
             None => {}
+        }
+        if !self.incoming.is_end_stream() {
+            let this = &mut *self;
+            ready!(this.claim.poll(cx, &this.allowance, FLOOR));
         }
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {

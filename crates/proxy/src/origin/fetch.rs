@@ -36,7 +36,8 @@ impl Origins {
         })?;
         let line = if length.doubtful { line.not_again() } else { line };
         let (stall, exit) = (self.settings().timeouts.origin_stall, self.exit.clone());
-        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit);
+        let allowance = self.allowance.clone();
+        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit, allowance);
         if parts.status != StatusCode::SWITCHING_PROTOCOLS {
             body.gather().await;
         }

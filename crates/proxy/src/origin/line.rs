@@ -53,7 +53,7 @@ impl Line {
         bounds: &Bounds,
         (needs, shareable): (Zone, bool),
     ) -> hyper::Result<Line> {
-        let wire = Wire::new(socket);
+        let wire = Wire::new(socket, pool.allowance.clone());
         let handshake = http1::Builder::new()
             .max_buf_size(bounds.head_bytes.max(64 << 10))
             .max_header_size(bounds.head_bytes)

@@ -22,6 +22,7 @@ use self::content::{Content, Upload};
 use self::dns::Resolver;
 use self::pool::{Key, Pool, Protocol};
 use crate::access::reach::{Reach, Zone};
+use crate::budget::Allowance;
 use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
@@ -46,6 +47,8 @@ pub struct Origins {
     reach: RefCell<Rc<Reach>>,
     pub route: Route,
     exit: Rc<Exit>,
+    /// What bodies on their way are taken from.
+    allowance: Allowance,
     resolver: Resolver,
     pool: RefCell<Pool<Line>>,
 }
@@ -62,13 +65,14 @@ pub struct Outgoing {
 }
 
 impl Origins {
-    pub fn new(current: Rc<Current>, exit: Rc<Exit>) -> Rc<Origins> {
+    /// Bodies are taken from `allowance`.
+    pub fn new(current: Rc<Current>, exit: Rc<Exit>, allowance: Allowance) -> Rc<Origins> {
         let settings = current.get();
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
         let pool = RefCell::new(Pool::new(bounds.idle_per_origin, in_all));
         let (reach, route) = (RefCell::new(Rc::new(Reach::new(&settings))), Route::new(&settings));
-        Rc::new(Origins { current, reach, route, exit, resolver: Resolver::default(), pool })
+        Rc::new(Origins { current, reach, route, exit, allowance, resolver: Resolver::default(), pool })
     }
 
     /// The settings have changed.
@@ -169,6 +173,7 @@ fn broken(hop: &Hop, why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::settings::current::InForce;
     use http_body::Body;
     use std::cell::Cell;
@@ -237,7 +242,8 @@ mod tests {
             let origin = thread::spawn(move || origin(listener, late, told, did));
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             runtime.unwrap().block_on(async {
-                let origins = Origins::new(Current::of(&InForce::new(Settings::default())), exit());
+                let current = Current::of(&InForce::new(Settings::default()));
+                let origins = Origins::new(current, exit(), Budget::new(0, 0).origins);
                 let (one, line) = ask(&origins, &target).await;
                 line.release();
                 assert_eq!(one, b"one");
@@ -289,7 +295,8 @@ mod tests {
             }
         };
         let settings = Settings { listen: vec!["0.0.0.0:1".parse().unwrap()], ..Settings::default() };
-        let origins = Origins::new(Current::of(&InForce::new(settings)), exit());
+        let current = Current::of(&InForce::new(settings));
+        let origins = Origins::new(current, exit(), Budget::new(0, 0).origins);
         let ask = async {
             assert_eq!(status(&origins, &url, Zone::Loopback).await, 200);
             tokio::task::yield_now().await;

@@ -1,16 +1,17 @@
-//! The socket of a connection to an origin: the HTTP library reads and writes it, the pool looks at it before it is used
+//! The socket of a connection to an origin: the HTTP library reads and writes it, the allowance looks at it before it is used
 //! again.
 //!
 //! Both are on one thread and neither keeps it borrowed while it waits.
 
 use super::interim::Interims;
+use crate::budget::Allowance;
 use crate::transport::Socket;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 #[derive(Clone)]
@@ -19,12 +20,16 @@ pub struct Wire(Rc<Inner>);
 struct Inner {
     socket: RefCell<Socket>,
     interims: Arc<Interims>,
+    allowance: Allowance,
 }
 
+/// Bytes that are read at once while memory is short: the library's buffers grow by what reads bring.
+const LITTLE: usize = 16 << 10;
+
 impl Wire {
-    pub fn new(socket: Socket) -> Wire {
+    pub fn new(socket: Socket, allowance: Allowance) -> Wire {
         let (socket, interims) = (RefCell::new(socket), Arc::default());
-        Wire(Rc::new(Inner { socket, interims }))
+        Wire(Rc::new(Inner { socket, interims, allowance }))
     }
 
     /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
@@ -49,7 +54,15 @@ impl AsyncRead for Wire {
             let text = "interim responses without end";
             return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, text)));
         }
-        Pin::new(&mut *self.0.socket.borrow_mut()).poll_read(cx, buf)
+        let mut socket = self.0.socket.borrow_mut();
+        if buf.remaining() <= LITTLE || self.0.allowance.is_ample() {
+            return Pin::new(&mut *socket).poll_read(cx, buf);
+        }
+        let mut some = ReadBuf::new(buf.initialize_unfilled_to(LITTLE - 1));
+        ready!(Pin::new(&mut *socket).poll_read(cx, &mut some))?;
+        let read = some.filled().len();
+        buf.advance(read);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! All that is counted, as one table of names, and its values as JSON.
 
 use super::counters::{Class, Counters, Kind, Number, Time};
+use crate::budget::Budget;
 use crate::tiers::Tiers;
 use crate::tiers::memory::Memory;
 use serde_json::{Map, Value};
@@ -22,11 +23,23 @@ enum Source {
     Bytes(Class),
     Number(Number),
     Time(Time),
+    Budget(fn(&Budget) -> u64),
     Memory(fn(&Memory) -> u64),
     Store(fn(&Stats) -> u64),
 }
 
 type Told<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
+
+#[rustfmt::skip]
+const BUDGET: &[Told<Budget>] = &[
+    ("total", Kind::Gauge, "bytes of memory that the process may take", |b| b.total),
+    ("heads", Kind::Gauge, "bytes of that for large heads of requests", |b| b.heads.size() as u64),
+    ("heads-used", Kind::Gauge, "of these taken", |b| b.heads.taken() as u64),
+    ("origins", Kind::Gauge, "bytes for bodies on their way from origins", |b| b.origins.size() as u64),
+    ("origins-used", Kind::Gauge, "of these taken", |b| b.origins.taken() as u64),
+    ("disk", Kind::Gauge, "bytes for what was read from the disk for a response", |b| b.disk.size() as u64),
+    ("disk-used", Kind::Gauge, "of these taken", |b| b.disk.taken() as u64),
+];
 
 const MEMORY: &[Told<Memory>] = &[
     ("objects", Kind::Gauge, "responses and markers in the memory tier", Memory::count),
@@ -79,6 +92,9 @@ pub fn rows() -> Vec<Row> {
         rows.push(row("first-byte", name, Kind::Histogram, help, Source::Time(time)));
     }
     rows.extend(
+        BUDGET.iter().map(|&(name, kind, help, of)| row("budget", name, kind, help, Source::Budget(of))),
+    );
+    rows.extend(
         MEMORY.iter().map(|&(name, kind, help, of)| row("memory", name, kind, help, Source::Memory(of))),
     );
     rows.extend(
@@ -88,7 +104,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// What is counted now, of all workers, as a JSON object of sections. Without a store, there is no section of it.
-pub fn json(workers: &[Arc<Counters>], tiers: &Tiers) -> String {
+pub fn json(workers: &[Arc<Counters>], budget: &Budget, tiers: &Tiers) -> String {
     let stats = tiers.stores.stats();
     let sum = |of: &dyn Fn(&Counters) -> u64| -> Value {
         workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters))).into()
@@ -103,6 +119,7 @@ pub fn json(workers: &[Arc<Counters>], tiers: &Tiers) -> String {
                 let all: Vec<_> = workers.iter().map(|counters| counters.times(time)).collect();
                 (0..super::counters::BUCKETS).map(|n| all.iter().map(|times| times[n]).sum::<u64>()).collect()
             }
+            Source::Budget(of) => of(budget).into(),
             Source::Memory(of) => of(&tiers.memory).into(),
             Source::Store(of) => match &stats {
                 Some(stats) => of(stats).into(),

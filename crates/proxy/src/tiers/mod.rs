@@ -3,11 +3,14 @@
 
 pub mod invalidation;
 pub mod memory;
+pub mod shelf;
 pub mod stores;
 
 use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{Entry, Held, Memory, Resident};
+use self::shelf::most_bytes;
 use self::stores::Stores;
+use crate::budget::{Allowance, Lease};
 use crate::message::hops::Names;
 use crate::message::target::Target;
 use bytes::Bytes;
@@ -16,14 +19,19 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Looked, Reader, Refused, Writer};
+use store::{Body, Key, Looked, Object, Reader, Refused, Writer};
 
 pub struct Tiers {
     pub memory: Memory,
     pub stores: Stores,
     pub invalidation: Invalidation,
     set_cookie: SetCookie,
+    /// What large records are taken from that are read from the disk.
+    allowance: Option<Allowance>,
 }
+
+/// Bytes of a record that are part of what a connection has anyway.
+const SMALL_RECORD: usize = 64 << 10;
 
 /// What looking for something had to do with the disk, the last time.
 #[derive(Debug, Default)]
@@ -32,6 +40,18 @@ pub struct Disk {
     pub late: Cell<bool>,
     /// It was read from there.
     pub read: Cell<bool>,
+}
+
+/// A body in the buffer that it was read into, for as long as somebody needs it.
+struct Leased {
+    body: Bytes,
+    _lease: Lease,
+}
+
+impl AsRef<[u8]> for Leased {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// What became of a large object whose last byte was written.
@@ -56,7 +76,12 @@ pub fn not_stored(refused: Refused) -> NotStored {
 impl Tiers {
     pub fn new(memory: Memory, stores: Stores, set_cookie: SetCookie) -> Tiers {
         let invalidation = Invalidation::of(&stores.ledger());
-        Tiers { memory, stores, invalidation, set_cookie }
+        Tiers { memory, stores, invalidation, set_cookie, allowance: None }
+    }
+
+    /// What is read from the disk is taken from the allowance.
+    pub fn within(self, allowance: Allowance) -> Tiers {
+        Tiers { allowance: Some(allowance), ..self }
     }
 
     /// For what is about to be read or asked for.
@@ -91,10 +116,19 @@ impl Tiers {
 
     async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {
         let began = self.now();
-        if !self.stores.of(key)?.contains(key) {
-            return None;
-        }
+        let size = self.stores.of(key)?.stored_bytes(key)?;
+        let lease = match &self.allowance {
+            Some(allowance) if size > SMALL_RECORD => Some(allowance.take(most_bytes(size)).await),
+            _ => None,
+        };
         let object = match reader.look(key).await {
+            Looked::Found(Object { meta, body: Body::Whole(body) }) if !self.memory.takes(body.len()) => {
+                let body = match lease {
+                    Some(lease) => Bytes::from_owner(Leased { body, _lease: lease }),
+                    None => body,
+                };
+                Object { meta, body: Body::Whole(body) }
+            }
             Looked::Found(object) => object,
             Looked::Missing => return None,
             Looked::Late => {

@@ -5,6 +5,7 @@
 //! was written of it stays readable until the last of them has gone. Each step is told the fill, whose machine has the
 //! same ones (`fill::Keep`).
 
+use crate::budget::Lease;
 use crate::fill::{Keep, Producer};
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{Entry, Held, Resident};
@@ -54,6 +55,8 @@ pub struct Keeper {
     waiting: Bytes,
     /// How often it is still asked again.
     patience: u32,
+    /// The bytes that are gathered, or that the store's writer has, of one span at most.
+    _lease: Option<Lease>,
 }
 
 enum Keeping {
@@ -72,7 +75,10 @@ impl Keeper {
         expected: Option<u64>,
     ) -> (Keeper, Result<(), NotStored>) {
         let large = expected.is_some_and(|expected| !is_small(worker, expected));
+        let span = expected.unwrap_or(u64::MAX).min(gather_max(worker)) as usize;
+        let lease = worker.shared.budget.origins.try_spare(span);
         let (keeping, kept) = match worker.shared.tiers.stores.of(&object.key) {
+            _ if lease.is_none() => (Keeping::Not, Err(NotStored::Busy)),
             // The disk is late.
             _ if !object.stores => (Keeping::Not, Err(NotStored::Busy)),
             Some(store) if large => match store.begin(&object.key, expected) {
@@ -82,7 +88,9 @@ impl Keeper {
             _ => (Keeping::Gathering, Ok(())),
         };
         let (worker, waiting) = (worker.clone(), Bytes::new());
-        (Keeper { worker, object, expected, got: 0, keeping, waiting, patience: PATIENCE }, kept)
+        let keeper =
+            Keeper { worker, object, expected, got: 0, keeping, waiting, patience: PATIENCE, _lease: lease };
+        (keeper, kept)
     }
 
     /// What a fill begins with.

@@ -20,7 +20,7 @@ pub struct SeatBody {
     worker: Rc<Worker>,
     /// Until the body has to be repaired: then the fill waits for it no longer.
     seat: Option<Seat>,
-    spans: Option<SpanReader>,
+    spans: Option<Box<SpanReader>>,
     mender: Mender,
     at: u64,
     left: Option<u64>,
@@ -80,9 +80,8 @@ impl SeatBody {
                 Piece::Gone => io::Error::other("too slow for a fetch that others share"),
                 Piece::Stored(spans, at) => {
                     if self.spans.is_none() {
-                        let patience = self.worker.settings().timeouts.origin_stall;
                         let reader = self.worker.readers.at(&spans).cloned();
-                        self.spans = reader.map(|reader| SpanReader::new(reader, patience));
+                        self.spans = reader.map(|reader| Box::new(SpanReader::new(&self.worker, reader)));
                     }
                     let read = self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, at, &self.mender));
                     match read {

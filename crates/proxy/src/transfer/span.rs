@@ -1,8 +1,10 @@
 //! A large body, or a part of it, read from the store piece by piece as the client takes it. When a piece is damaged or
 //! gone, the origin gives the rest (`mend`).
 
+use crate::budget::Claim;
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces;
+use crate::tiers::shelf::most_bytes;
 use crate::transfer::mend::Mender;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -16,22 +18,40 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use store::{Looked, Reader, Spans};
 
+/// Bytes of a copy, when memory is short.
+const PIECE: usize = 64 << 10;
+
 /// Reads one span at a time; `fetch` is under way or none is.
+///
+/// While memory is ample its reader has that span, and what the connection still holds of the one before it. When it is not,
+/// small copies are given out, of spans that the worker has for all such readers (`tiers::shelf`).
 pub struct SpanReader {
+    worker: Rc<Worker>,
     reader: Reader,
     fetch: Option<Pin<Box<dyn Future<Output = Looked<Bytes>>>>>,
     /// How long a disk that is late is asked again.
     patience: Duration,
     late_since: Option<Instant>,
+    claim: Claim,
+    /// Whether the span under way is its own.
+    own: bool,
 }
 
 impl SpanReader {
-    /// `patience`: how long a disk that is late is asked again, where nobody else can give the piece.
-    pub fn new(reader: Reader, patience: Duration) -> SpanReader {
-        SpanReader { reader, fetch: None, patience, late_since: None }
+    pub fn new(worker: &Rc<Worker>, reader: Reader) -> SpanReader {
+        SpanReader {
+            worker: worker.clone(),
+            reader,
+            fetch: None,
+            patience: worker.settings().timeouts.origin_stall,
+            late_since: None,
+            claim: Claim::default(),
+            own: false,
+        }
     }
 
-    /// The bytes from `at` to the end of its span. Asking again continues the read under way, so `at` must stay.
+    /// Bytes from `at` on, to the end of its span at most. Asking again continues the read under way, so `at` must stay. Where
+    /// the mender could not go on, a disk that is late is asked again, for as long as an origin may stall.
     pub fn poll_at(
         &mut self,
         cx: &mut Context<'_>,
@@ -40,25 +60,44 @@ impl SpanReader {
         mender: &Mender,
     ) -> Poll<io::Result<Bytes>> {
         let size = u64::from(spans.span.max(1));
+        let n = u32::try_from(at / size).unwrap_or(u32::MAX);
+        let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
         loop {
-            let reader = &self.reader;
-            let fetch = self.fetch.get_or_insert_with(|| {
-                let reader = reader.clone();
-                let n = u32::try_from(at / size).unwrap_or(u32::MAX);
-                Box::pin(async move { reader.look_span(&spans, n).await })
-            });
+            if self.fetch.is_none() {
+                self.own = ready!(self.poll_room(cx, spans.span as usize));
+                if !self.own
+                    && let Some(span) = self.worker.shelf.get(&spans, n)
+                {
+                    return Poll::Ready(piece(&span, skipped));
+                }
+                let (worker, reader, own) = (self.worker.clone(), self.reader.clone(), self.own);
+                self.fetch = Some(Box::pin(async move {
+                    let _turn = if own { None } else { worker.shelf.turn().await };
+                    reader.look_span(&spans, n).await
+                }));
+            }
+            let Some(fetch) = &mut self.fetch else { return Poll::Pending };
             let found = ready!(fetch.as_mut().poll(cx));
             self.fetch = None;
-            let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
-            return Poll::Ready(match found {
-                Looked::Found(bytes) if bytes.len() > skipped => {
-                    self.late_since = None;
-                    Ok(bytes.slice(skipped..))
-                }
+            let bytes = match found {
+                Looked::Found(bytes) => bytes,
                 // A slow disk is better than a body that breaks off.
                 Looked::Late if !mender.may_begin() && self.may_ask_again() => continue,
-                Looked::Late => Err(io::Error::other("the disk does not give a piece of the stored body")),
-                _ => Err(io::Error::other("a piece of the stored body went away")),
+                Looked::Late => {
+                    return Poll::Ready(Err(io::Error::other(
+                        "the disk does not give a piece of the stored body",
+                    )));
+                }
+                Looked::Missing => return Poll::Ready(gone()),
+            };
+            self.late_since = None;
+            return Poll::Ready(match self.own {
+                _ if bytes.len() <= skipped => gone(),
+                true => Ok(bytes.slice(skipped..)),
+                false => {
+                    self.worker.shelf.put(&spans, n, bytes.clone());
+                    piece(&bytes, skipped)
+                }
             });
         }
     }
@@ -67,6 +106,46 @@ impl SpanReader {
         let now = Instant::now();
         now.duration_since(*self.late_since.get_or_insert(now)) < self.patience
     }
+
+    /// Whether there is room for spans of its own; waits for that of a copy.
+    fn poll_room(&mut self, cx: &mut Context<'_>, span: usize) -> Poll<bool> {
+        let pool = &self.worker.shared.budget.disk;
+        let wanted = 2 * most_bytes(span);
+        if !pool.is_ample_for(wanted) {
+            if let Some(lease) = self.claim.lease() {
+                lease.shrink(PIECE);
+            }
+            return self.claim.poll(cx, pool, PIECE).map(|()| false);
+        }
+        match &mut self.claim {
+            Claim::Held(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
+            Claim::Held(lease) => {
+                if let Some(more) = pool.try_take(wanted - lease.bytes()) {
+                    lease.merge(more);
+                    return Poll::Ready(true);
+                }
+            }
+            claim => {
+                if let Some(lease) = pool.try_take(wanted) {
+                    *claim = Claim::Held(lease);
+                    return Poll::Ready(true);
+                }
+            }
+        }
+        self.claim.poll(cx, pool, PIECE).map(|()| false)
+    }
+}
+
+/// A copy of the next bytes of a span.
+fn piece(span: &Bytes, skipped: usize) -> io::Result<Bytes> {
+    match span.get(skipped..).filter(|rest| !rest.is_empty()) {
+        Some(rest) => Ok(Bytes::copy_from_slice(&rest[..rest.len().min(PIECE)])),
+        None => gone(),
+    }
+}
+
+fn gone() -> io::Result<Bytes> {
+    Err(io::Error::other("a piece of the stored body went away"))
 }
 
 /// Bytes `at..end` of a stored body.
@@ -87,8 +166,7 @@ impl SpanBody {
         spans: Spans,
         (at, end): (u64, u64),
     ) -> SpanBody {
-        let reader = SpanReader::new(reader, worker.settings().timeouts.origin_stall);
-        let mender = Mender::new(worker.clone(), repair);
+        let (reader, mender) = (SpanReader::new(worker, reader), Mender::new(worker.clone(), repair));
         SpanBody { reader, mender, spans, at, end }
     }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 const THREADS: usize = 16;
-/// Reads in the queue or in flight; others wait for their turn.
-const DEPTH: usize = 256;
+/// Reads in the queue or in flight, one for each `TURN` bytes; others wait for their turn.
+pub const DEPTH: usize = 256;
 
 struct Job {
     offset: u64,

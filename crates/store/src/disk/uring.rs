@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Reads in flight; others wait for their turn.
+/// Reads in flight, one for each `TURN` bytes; others wait for their turn.
 pub const DEPTH: u32 = 256;
 
 /// Until what the kernel did not take is submitted again.

@@ -13,6 +13,7 @@ use crate::access::client::Client;
 use crate::answer::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
+use crate::budget::{Claim, HEAD};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
 use crate::report::Transaction;
@@ -42,6 +43,10 @@ pub struct Link {
     stream: Rc<Stream>,
     /// By which settings its client was judged.
     judged: Cell<u64>,
+    /// A head of more than `HEAD` bytes. The library keeps what it needed for one as long as the connection is there.
+    large_head: RefCell<Claim>,
+    /// Bytes of the head that is being read.
+    head: Cell<usize>,
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
@@ -85,6 +90,8 @@ impl Link {
         Link {
             stream: Rc::new(Stream::new(client, worker.exit.clone())),
             judged: Cell::new(version),
+            large_head: RefCell::default(),
+            head: Cell::new(0),
             walker: RefCell::new(Walker::new(settings.bounds.head_bytes)),
             poisoned: Cell::new(false),
             foreign: Cell::new(None),
@@ -216,7 +223,7 @@ impl Link {
 
 /// Serves a connection until it ends, or gives it back when it begins with what is no HTTP/1.
 pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option<(Foreign, Socket)> {
-    let io = TokioIo::new(Watched { socket, link: link.clone() });
+    let io = TokioIo::new(Watched { socket, link: link.clone(), worker: worker.clone() });
     let door = Door { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings().bounds).serve_connection(io, door);
     let mut told = false;
@@ -385,6 +392,7 @@ pub async fn linger(mut socket: Socket) {
 struct Watched {
     socket: Socket,
     link: Rc<Link>,
+    worker: Rc<Worker>,
 }
 
 impl AsyncRead for Watched {
@@ -394,12 +402,16 @@ impl AsyncRead for Watched {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let link = &*this.link;
+        let link = this.link.clone();
         if link.poisoned.get() {
             return Poll::Ready(Err(broken_framing()));
         }
         let before = buf.filled().len();
-        let read = Pin::new(&mut this.socket).poll_read(cx, buf);
+        let place = link.walker.borrow().place();
+        let read = match place {
+            Place::Body => Pin::new(&mut this.socket).poll_read(cx, buf),
+            Place::Start | Place::Head => this.poll_head(cx, place, buf),
+        };
         link.read_blocked.set(read.is_pending());
         ready!(read)?;
         if link.reads.get() == 0 {
@@ -427,8 +439,37 @@ fn broken_framing() -> io::Error {
 }
 
 impl Watched {
+    /// Reads some of a head. No more at once than the library's buffer begins with: it grows by what is there, not by what may
+    /// come.
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        place: Place,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Watched { socket, link, worker } = self;
+        let head = if place == Place::Start { 0 } else { link.head.get() };
+        if head >= HEAD {
+            // The buffer that it lies in grows by doubling.
+            let most = 2 * worker.settings().bounds.head_bytes;
+            ready!(link.large_head.borrow_mut().poll(cx, &worker.shared.budget.heads, most));
+        }
+        let before = buf.filled().len();
+        if buf.remaining() <= HEAD {
+            ready!(Pin::new(&mut *socket).poll_read(cx, buf))?;
+        } else {
+            let mut some = ReadBuf::new(buf.initialize_unfilled_to(HEAD - 1));
+            ready!(Pin::new(&mut *socket).poll_read(cx, &mut some))?;
+            let read = some.filled().len();
+            buf.advance(read);
+        }
+        link.head.set(head + buf.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.link.write_blocked.set(result.is_pending());
+        self.link.stream.set_full(result.is_pending() && !self.worker.shared.budget.is_ample());
         match result.is_ready() {
             true => self.link.writes.set(self.link.writes.get() + 1),
             // The last byte will tell little of the first.

@@ -1,0 +1,184 @@
+//! `--memory-total` holds, whatever clients do: those who ask for much and read nothing, and those who never finish what
+//! they ask for. Others are served meanwhile.
+
+mod support;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use support::SOON;
+use support::client::Client;
+use support::program::Server;
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// An origin whose bodies have as many bytes as the path says, sent as fast as they are taken.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A connection that breaks is the other side's business.
+            std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(serve(stream))).unwrap();
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+    let block = body(251 * 250);
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                n => request.extend_from_slice(&buffer[..n]),
+            }
+        }
+        let text = String::from_utf8_lossy(&request);
+        let path = text.split(' ').nth(1).unwrap_or_default();
+        let mut left: usize = path.split('/').nth(1).and_then(|size| size.parse().ok()).unwrap_or(0);
+        request.clear();
+        write!(stream, "HTTP/1.1 200 OK\r\ncache-control: max-age=9999\r\ncontent-length: {left}\r\n\r\n")?;
+        while left > 0 {
+            let n = left.min(block.len());
+            stream.write_all(&block[..n])?;
+            left -= n;
+        }
+    }
+}
+
+/// Bytes that tell their place.
+fn body(length: usize) -> Vec<u8> {
+    (0..length).map(|n| (n % 251) as u8).collect()
+}
+
+fn many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// With so many MiB of memory for as many connections.
+fn start(folder: &TempDir, total: u64, connections: u32) -> Server {
+    let options = format!(
+        "--memory-total {total}MiB --memory 16MiB --cache-size 512MiB --connections-max {connections}"
+    );
+    Server::start(&folder.path().join("cache"), &options)
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&server.address, SOON).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_write_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+/// Asks for each of these and reads nothing; all responses have begun when this returns.
+fn ask_and_read_nothing(server: &Server, urls: impl Iterator<Item = String>) -> Vec<TcpStream> {
+    let ask = |url: String| {
+        let mut stream = connect(server);
+        write!(stream, "GET {url} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream
+    };
+    let clients: Vec<TcpStream> = urls.map(ask).collect();
+    for (n, client) in clients.iter().enumerate() {
+        let begun =
+            client.peek(&mut [0]).unwrap_or_else(|error| panic!("response {n} does not begin: {error}"));
+        assert_eq!(begun, 1, "response {n}");
+    }
+    clients
+}
+
+/// Waits until the process's memory has stood still for half a second, and tells the most that it ever had, bytes.
+fn settled(server: &Server) -> u64 {
+    let until = Instant::now() + SOON;
+    let (mut most, mut since) = (0, Instant::now());
+    while since.elapsed() < Duration::from_millis(500) && Instant::now() < until {
+        let now = server.peak();
+        if now > most + MIB / 4 {
+            (most, since) = (now, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.peak()
+}
+
+#[track_caller]
+fn assert_within(server: &Server, total: u64) {
+    let most = settled(server);
+    println!("{} KiB at most, {} KiB now", most >> 10, server.memory() >> 10);
+    assert!(most < total * MIB, "{} KiB of {total} MiB", most >> 10);
+}
+
+fn assert_serves(server: &Server, origin: SocketAddr) {
+    let mut client = Client::new(server.address);
+    for (n, size) in [10_000, 3_000_000, 10_000, 3_000_000].into_iter().enumerate() {
+        let url = format!("http://{origin}/{size}/other{}", n % 2);
+        let answer = client.get(&url, &[]).unwrap_or_else(|error| panic!("{url} ({n}): {error}"));
+        assert!(answer.status == 200 && answer.body == body(size), "{url}");
+    }
+}
+
+#[test]
+fn clients_that_read_nothing_of_what_an_origin_sends() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 224, 600);
+    let clients = ask_and_read_nothing(&server, (0..300).map(|n| format!("http://{origin}/8000000/{n}")));
+    assert_within(&server, 224);
+    assert_serves(&server, origin);
+    assert_within(&server, 224);
+    drop(clients);
+}
+
+#[test]
+fn clients_that_read_nothing_of_what_the_disk_has() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 192, 400);
+    let url = |n| format!("http://{origin}/1500000/{n}");
+    let mut client = Client::new(server.address);
+    for n in 0..300 {
+        assert_eq!(client.get(&url(n), &[]).unwrap().body.len(), 1_500_000);
+    }
+    let clients = ask_and_read_nothing(&server, (0..300).map(url));
+    assert_within(&server, 192);
+    assert_serves(&server, origin);
+    assert_within(&server, 192);
+    // What was kept waiting goes on.
+    for mut client in clients.into_iter().take(20) {
+        let expected = body(1_500_000);
+        // As much as there is at least, with the head.
+        let mut taken = vec![0; expected.len()];
+        client.read_exact(&mut taken).unwrap();
+        let head = taken.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        let mut rest = vec![0; head];
+        client.read_exact(&mut rest).unwrap();
+        taken.append(&mut rest);
+        assert!(taken[head..] == expected);
+    }
+}
+
+#[test]
+fn heads_that_never_end() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 144, 1100);
+    let field = format!("x: {}\r\n", "y".repeat(5_990));
+    let head = format!("GET http://{origin}/1/never HTTP/1.1\r\nhost: x\r\n{}", field.repeat(10));
+    let clients: Vec<TcpStream> = (0..1000)
+        .map(|_| {
+            let mut stream = connect(&server);
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    assert_within(&server, 144);
+    assert_serves(&server, origin);
+    assert_within(&server, 144);
+    drop(clients);
+}

@@ -1,0 +1,221 @@
+//! One budget for bytes in transit: what of requests and responses is in memory beyond what each connection has anyway.
+//!
+//! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
+//! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
+//! gets it; later a body has the least with which it moves. At the end those who begin wait, in the order in which they came, until
+//! others end. Nothing is broken off for want of memory.
+//!
+//! | pool | what is taken from it | when it is used up |
+//! |---|---|---|
+//! | `heads` | a request's head beyond the first `HEAD` bytes | the rest of the head is not read, until its timeout |
+//! | `origins` | a body from an origin: its window, and the span that is gathered for the store | windows stay at `FLOOR`, bodies pass without being kept, then are read one after the other |
+//! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait |
+//!
+//! A hit in memory takes nothing: its bytes are the memory tier's.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of a request's head that are part of what a connection has anyway.
+pub const HEAD: usize = 8 << 10;
+
+/// The least that a body from an origin takes while it moves: a small window, and what the two connections hold of it.
+pub const FLOOR: usize = 96 << 10;
+
+/// The least budget: a few bodies of each kind at a time, bytes.
+pub const LEAST: u64 = 8 << 20;
+
+/// What is counted together.
+const UNIT: usize = 1 << 10;
+
+pub struct Budget {
+    /// Bytes of memory for all of the process, of which this is a part.
+    pub total: u64,
+    pub heads: Allowance,
+    pub origins: Allowance,
+    pub disk: Allowance,
+}
+
+/// Bytes that may be taken by several workers.
+#[derive(Clone)]
+pub struct Allowance {
+    units: usize,
+    free: Arc<Semaphore>,
+}
+
+/// Bytes of a pool, until it is dropped.
+#[derive(Debug)]
+pub struct Lease(OwnedSemaphorePermit);
+
+/// A lease where there is no future to wait for it in.
+#[derive(Default)]
+pub enum Claim {
+    #[default]
+    None,
+    Waiting(Pin<Box<dyn Future<Output = Lease>>>),
+    Held(Lease),
+}
+
+impl Budget {
+    /// Of no pool of bodies more than half is taken.
+    pub fn is_ample(&self) -> bool {
+        self.origins.is_ample() && self.disk.is_ample()
+    }
+
+    /// Of so many bytes, `LEAST` at least, of `total`.
+    pub fn new(bytes: u64, total: u64) -> Budget {
+        let eighth = usize::try_from(bytes.max(LEAST) / 8).unwrap_or(usize::MAX >> 16);
+        Budget {
+            total,
+            heads: Allowance::new(eighth),
+            origins: Allowance::new(4 * eighth),
+            disk: Allowance::new(3 * eighth),
+        }
+    }
+}
+
+impl Allowance {
+    fn new(bytes: usize) -> Allowance {
+        let units = (bytes / UNIT).clamp(1, u32::MAX as usize);
+        Allowance { units, free: Arc::new(Semaphore::new(units)) }
+    }
+
+    /// Bytes of it.
+    pub fn size(&self) -> usize {
+        self.units * UNIT
+    }
+
+    pub fn free(&self) -> usize {
+        self.free.available_permits() * UNIT
+    }
+
+    pub fn taken(&self) -> usize {
+        self.size() - self.free()
+    }
+
+    /// More than half is free.
+    pub fn is_ample(&self) -> bool {
+        2 * self.free() > self.size()
+    }
+
+    /// So many bytes are little of what is free.
+    pub fn is_ample_for(&self, bytes: usize) -> bool {
+        self.is_ample() && bytes <= self.free() / 32
+    }
+
+    /// As many bytes, or none.
+    pub fn try_take(&self, bytes: usize) -> Option<Lease> {
+        self.free.clone().try_acquire_many_owned(self.units(bytes)).ok().map(Lease)
+    }
+
+    /// For what can be done without: nothing of the last two thirds.
+    pub fn try_spare(&self, bytes: usize) -> Option<Lease> {
+        let spare = self.free().saturating_sub(self.size() / 3 * 2);
+        if bytes <= spare { self.try_take(bytes) } else { None }
+    }
+
+    /// As many bytes, when they are there; all of it for more than it has.
+    pub fn take(&self, bytes: usize) -> impl Future<Output = Lease> + use<> {
+        let (free, units) = (self.free.clone(), self.units(bytes));
+        async move {
+            match free.acquire_many_owned(units).await {
+                Ok(permit) => Lease(permit),
+                // Nobody closes it.
+                Err(_) => std::future::pending().await,
+            }
+        }
+    }
+
+    fn units(&self, bytes: usize) -> u32 {
+        bytes.div_ceil(UNIT).min(self.units) as u32
+    }
+}
+
+impl Lease {
+    pub fn bytes(&self) -> usize {
+        self.0.num_permits() * UNIT
+    }
+
+    /// Adds another of the same pool.
+    pub fn merge(&mut self, more: Lease) {
+        self.0.merge(more.0);
+    }
+
+    /// Gives back what is beyond so many bytes.
+    pub fn shrink(&mut self, bytes: usize) {
+        let beyond = self.0.num_permits().saturating_sub(bytes.div_ceil(UNIT));
+        drop(self.0.split(beyond));
+    }
+}
+
+impl Claim {
+    /// Ready once it holds as many bytes.
+    pub fn poll(&mut self, cx: &mut Context<'_>, pool: &Allowance, bytes: usize) -> Poll<()> {
+        loop {
+            *self = match self {
+                Claim::Held(_) => return Poll::Ready(()),
+                Claim::Waiting(waiting) => Claim::Held(ready!(waiting.as_mut().poll(cx))),
+                Claim::None => match pool.try_take(bytes) {
+                    Some(lease) => Claim::Held(lease),
+                    None => Claim::Waiting(Box::pin(pool.take(bytes))),
+                },
+            };
+        }
+    }
+
+    pub fn lease(&mut self) -> Option<&mut Lease> {
+        match self {
+            Claim::Held(lease) => Some(lease),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn a_pool_is_used_up_by_degrees_and_comes_back() {
+        let pool = Allowance::new(100 << 10);
+        assert!(pool.is_ample() && pool.try_spare(35 << 10).is_none());
+        let mut half = pool.try_spare(30 << 10).unwrap();
+        assert!(pool.try_spare(10 << 10).is_none(), "two thirds stay for who cannot do without");
+        half.merge(pool.try_take(20 << 10).unwrap());
+        assert!(!pool.is_ample());
+        let more = pool.try_take(30 << 10).unwrap();
+        assert!(pool.try_take(21 << 10).is_none());
+        half.merge(more);
+        assert_eq!((half.bytes(), pool.taken(), pool.free()), (80 << 10, 80 << 10, 20 << 10));
+        half.shrink(10 << 10);
+        assert_eq!(pool.taken(), 10 << 10);
+        drop(half);
+        assert_eq!((pool.taken(), pool.free()), (0, pool.size()));
+    }
+
+    #[test]
+    fn who_waits_gets_what_others_give_back_in_the_order_of_coming() {
+        let pool = Allowance::new(100 << 10);
+        let mut context = Context::from_waker(Waker::noop());
+        let held = pool.try_take(60 << 10).unwrap();
+        let (mut first, mut second) = (Claim::default(), Claim::default());
+        // More than there is at all is all of it.
+        assert!(first.poll(&mut context, &pool, 1 << 30).is_pending());
+        assert!(second.poll(&mut context, &pool, 1 << 10).is_pending(), "not before the first");
+        drop(held);
+        assert!(first.poll(&mut context, &pool, 1 << 30).is_ready());
+        assert!(second.poll(&mut context, &pool, 1 << 10).is_pending());
+        assert_eq!(first.lease().map(|lease| lease.bytes()), Some(100 << 10));
+        drop(first);
+        assert!(second.poll(&mut context, &pool, 1 << 10).is_ready());
+        // One that is given up while it waits is out of the way.
+        let mut third = Claim::default();
+        assert!(third.poll(&mut context, &pool, 100 << 10).is_pending());
+        drop((second, third));
+        assert_eq!(pool.free(), 100 << 10);
+    }
+}

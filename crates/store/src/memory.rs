@@ -1,0 +1,91 @@
+//! What an open cache takes of memory at most: a function of its options and of what it is opened on.
+
+use crate::checkpoint::largest_page;
+use crate::disk::file::{Access, FileDisk};
+use crate::disk::uring::DEPTH;
+use crate::engine::images;
+use crate::index::Index;
+use crate::reader::TURN;
+use crate::store::{DEFAULT_SIZE, POOL, superblocks};
+use crate::{OpenError, Options};
+
+/// Bytes, by what they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of the cache on disk that they are for.
+    pub size: u64,
+    /// The index with as many entries as `Options::index_max` says; without that, as a cache has of objects of `mean` bytes.
+    pub index: u64,
+    /// Newer metadata.
+    pub overlay: u64,
+    /// Packets that are being filled, wait to be written, or are.
+    pub packets: u64,
+    /// Pages of a checkpoint under way.
+    pub checkpoint: u64,
+    /// Reads in flight, and buffers kept for the next ones.
+    pub reads: u64,
+}
+
+impl Memory {
+    /// Of the cache that these options open, with so many workers that read it: the size and the packets of one that is
+    /// there are its own. What is read stays with who asked for it, and is not counted here.
+    pub fn of(options: &Options, readers: u64, mean: u64) -> Result<Memory, OpenError> {
+        let there = FileDisk::open(&options.path, Access::Look).map_err(OpenError)?;
+        let newest = match &there {
+            Some(disk) => superblocks(&options.path, disk, disk.size()).map_err(OpenError)?.first().copied(),
+            None => None,
+        };
+        let (size, packet) = match (newest, &there) {
+            (Some(newest), _) => (newest.layout.size(), newest.layout.segment),
+            (None, Some(disk)) => {
+                (options.size.map_or(disk.size(), |size| size.min(disk.size())), options.packet)
+            }
+            (None, None) => (options.size.unwrap_or(DEFAULT_SIZE), options.packet),
+        };
+        Ok(Memory::with(options, size, packet, readers, mean))
+    }
+
+    fn with(options: &Options, size: u64, packet: u32, readers: u64, mean: u64) -> Memory {
+        let index = Index::most_bytes(options.index_max.unwrap_or(size / mean));
+        Memory {
+            size,
+            index,
+            // Its table of entries grows by doubling.
+            overlay: options.overlay_bytes as u64 * 5 / 4,
+            packets: images(packet as usize) as u64 * u64::from(packet),
+            // A page, the one before it that has no place yet, and the shard that is being written out.
+            checkpoint: 2 * largest_page(packet as usize) as u64 + index / 64,
+            reads: readers * u64::from(DEPTH) * TURN as u64 + 2 * POOL as u64,
+        }
+    }
+
+    pub fn sum(&self) -> u64 {
+        let Memory { size: _, index, overlay, packets, checkpoint, reads } = self;
+        index + overlay + packets + checkpoint + reads
+    }
+
+    /// Entries of an index that takes so many bytes at most.
+    pub fn entries(index_bytes: u64) -> u64 {
+        index_bytes.saturating_sub(Index::most_bytes(0)) / (Index::most_bytes(1) - Index::most_bytes(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_keeps_to_what_is_said_of_it() {
+        let entries = 200_000;
+        let index = Index::new(7);
+        let slot = crate::index::Slot { place: 1, units: 1, count: 1 };
+        let mut most = 0;
+        for n in 0..entries {
+            index.insert(n << 20, slot);
+            most = most.max(if n % 1000 == 0 { index.bytes() } else { 0 });
+        }
+        let said = Index::most_bytes(entries);
+        assert!(most as u64 <= said && said < most as u64 * 4 / 3, "{most} of {said}");
+        assert!(Memory::entries(said) == entries && Memory::entries(0) == 0);
+    }
+}
