@@ -73,7 +73,7 @@ impl CargoFuzz<'_> {
         command.args([&format!("-max_total_time={seconds}"), "-print_final_stats=1"]);
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         let log = String::from_utf8_lossy(&output.stderr);
-        let told = Told::of(&log);
+        let told = Reported::of(&log);
         let line = told.line();
         if output.status.success() {
             return Ok((line, None));
@@ -99,7 +99,7 @@ fn targets(folder: &Path) -> Result<Vec<String>, String> {
 
 /// What of libFuzzer's words matters.
 #[derive(Debug, Default, PartialEq)]
-struct Told<'a> {
+struct Reported<'a> {
     executions: u64,
     /// Places in the code that were reached, by the corpus at first and in the end.
     covered: Option<(u64, u64)>,
@@ -107,9 +107,9 @@ struct Told<'a> {
     input: Option<&'a str>,
 }
 
-impl<'a> Told<'a> {
-    fn of(log: &'a str) -> Told<'a> {
-        let mut told = Told::default();
+impl<'a> Reported<'a> {
+    fn of(log: &'a str) -> Reported<'a> {
+        let mut told = Reported::default();
         let mut lines = log.lines();
         while let Some(line) = lines.next() {
             if let Some(covered) = number_after(line, "cov: ") {
@@ -150,7 +150,7 @@ mod tests {
                    thread '<unnamed>' (77) panicked at fuzz_targets/list.rs:14:9:\nassertion failed: x\n\
                    artifact_prefix='fuzz/artifacts/list/'; Test unit written to fuzz/artifacts/list/crash-00\n\
                    stat::number_of_executed_units: 17\n";
-        let told = Told::of(log);
+        let told = Reported::of(log);
         let crash = (Some("assertion failed: x"), Some("fuzz/artifacts/list/crash-00"));
         assert_eq!((told.panic, told.input), crash);
         assert_eq!((told.executions, told.covered), (17, Some((110, 112))));

@@ -141,13 +141,13 @@ struct Route {
     help: &'static str,
     /// Of its answer.
     content_type: &'static str,
-    answer: fn(&Shared, &str) -> Result<String, Refused>,
+    answer: fn(&Shared, &str) -> Result<String, AdminError>,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Status and text.
-struct Refused(StatusCode, String);
+struct AdminError(StatusCode, String);
 
 const ROUTES: &[Route] = &[
     Route {
@@ -194,7 +194,7 @@ fn route(shared: &Shared, request: &http::request::Parts) -> Reply {
     }
     match (route.answer)(shared, request.uri.query().unwrap_or_default()) {
         Ok(done) => reply(StatusCode::OK, route.content_type, done),
-        Err(Refused(status, why)) => reply(status, TEXT, format!("{why}\n")),
+        Err(AdminError(status, why)) => reply(status, TEXT, format!("{why}\n")),
     }
 }
 
@@ -233,18 +233,18 @@ enum What {
 }
 
 /// Purges, and answers when a kill cannot undo it any more.
-fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
+fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
     let reverse = shared.settings.newest().origin.is_some();
     let mut done = String::new();
     let mut wanted = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let what = what(&name, &value, reverse).map_err(|why| Refused(StatusCode::BAD_REQUEST, why))?;
+        let what = what(&name, &value, reverse).map_err(|why| AdminError(StatusCode::BAD_REQUEST, why))?;
         wanted.push(what);
         done.push_str(format!("purged {name} {value}").trim_end());
         done.push('\n');
     }
     if wanted.is_empty() {
-        return Err(Refused(
+        return Err(AdminError(
             StatusCode::BAD_REQUEST,
             "say what in the query: /purge?url=…, prefix=, host=, group= or all".into(),
         ));
@@ -273,7 +273,7 @@ fn purge(shared: &Shared, query: &str) -> Result<String, Refused> {
         false => {
             let why =
                 "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";
-            Err(Refused(StatusCode::SERVICE_UNAVAILABLE, why.into()))
+            Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, why.into()))
         }
     }
 }

@@ -49,7 +49,7 @@ pub use scheme::Scheme;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 pub use transport::{Address, Hop, Peer, UnixPath};
 
-use crate::client::Crowd;
+use crate::client::ConnectionLimit;
 use crate::report::Exit;
 use crate::report::counters::Counters;
 use crate::settings::current::InForce;
@@ -88,7 +88,7 @@ pub fn start_telling(
     let stores = Stores::new(stores)?;
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
-    let crowd = Crowd::new(settings.bounds.connections);
+    let crowd = ConnectionLimit::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, stores, ended));
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
@@ -166,7 +166,7 @@ impl Running {
 fn work(
     shared: Arc<Shared>,
     counters: Arc<Counters>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {

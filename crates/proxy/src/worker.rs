@@ -11,7 +11,7 @@ use crate::report::{Ended, Exit};
 use crate::settings::Settings;
 use crate::settings::current::{Current, InForce};
 use crate::tiers::Tiers;
-use crate::tiers::shelf::Shelf;
+use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -38,7 +38,7 @@ pub struct Worker {
     pub exit: Rc<Exit>,
     pub origins: Rc<Origins>,
     pub readers: Readers,
-    pub shelf: Shelf,
+    pub span_cache: SpanCache,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
     /// Fills whose body is read by this worker.
@@ -55,7 +55,7 @@ impl Worker {
             exit,
             reverse: Reverse::new(&current.get()),
             readers: shared.tiers.stores.readers(),
-            shelf: Shelf::new(&shared.budget, current.get().workers),
+            span_cache: SpanCache::new(&shared.budget, current.get().workers),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
             repairs: Cell::new(0),

@@ -24,12 +24,12 @@ use tokio::sync::oneshot;
 pub struct ByHand {
     shared: Arc<Shared>,
     reader: Reader,
-    desk: Desk,
+    desk: ManualReads,
 }
 
 /// Where a read waits until somebody carries it out; one at a time.
 #[derive(Clone, Default)]
-pub(crate) struct Desk(Rc<RefCell<Option<Wanted>>>);
+pub(crate) struct ManualReads(Rc<RefCell<Option<Wanted>>>);
 
 struct Wanted {
     offset: u64,
@@ -53,7 +53,7 @@ impl ByHand {
         let clock = Clock::Holder(AtomicU64::new(0));
         let shared = Shared::new(state, options, pool, device, chance, clock);
         shared.carry_out_all(disk);
-        let desk = Desk::default();
+        let desk = ManualReads::default();
         let reader = Reader::new(shared.clone(), Backend::Hand(desk.clone()));
         Ok(ByHand { shared, reader, desk })
     }
@@ -120,7 +120,7 @@ impl ByHand {
     }
 }
 
-impl Desk {
+impl ManualReads {
     pub async fn read(&self, offset: u64, length: usize, buffer: Buffer) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
         self.0.replace(Some(Wanted { offset, length, buffer, answer }));

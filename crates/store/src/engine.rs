@@ -23,7 +23,7 @@ use crate::format::record::Record;
 use crate::format::update::Target;
 use crate::format::{BLOCK, Layout, PROBE, UNIT, align_up};
 use crate::index::{Index, Packed, Slot};
-use crate::ledger::Keeper;
+use crate::ledger::LedgerWriter;
 use crate::overlay::{Overlay, Update};
 use crate::packetizer::{OpenSegment, Writes, bytes_of, gaps};
 use crate::policy::Replacement;
@@ -155,7 +155,7 @@ pub struct Engine {
     removals_since: Option<Millis>,
     checkpointer: Checkpointer,
     checkpoint_retry: Retry,
-    keeper: Keeper,
+    keeper: LedgerWriter,
     fencer: Fencer,
     /// The highest sequence number behind which a restart's scan may not see: that of the last gap, or of what the start found.
     gap: u64,
@@ -292,7 +292,7 @@ impl Engine {
         Engine {
             checkpointer: Checkpointer::new(state.generation, state.pins.clone(), state.replay_seq),
             checkpoint_retry: Retry::default(),
-            keeper: Keeper::new(state.layout.identity, std::mem::take(&mut state.ledger)),
+            keeper: LedgerWriter::new(state.layout.identity, std::mem::take(&mut state.ledger)),
             fencer,
             gap: state.seq,
             removals_since: (!state.removals.is_empty()).then_some(0),

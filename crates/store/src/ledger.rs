@@ -15,7 +15,7 @@ use crate::format::ledger::{Ledger, MAX, UNREADABLE, offset};
 use crate::retry::Retry;
 use std::sync::Arc;
 
-pub struct Keeper {
+pub struct LedgerWriter {
     identity: u64,
     /// What was set last, or else found; its generation is that of the copy that counts.
     ledger: Ledger,
@@ -43,11 +43,11 @@ enum Stage {
     Sync,
 }
 
-impl Keeper {
+impl LedgerWriter {
     /// Goes on from what recovery found.
-    pub fn new(identity: u64, found: Ledger) -> Keeper {
+    pub fn new(identity: u64, found: Ledger) -> LedgerWriter {
         let (durable, unread) = (found.generation == 0, found.bytes == UNREADABLE);
-        Keeper {
+        LedgerWriter {
             identity,
             ledger: found,
             waiting: None,
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn where_no_one_knows_which_copy_counts_a_mark_that_cannot_be_torn_is_durable_first() {
-        let mut keeper = Keeper::new(3, Ledger { generation: 9, bytes: UNREADABLE.to_vec() });
+        let mut keeper = LedgerWriter::new(3, Ledger { generation: 9, bytes: UNREADABLE.to_vec() });
         assert!(keeper.is_idle(), "nothing is written for its own sake");
         keeper.set(&[7; 1_000], 5).unwrap();
         let mut writes = Vec::new();

@@ -39,7 +39,7 @@ pub use buffer::Buffer;
 pub use by_hand::ByHand;
 pub use inspect::{Checked, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use memory::Memory;
-pub use reader::{Looked, Reader};
+pub use reader::{Lookup, Reader};
 pub use store::{DEFAULT_SIZE, Store};
 pub use writer::Writer;
 

@@ -1,7 +1,7 @@
 //! The reading half of a worker: index, one device read, verification.
 
 use crate::buffer::Buffer;
-use crate::by_hand::Desk;
+use crate::by_hand::ManualReads;
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::format::record::{self, Found, Kind};
@@ -29,7 +29,7 @@ pub(crate) const TURN: usize = 32 << 10;
 
 /// What a look for an object, or a piece of one, came to.
 #[derive(Debug)]
-pub enum Looked<T = Object> {
+pub enum Lookup<T = Object> {
     Found(T),
     /// It may be there, but the disk has kept a read waiting for longer than `Options::patience`.
     Late,
@@ -67,7 +67,7 @@ struct Flight {
 pub(crate) enum Backend {
     Ring(RingReader),
     Threads(ThreadReader),
-    Hand(Desk),
+    Hand(ManualReads),
 }
 
 impl Backend {
@@ -93,9 +93,9 @@ impl Reader {
     }
 
     /// As `get`, and tells when what may be there was not read since the disk is late.
-    pub async fn look(&self, key: &Key) -> Looked {
+    pub async fn look(&self, key: &Key) -> Lookup {
         let late = Cell::new(false);
-        Looked::of(self.find(key, &late).await, &late)
+        Lookup::of(self.find(key, &late).await, &late)
     }
 
     /// One device read for an object of up to 64 KiB, none when the index does not hold the key or its record is
@@ -127,9 +127,9 @@ impl Reader {
     /// Piece `n` of a large body. It is missing when it went away meanwhile, and late when the disk keeps it waiting for more
     /// than four times `Options::patience`. A body on its way is harder to have from elsewhere than an object, so it does
     /// not yield because others wait.
-    pub async fn look_span(&self, spans: &Spans, n: u32) -> Looked<Bytes> {
+    pub async fn look_span(&self, spans: &Spans, n: u32) -> Lookup<Bytes> {
         let late = Cell::new(false);
-        Looked::of(self.find_span(spans, n, &late).await, &late)
+        Lookup::of(self.find_span(spans, n, &late).await, &late)
     }
 
     /// The same, without telling why there is none.
@@ -247,12 +247,12 @@ impl Reader {
     }
 }
 
-impl<T> Looked<T> {
-    fn of(found: Option<T>, late: &Cell<bool>) -> Looked<T> {
+impl<T> Lookup<T> {
+    fn of(found: Option<T>, late: &Cell<bool>) -> Lookup<T> {
         match found {
-            Some(found) => Looked::Found(found),
-            None if late.get() => Looked::Late,
-            None => Looked::Missing,
+            Some(found) => Lookup::Found(found),
+            None if late.get() => Lookup::Late,
+            None => Lookup::Missing,
         }
     }
 }

@@ -91,7 +91,7 @@ pub(crate) struct Shared {
     /// How the cache is called, and who is told when writes, or reads before them, begin to fail or work again.
     name: String,
     tell: fn(&str),
-    told: Mutex<Told>,
+    told: Mutex<Reported>,
     /// When it was said last that reads fail; 0: never.
     told_of_reading: AtomicU64,
     /// When it is looked next whether somebody else did something to the medium, and how often: milliseconds.
@@ -101,7 +101,7 @@ pub(crate) struct Shared {
 
 /// What was said last of what fails.
 #[derive(Default)]
-struct Told {
+struct Reported {
     failing: Option<Failing>,
     given_up: u64,
     harm: Option<&'static str>,

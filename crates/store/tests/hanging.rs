@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::Disk;
 use store::disk::sim::SimDisk;
-use store::{Body, Buffer, Key, Looked, Object, Options, Store};
+use store::{Body, Buffer, Key, Lookup, Object, Options, Store};
 
 const SIZE: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -57,23 +57,23 @@ fn nobody_waits_for_a_read_that_hangs() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
     runtime.unwrap().block_on(async {
         let reader = store.reader().unwrap();
-        assert!(matches!(reader.look(&key(0)).await, Looked::Found(_)));
+        assert!(matches!(reader.look(&key(0)).await, Lookup::Found(_)));
         disk.set(true);
         let began = Instant::now();
         // The first one waits, the others know.
         for n in 1..9 {
-            assert!(matches!(reader.look(&key(n)).await, Looked::Late), "{n}");
+            assert!(matches!(reader.look(&key(n)).await, Lookup::Late), "{n}");
         }
         let waited = began.elapsed();
         assert!(waited >= PATIENCE && waited < SOON, "{waited:?}");
         assert_eq!(store.stats().busy_reads, 8);
         disk.set(false);
-        while !matches!(reader.look(&key(1)).await, Looked::Found(_)) {
+        while !matches!(reader.look(&key(1)).await, Lookup::Found(_)) {
             assert!(began.elapsed() < SOON, "the disk is well again");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for n in 0..9 {
-            assert!(matches!(reader.look(&key(n)).await, Looked::Found(_)), "{n}");
+            assert!(matches!(reader.look(&key(n)).await, Lookup::Found(_)), "{n}");
         }
     });
     assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
@@ -102,7 +102,7 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
     runtime.unwrap().block_on(async {
         let reader = store.reader().unwrap();
-        let Looked::Found(Object { body: Body::Spans(spans), .. }) = reader.look(&key).await else {
+        let Lookup::Found(Object { body: Body::Spans(spans), .. }) = reader.look(&key).await else {
             panic!("no large object")
         };
         assert!(reader.span(&spans, 0).await.is_some());
@@ -112,7 +112,7 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
         assert!(read.expect("it waits for the disk").is_none());
         let waited = began.elapsed();
         assert!(waited >= 4 * PATIENCE && waited < SOON, "{waited:?}");
-        assert!(matches!(reader.look(&key).await, Looked::Late), "others know");
+        assert!(matches!(reader.look(&key).await, Lookup::Late), "others know");
         disk.set(false);
         assert!(reader.span(&spans, 1).await.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 7)));
     });

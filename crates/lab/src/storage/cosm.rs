@@ -50,7 +50,7 @@ impl Cosm {
 
 impl Open {
     /// What is stored under the key when that is what is asked for, read and checked.
-    fn read(&self, disk: &Lent<'_>, key: &Key, access: &Access) -> Result<bool, Failed> {
+    fn read(&self, disk: &BorrowedDisk<'_>, key: &Key, access: &Access) -> Result<bool, Failed> {
         let Some(found) = self.store.get(disk, key) else { return Ok(false) };
         let (modified, size) = version(&found.meta).ok_or("a head that nobody stored")?;
         if !is_unchanged((modified, size), (access.modified, access.size)) {
@@ -72,7 +72,14 @@ impl Open {
         Ok(true)
     }
 
-    fn write(&self, disk: &Lent<'_>, key: &Key, meta: &[u8], body: &[u8], now: u64) -> Result<(), Refused> {
+    fn write(
+        &self,
+        disk: &BorrowedDisk<'_>,
+        key: &Key,
+        meta: &[u8],
+        body: &[u8],
+        now: u64,
+    ) -> Result<(), Refused> {
         if body.len() <= self.store.span_size() {
             return self.store.put(key, meta, body);
         }
@@ -100,7 +107,7 @@ impl Storage for Cosm {
             return Ok(());
         }
         let file = medium.create(ROOT, 0)?;
-        let disk = Lent::new(medium, file);
+        let disk = BorrowedDisk::new(medium, file);
         let options = Options { packet, ..Options::at("") };
         let made = ByHand::make(&disk, DATA_START + self.space, &options, SEED);
         disk.end()?;
@@ -114,7 +121,7 @@ impl Storage for Cosm {
             return Ok(Outcome::Passed);
         }
         let (now, key) = (millis(medium), key(access));
-        let disk = Lent::new(medium, open.file);
+        let disk = BorrowedDisk::new(medium, open.file);
         open.store.turn(&disk, now);
         if open.read(&disk, &key, access)? {
             return disk.end().map(|()| Outcome::Hit);
@@ -136,7 +143,7 @@ impl Storage for Cosm {
 
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
         let Some(open) = &self.open else { return Ok(()) };
-        let disk = Lent::new(medium, open.file);
+        let disk = BorrowedDisk::new(medium, open.file);
         open.store.flush(&disk);
         disk.end()
     }
@@ -171,14 +178,14 @@ fn version(meta: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// A file of a medium as the store's disk, for as long as it is lent.
-struct Lent<'a> {
+struct BorrowedDisk<'a> {
     medium: Mutex<(&'a mut dyn Medium, Result<(), Failed>)>,
     file: File,
 }
 
-impl<'a> Lent<'a> {
-    fn new(medium: &'a mut dyn Medium, file: File) -> Lent<'a> {
-        Lent { medium: Mutex::new((medium, Ok(()))), file }
+impl<'a> BorrowedDisk<'a> {
+    fn new(medium: &'a mut dyn Medium, file: File) -> BorrowedDisk<'a> {
+        BorrowedDisk { medium: Mutex::new((medium, Ok(()))), file }
     }
 
     fn with(&self, call: impl FnOnce(&mut dyn Medium) -> Result<(), Failed>) -> io::Result<()> {
@@ -197,7 +204,7 @@ impl<'a> Lent<'a> {
     }
 }
 
-impl Disk for Lent<'_> {
+impl Disk for BorrowedDisk<'_> {
     fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
         self.with(|medium| medium.read(self.file, offset, &mut buffer[..length]))
     }

@@ -14,8 +14,8 @@ pub struct Client {
     pub peer: Peer,
     /// By which it asks.
     pub scheme: Scheme,
-    /// As its origins are told.
-    pub told: Told,
+    /// As its origins are forwarded_as.
+    pub forwarded_as: ForwardedAs,
     /// Its network is served.
     pub served: bool,
     /// It is a proxy whose word on whom a request comes from is believed.
@@ -30,15 +30,22 @@ impl Client {
             Peer::Ip(address) => address.to_canonical(),
             // Who may open the socket's file is the operator's to say, and is on this host.
             Peer::Unix => {
-                let (told, zone) = (Told::of(None, scheme), Zone::Loopback);
-                return Client { peer, scheme, told, served: true, trusted: settings.trust_unix, zone };
+                let (forwarded_as, zone) = (ForwardedAs::of(None, scheme), Zone::Loopback);
+                return Client {
+                    peer,
+                    scheme,
+                    forwarded_as,
+                    served: true,
+                    trusted: settings.trust_unix,
+                    zone,
+                };
             }
         };
         let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
         Client {
             peer: Peer::Ip(address),
             scheme,
-            told: Told::of(Some(address), scheme),
+            forwarded_as: ForwardedAs::of(Some(address), scheme),
             served: is_in(&settings.clients),
             trusted: is_in(&settings.trust),
             zone: Zone::of(address),
@@ -48,16 +55,16 @@ impl Client {
 
 /// A client as both kinds of fields have it.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ForwardedAs {
     /// For Forwarded.
     pub standard: HeaderValue,
     /// For X-Forwarded-For, which has addresses alone.
     pub usual: Option<HeaderValue>,
 }
 
-impl Told {
+impl ForwardedAs {
     /// One without an address is `unknown` (RFC 7239 section 6.2).
-    pub fn of(address: Option<IpAddr>, scheme: Scheme) -> Told {
+    pub fn of(address: Option<IpAddr>, scheme: Scheme) -> ForwardedAs {
         const UNKNOWN: &str = "unknown";
         // RFC 7239 section 4: what is no token is quoted.
         let node = match address {
@@ -66,7 +73,7 @@ impl Told {
             Some(IpAddr::V6(address)) => format!("\"[{address}]\""),
         };
         let standard = HeaderValue::try_from(format!("for={node};proto={}", scheme.as_str()));
-        Told {
+        ForwardedAs {
             standard: standard.unwrap_or(HeaderValue::from_static(UNKNOWN)),
             usual: address.and_then(|address| HeaderValue::try_from(address.to_string()).ok()),
         }

@@ -51,7 +51,7 @@ pub struct Telling<'a> {
 impl Telling<'_> {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
-        let told = self.client.filter(|_| self.tells).map(|client| (&client.told, client.scheme));
+        let told = self.client.filter(|_| self.tells).map(|client| (&client.forwarded_as, client.scheme));
         let host = host.filter(|_| self.tells_host);
         if !self.client.is_some_and(|client| client.trusted) {
             let believed = headers.keys().filter(|name| is_believed(name.as_str()));
@@ -99,7 +99,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, member: &HeaderValue) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::client::Told;
+    use crate::access::client::ForwardedAs;
     use crate::scheme::Scheme;
     use crate::settings::Settings;
     use crate::transport::Peer;
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(rewritten(&[], false, true), OURS);
         assert_eq!(rewritten(&[], true, true), OURS);
         assert_eq!(rewritten(&[], false, false), [""; 0]);
-        let v4 = Told::of(Some("192.0.2.1".parse().unwrap()), Scheme::Http);
+        let v4 = ForwardedAs::of(Some("192.0.2.1".parse().unwrap()), Scheme::Http);
         assert_eq!(v4.standard, "for=192.0.2.1;proto=http");
     }
 

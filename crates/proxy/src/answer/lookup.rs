@@ -9,7 +9,7 @@ use crate::fetch::{Fetch, Look, Want, resident};
 use crate::fill::{Answer, Failure, Joined, LOOKS, Lead, News, Opened, Seat};
 use crate::message::refusal::Refusal;
 use crate::report::Place;
-use crate::tiers::memory::{Held, Resident};
+use crate::tiers::memory::{CacheEntry, StoredResponse};
 use crate::transfer::pump;
 use cache::{Miss, Outage, Outcome, Report, Stale};
 use http::header::{CONTENT_LENGTH, VIA};
@@ -101,10 +101,10 @@ impl Exchange {
         }
     }
 
-    fn hit(&self, held: &Held, report: Report) -> Response<ReplyBody> {
+    fn hit(&self, held: &CacheEntry, report: Report) -> Response<ReplyBody> {
         let request = &self.request;
         count_use(&request.worker, held);
-        let Resident { head, body, .. } = resident(held);
+        let StoredResponse { head, body, .. } = resident(held);
         let (repair, on_disk) = match body {
             Body::Spans(spans) => (request.repair(head, Some(spans.length)).map(Arc::new), true),
             Body::Whole(_) => (None, false),
@@ -191,7 +191,7 @@ impl Exchange {
         if fetched.parts.status == StatusCode::OK
             && fetched.shareable
             && let Some(held) = found
-            && let Resident { head, body, .. } = resident(&held)
+            && let StoredResponse { head, body, .. } = resident(&held)
             && head.part().is_none()
         {
             let request = &exchange.request;

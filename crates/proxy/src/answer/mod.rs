@@ -21,7 +21,7 @@ use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
 use crate::report::Place;
-use crate::tiers::memory::{Entry, Held};
+use crate::tiers::memory::{CacheEntry, Entry};
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::{Method, Request, Response};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use store::{Body, Key};
 
 /// A request that has to wait for something.
-pub enum Later {
+pub enum Pending {
     Connect(Box<Request<Incoming>>),
     Exchange(Box<Exchange>),
 }
@@ -41,13 +41,13 @@ pub fn answer(
     worker: &Rc<Worker>,
     stream: &Rc<Stream>,
     request: Request<Incoming>,
-) -> Result<Response<ReplyBody>, Later> {
+) -> Result<Response<ReplyBody>, Pending> {
     let client = stream.client();
     if !client.served {
         return Ok(access::stranger().response());
     }
     if *request.method() == Method::CONNECT {
-        return Err(Later::Connect(Box::new(request)));
+        return Err(Pending::Connect(Box::new(request)));
     }
     let reverse = worker.reverse.as_ref();
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
@@ -79,14 +79,14 @@ pub fn answer(
     let zone = client.zone;
     let request = Presented::new(worker.clone(), target, parts, asked, Some(client), zone);
     let (stream, content) = (stream.clone(), Content::of(content));
-    Err(Later::Exchange(Box::new(Exchange { request, stream, content })))
+    Err(Pending::Exchange(Box::new(Exchange { request, stream, content })))
 }
 
-impl Later {
+impl Pending {
     pub async fn answer(self, worker: &Rc<Worker>, stream: &Rc<Stream>) -> Response<ReplyBody> {
         match self {
-            Later::Connect(request) => Box::pin(exchange::connect(worker, stream, &request)).await,
-            Later::Exchange(exchange) => exchange.run().await,
+            Pending::Connect(request) => Box::pin(exchange::connect(worker, stream, &request)).await,
+            Pending::Exchange(exchange) => exchange.run().await,
         }
     }
 }
@@ -95,7 +95,7 @@ fn hit(
     worker: &Rc<Worker>,
     asked: &Asked,
     parts: &http::request::Parts,
-    held: &Arc<Held>,
+    held: &Arc<CacheEntry>,
     now: Time,
 ) -> Option<Response<ReplyBody>> {
     let Entry::Response(resident) = &held.entry else { return None };
@@ -115,7 +115,7 @@ fn hit(
 }
 
 /// What the memory tier holds for a request, its variant selected.
-pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<Held>> {
+pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<CacheEntry>> {
     let held = worker.shared.tiers.memory.get(primary)?;
     let found = match &held.entry {
         Entry::Response(_) => held,
@@ -130,7 +130,7 @@ pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> O
 }
 
 /// Counts a use of a stored response, and tells the disk's replacement of it now and then.
-pub fn count_use(worker: &Worker, held: &Held) {
+pub fn count_use(worker: &Worker, held: &CacheEntry) {
     if let Some(uses) = held.used()
         && let Some(store) = worker.shared.tiers.stores.of(&held.key)
     {

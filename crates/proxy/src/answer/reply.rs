@@ -6,7 +6,7 @@ use crate::message::fields::CACHE_STATUS;
 use crate::message::hops::add_via;
 use crate::message::pieces::Pieces;
 use crate::report::Place;
-use crate::tiers::memory::Resident;
+use crate::tiers::memory::StoredResponse;
 use crate::transfer::span::SpanBody;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ pub fn stored(
     worker: &Rc<Worker>,
     asked: &Asked,
     request: &HeaderMap,
-    resident: &Resident,
+    resident: &StoredResponse,
     (report, place): (Report, Place),
     now: Time,
     repair: Option<Arc<Repair>>,
@@ -95,7 +95,7 @@ pub fn stored(
 }
 
 /// Where in its representation a stored body begins, and how long that is.
-fn extent(resident: &Resident) -> (u64, Option<u64>) {
+fn extent(resident: &StoredResponse) -> (u64, Option<u64>) {
     match resident.head.part() {
         Some(stored) => (stored.first, stored.complete),
         None => (0, Some(resident.body.len())),

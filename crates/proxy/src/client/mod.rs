@@ -23,7 +23,7 @@ use tokio::task::spawn_local;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How many connections there may be, of all workers.
-pub struct Crowd {
+pub struct ConnectionLimit {
     permits: Arc<Semaphore>,
     /// A worker has a new client and no idle connection that could make way.
     pressed: Notify,
@@ -32,7 +32,7 @@ pub struct Crowd {
 /// One worker's connections.
 struct Clients {
     worker: Rc<Worker>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimit>,
     links: RefCell<HashMap<u64, Rc<Link>>>,
     next: Cell<u64>,
 }
@@ -43,17 +43,17 @@ struct Listed {
     id: u64,
 }
 
-impl Crowd {
-    pub fn new(most: usize) -> Arc<Crowd> {
+impl ConnectionLimit {
+    pub fn new(most: usize) -> Arc<ConnectionLimit> {
         let permits = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Arc::new(Crowd { permits, pressed: Notify::new() })
+        Arc::new(ConnectionLimit { permits, pressed: Notify::new() })
     }
 }
 
 /// Serves until told to stop, then until the last request ended or the drain time is over.
 pub async fn run(
     shared: Arc<Shared>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
     mut stop: watch::Receiver<bool>,
     exit: Exit,

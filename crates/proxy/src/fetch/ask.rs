@@ -11,7 +11,7 @@ use crate::message::refusal::Refusal;
 use crate::origin::Outgoing;
 use crate::origin::content::Content;
 use crate::origin::fetch::Fetched;
-use crate::tiers::memory::{Held, Resident};
+use crate::tiers::memory::{CacheEntry, StoredResponse};
 use bytes::Bytes;
 use cache::{Head, Miss, NotStored, Outage, Stale};
 use http::{Request, StatusCode};
@@ -30,7 +30,7 @@ pub enum Fetch {
     /// The response goes into the cache, or is at least shared, and the body to whoever asked as well.
     Filled(Filled),
     /// The origin says that the stored response holds, whose fields are newer now.
-    Validated(Arc<Held>),
+    Validated(Arc<CacheEntry>),
     /// The response is for whoever asked alone.
     Passed(Fetched, NotStored),
     /// No answer of use came: what is stored may stand in ([`Presented::may_serve_stale`]).
@@ -41,13 +41,13 @@ pub enum Fetch {
 
 impl Want {
     /// The stored response to validate.
-    pub fn stale(&self) -> Option<(&Arc<Held>, Stale)> {
+    pub fn stale(&self) -> Option<(&Arc<CacheEntry>, Stale)> {
         let Miss::Stale(why) = self.why else { return None };
         Some((self.look.found.as_ref()?, why))
     }
 
     /// The stored part that what is fetched may be combined with.
-    pub(super) fn part(&self) -> Option<&Arc<Held>> {
+    pub(super) fn part(&self) -> Option<&Arc<CacheEntry>> {
         self.look.found.as_ref().filter(|_| self.why == Miss::Partial)
     }
 }
@@ -126,15 +126,15 @@ impl Presented {
     async fn ask(
         &self,
         mut head: Request<()>,
-        validating: Option<&Held>,
-        resting: &mut Option<&Held>,
+        validating: Option<&CacheEntry>,
+        resting: &mut Option<&CacheEntry>,
         relay: &dyn Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         if let Some(stale) = validating {
             cache::make_conditional(head.headers_mut(), &resident(stale).head);
         }
         *resting = resting.filter(|part| {
-            let Resident { head: stored, body, .. } = resident(part);
+            let StoredResponse { head: stored, body, .. } = resident(part);
             matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
         });
         let content = Content::whole(self.content.clone());
@@ -156,7 +156,7 @@ impl Presented {
     }
 
     /// The origin says that the stored response holds: it is updated, and answers.
-    fn validated(&self, lead: Lead, stale: &Held, head: Head, want: &Want) -> Arc<Held> {
+    fn validated(&self, lead: Lead, stale: &CacheEntry, head: Head, want: &Want) -> Arc<CacheEntry> {
         let held = self.renew(stale, head, want.look.began);
         if resident(&held).head.may_stay(self.worker.settings().set_cookie).is_err() {
             // It is for this client alone from now on.
@@ -191,8 +191,8 @@ fn failed(lead: Lead, failure: Failure) -> Fetch {
 }
 
 /// The stored part and the rest that comes as one response, and the bytes it begins with.
-fn whole(part: &Held, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
-    let Resident { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
+fn whole(part: &CacheEntry, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
+    let StoredResponse { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
     let length = fetched.body.left()?;
     let mut rest = rest.clone();
     rest.settle(length);

@@ -3,17 +3,17 @@
 use super::{Look, Presented, Want};
 use crate::clock;
 use crate::fill::Answer;
-use crate::tiers::memory::{Entry, Held, Resident};
+use crate::tiers::memory::{CacheEntry, Entry, StoredResponse};
 use cache::{Miss, Outage, Outcome, Stale, Verdict};
 use std::sync::Arc;
 
 impl Presented {
     /// What was found and how it answers, or why the origin has to be asked.
-    pub fn judge<'a>(&self, look: &'a Look) -> Result<(&'a Arc<Held>, Outcome), Miss> {
+    pub fn judge<'a>(&self, look: &'a Look) -> Result<(&'a Arc<CacheEntry>, Outcome), Miss> {
         let Some(held) = &look.found else {
             return Err(if look.variants.is_some() { Miss::Vary } else { Miss::Uri });
         };
-        let Resident { head, body, .. } = resident(held);
+        let StoredResponse { head, body, .. } = resident(held);
         if !cache::can_answer(&self.asked, &self.parts.headers, head, body.len()) {
             return Err(Miss::Partial);
         }
@@ -27,7 +27,7 @@ impl Presented {
 
     /// Whether what is being fetched may answer this request: its variant is ours, and it is fresh enough for us. Who asks
     /// for what comes from the origin itself takes what another asked for so, if it waited for that (`early`).
-    pub fn is_ours(&self, held: &Held, leaders: Verdict, early: bool, want: &Want) -> bool {
+    pub fn is_ours(&self, held: &CacheEntry, leaders: Verdict, early: bool, want: &Want) -> bool {
         let head = &resident(held).head;
         let same = held.key == want.look.key && (want.look.variants.is_some() || head.vary().is_none());
         let whole = head.part().is_none();
@@ -47,7 +47,7 @@ impl Presented {
         if !answer.validated {
             return self.is_ours(held, answer.verdict, true, want);
         }
-        let Resident { head, body, .. } = resident(held);
+        let StoredResponse { head, body, .. } = resident(held);
         let suits = cache::can_answer(&self.asked, &self.parts.headers, head, body.len());
         let valid = match cache::judge(&self.asked, head, clock::now()) {
             Verdict::Stale(Stale::RequestMaxAge | Stale::MinFresh) => false,
@@ -66,7 +66,7 @@ impl Presented {
 }
 
 /// What is found for a request is a response; `look` sees to it.
-pub fn resident(held: &Held) -> &Resident {
+pub fn resident(held: &CacheEntry) -> &StoredResponse {
     match &held.entry {
         Entry::Response(resident) => resident,
         _ => unreachable!("a marker where a response was looked up"),

@@ -5,7 +5,7 @@ use crate::fill::Lead;
 use crate::message::pieces::Pieces as _;
 use crate::origin::fetch::Fetched;
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::{Entry, Held, Searches, Variants, nonce};
+use crate::tiers::memory::{CacheEntry, Entry, Searches, Variants, nonce};
 use crate::transfer::keeper::{self, Object};
 use crate::transfer::pump::{self, LeadersBody, Started};
 use bytes::Bytes;
@@ -78,12 +78,12 @@ impl Presented {
     }
 
     /// Stores an object with new fields, if they let it stay.
-    pub fn renew(&self, held: &Held, head: Head, began: Moment) -> Arc<Held> {
+    pub fn renew(&self, held: &CacheEntry, head: Head, began: Moment) -> Arc<CacheEntry> {
         let shared = &self.worker.shared;
         shared.tiers.renew(began, held, head, &shared.names)
     }
 
-    pub(super) fn mark(&self, marker: Held) -> Arc<Held> {
+    pub(super) fn mark(&self, marker: CacheEntry) -> Arc<CacheEntry> {
         self.worker.shared.tiers.mark(marker)
     }
 
@@ -95,7 +95,7 @@ impl Presented {
             Some(variants) if variants.vary == *vary && primary == look.primary => variants.clone(),
             _ => {
                 let variants = Variants { vary: vary.clone(), nonce: nonce() };
-                self.mark(Held::varies(primary.clone(), variants.clone()));
+                self.mark(CacheEntry::varies(primary.clone(), variants.clone()));
                 variants
             }
         };
@@ -105,7 +105,7 @@ impl Presented {
         if let Some(language) = cache::sole_language(head)
             && let Some(alias) = variants.alias(&primary, &selecting, &language)
         {
-            self.mark(Held::same_as(alias, key.clone()));
+            self.mark(CacheEntry::same_as(alias, key.clone()));
         }
         key
     }
@@ -113,8 +113,8 @@ impl Presented {
     fn primary_key(&self, head: &Head, look: &Look) -> Key {
         let config = NoVarySearch::of(&head.headers);
         match look.marker.as_deref() {
-            Some(Held { entry: Entry::Queries(_), .. }) => look.primary.clone(),
-            Some(Held { entry: Entry::Searches(searches), .. }) if searches.config == config => {
+            Some(CacheEntry { entry: Entry::Queries(_), .. }) => look.primary.clone(),
+            Some(CacheEntry { entry: Entry::Searches(searches), .. }) if searches.config == config => {
                 look.primary.clone()
             }
             _ if config.is_default() => look.uri.clone(),
@@ -124,7 +124,7 @@ impl Presented {
                 let marker = Key::new(key::searches(look.uri.bytes()));
                 let searches = Searches { config, nonce: nonce() };
                 let primary = searches.of(&marker, self.target.path.as_str());
-                self.mark(Held::searches(marker, searches));
+                self.mark(CacheEntry::searches(marker, searches));
                 primary
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Presented;
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::{Entry, Held, Variants, nonce};
+use crate::tiers::memory::{CacheEntry, Entry, Variants, nonce};
 use cache::key;
 use std::sync::Arc;
 use store::Key;
@@ -16,13 +16,13 @@ pub struct Look {
     /// The key that variants are made of: the same, or that of a QUERY, or of all searches that are answered alike.
     pub(super) primary: Key,
     /// The marker that leads to the primary key, where it is not the URI's.
-    pub(super) marker: Option<Arc<Held>>,
+    pub(super) marker: Option<Arc<CacheEntry>>,
     /// What the primary key's responses vary by, if they do.
     pub(super) variants: Option<Variants>,
     /// The key of this request's object.
     pub key: Key,
     /// A response.
-    pub found: Option<Arc<Held>>,
+    pub found: Option<Arc<CacheEntry>>,
 }
 
 impl Presented {
@@ -46,7 +46,13 @@ impl Presented {
         self.look_under(began, exact.uri, key, Some(marker)).await
     }
 
-    async fn look_under(&self, began: Moment, uri: Key, primary: Key, marker: Option<Arc<Held>>) -> Look {
+    async fn look_under(
+        &self,
+        began: Moment,
+        uri: Key,
+        primary: Key,
+        marker: Option<Arc<CacheEntry>>,
+    ) -> Look {
         let blank = Look { began, uri, key: primary.clone(), primary, marker, variants: None, found: None };
         let Some(held) = self.find(&blank.primary).await else { return blank };
         match &held.entry {
@@ -69,15 +75,15 @@ impl Presented {
 
     /// The marker of a URI's queries. It is made before there is an answer: one that were made again with an old nonce
     /// would bring back what had been invalidated meanwhile.
-    async fn queries(&self, uri: &Key) -> Arc<Held> {
+    async fn queries(&self, uri: &Key) -> Arc<CacheEntry> {
         let key = Key::new(key::queries(uri.bytes()));
         match self.find(&key).await {
             Some(held) if matches!(held.entry, Entry::Queries(_)) => held,
-            _ => self.mark(Held::queries(key, nonce())),
+            _ => self.mark(CacheEntry::queries(key, nonce())),
         }
     }
 
-    async fn response(&self, key: &Key) -> Option<Arc<Held>> {
+    async fn response(&self, key: &Key) -> Option<Arc<CacheEntry>> {
         self.find(key).await.filter(|held| matches!(held.entry, Entry::Response(_)))
     }
 
@@ -91,7 +97,7 @@ impl Presented {
     }
 
     /// What was purged is not found.
-    async fn find(&self, key: &Key) -> Option<Arc<Held>> {
+    async fn find(&self, key: &Key) -> Option<Arc<CacheEntry>> {
         let shared = &self.worker.shared;
         shared.tiers.find(key, self.worker.readers.of(key), &shared.names, &self.disk).await
     }

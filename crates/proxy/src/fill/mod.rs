@@ -30,7 +30,6 @@ mod alone;
 mod lead;
 mod patience;
 mod producer;
-mod reach;
 mod readers;
 pub mod repair;
 mod seat;
@@ -38,12 +37,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 pub mod window;
+mod window_size;
 
 pub use self::lead::Lead;
 pub use self::producer::Producer;
-pub use self::reach::Windows;
 pub use self::seat::{News, Piece, Seat};
 pub use self::state::{End, Keep, Room};
+pub use self::window_size::Windows;
 
 use self::alone::Alone;
 use self::repair::Repair;
@@ -51,7 +51,7 @@ use self::state::{State, wake_readers};
 use crate::message::refusal::Refusal;
 use crate::tiers::Tiers;
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::Held;
+use crate::tiers::memory::CacheEntry;
 use cache::Verdict;
 use http::StatusCode;
 use std::collections::HashMap;
@@ -90,7 +90,7 @@ pub struct Opened {
     /// The key under which the object will lie: the request's own, or its variant's.
     pub key: Key,
     /// The head and the fields of an answer; its body is empty.
-    pub held: Held,
+    pub held: CacheEntry,
     /// The body's length, when the origin told.
     pub length: Option<u64>,
     /// What the response is to the leader itself.
@@ -102,7 +102,7 @@ pub struct Opened {
 /// A response that is all here.
 #[derive(Clone)]
 pub struct Answer {
-    pub held: Arc<Held>,
+    pub held: Arc<CacheEntry>,
     /// The origin said that it holds; otherwise it sent it.
     pub validated: bool,
     /// What the response is to the leader itself.

@@ -99,7 +99,7 @@ impl Seat {
     fn advance(&self, mut state: MutexGuard<'_, State>, bytes: u64) {
         state.readers.advance(self.id, bytes);
         state.make_room();
-        if state.body().is_some_and(|body| body.window.len() < body.reach.bytes()) {
+        if state.body().is_some_and(|body| body.window.len() < body.size.bytes()) {
             wake_pump(state);
         }
     }

@@ -24,9 +24,9 @@
 //! `Broken`, and one whose producer is dropped is so too.
 
 use super::patience::Patience;
-use super::reach::{Reach, Windows};
 use super::readers::Readers;
 use super::window::Window;
+use super::window_size::{WindowSize, Windows};
 use super::{Answer, Failure, Opened};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
@@ -71,7 +71,7 @@ pub(super) struct Body {
     pub(super) head: Arc<Opened>,
     pub(super) window: Window,
     /// What that may hold.
-    pub(super) reach: Reach,
+    pub(super) size: WindowSize,
     keep: Keep,
 }
 
@@ -141,8 +141,8 @@ impl State {
     /// From `Waiting` to `Open`.
     pub(super) fn open(&mut self, head: Arc<Opened>, keep: Keep) {
         debug_assert!(matches!(self.stage, Stage::Waiting(_)), "opened after a decision");
-        let (window, reach) = (Window::default(), Reach::default());
-        self.stage = Stage::Open(Body { head, window, reach, keep }, Pump::default());
+        let (window, size) = (Window::default(), WindowSize::default());
+        self.stage = Stage::Open(Body { head, window, size, keep }, Pump::default());
     }
 
     /// From `Open` to `Open`.
@@ -199,10 +199,10 @@ impl State {
 
     /// Whether the pump may push; `None`: not yet.
     pub(super) fn room(&mut self, windows: &Windows) -> Option<Room> {
-        if let Stage::Open(Body { window, reach, .. }, _) = &mut self.stage
-            && window.len() >= reach.bytes()
+        if let Stage::Open(Body { window, size, .. }, _) = &mut self.stage
+            && window.len() >= size.bytes()
         {
-            reach.widen(windows, window.end());
+            size.widen(windows, window.end());
         }
         self.make_room();
         let Stage::Open(body, _) = &self.stage else { return Some(Room::NobodyReads) };
@@ -211,7 +211,7 @@ impl State {
         }
         // What is kept need not wait for the slow ones: they find it in the store.
         let has_room =
-            body.window.len() < body.reach.bytes() || (body.keep.keeps() && self.readers.some_wait());
+            body.window.len() < body.size.bytes() || (body.keep.keeps() && self.readers.some_wait());
         has_room.then_some(Room::Yes)
     }
 
@@ -228,7 +228,7 @@ impl State {
             true => readable,
             false => self.readers.slowest().unwrap_or(body.window.end()).max(readable),
         };
-        body.window.let_go(body.reach.bytes(), spared);
+        body.window.let_go(body.size.bytes(), spared);
     }
 
     /// Some readers keep the fetch from going on for one that has taken everything.
@@ -239,7 +239,7 @@ impl State {
     /// Waits no longer for readers that are more than half of the window behind.
     pub(super) fn cut_off(&mut self) {
         let Stage::Open(body, pump) = &mut self.stage else { return };
-        let half = body.window.end().saturating_sub(body.reach.bytes() as u64 / 2);
+        let half = body.window.end().saturating_sub(body.size.bytes() as u64 / 2);
         self.readers.cut_off(half.max(body.window.first_end()));
         pump.patience = Patience::default();
     }

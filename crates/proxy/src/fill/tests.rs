@@ -214,7 +214,7 @@ fn answer() -> Answer {
 }
 
 fn opened() -> Opened {
-    let held = Held::response(key(), head(), Body::Whole(Bytes::new()), &Names::new("t"));
+    let held = CacheEntry::response(key(), head(), Body::Whole(Bytes::new()), &Names::new("t"));
     Opened { key: key(), held, length: None, verdict: Verdict::Fresh, repair: None }
 }
 

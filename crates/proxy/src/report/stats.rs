@@ -28,10 +28,10 @@ enum Source {
     Store(fn(&Stats) -> u64),
 }
 
-type Told<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
+type StatRow<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
 
 #[rustfmt::skip]
-const BUDGET: &[Told<Budget>] = &[
+const BUDGET: &[StatRow<Budget>] = &[
     ("total", Kind::Gauge, "bytes of memory that the process may take", |b| b.total),
     ("heads", Kind::Gauge, "bytes of that for large heads of requests", |b| b.heads.size() as u64),
     ("heads-used", Kind::Gauge, "of these taken", |b| b.heads.taken() as u64),
@@ -41,13 +41,13 @@ const BUDGET: &[Told<Budget>] = &[
     ("disk-used", Kind::Gauge, "of these taken", |b| b.disk.taken() as u64),
 ];
 
-const MEMORY: &[Told<Memory>] = &[
+const MEMORY: &[StatRow<Memory>] = &[
     ("objects", Kind::Gauge, "responses and markers in the memory tier", Memory::count),
     ("bytes", Kind::Gauge, "bytes of memory that they take, about", Memory::weight),
 ];
 
 #[rustfmt::skip]
-const STORE: &[Told<Stats>] = &[
+const STORE: &[StatRow<Stats>] = &[
     ("size", Kind::Gauge, "bytes of the cache file", |s| s.size),
     ("objects", Kind::Gauge, "records that the index knows: objects, markers, pieces of large bodies", |s| s.objects),
     ("references", Kind::Gauge, "sum of their reference counts", |s| s.references),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use store::{Body, Key};
 
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
-pub struct Held {
+pub struct CacheEntry {
     pub key: Key,
     pub entry: Entry,
     uses: AtomicU32,
@@ -32,7 +32,7 @@ const COUNTED: u32 = u32::MAX;
     reason = "nearly all are responses, and a hit shall not follow one more pointer"
 )]
 pub enum Entry {
-    Response(Resident),
+    Response(StoredResponse),
     /// The key's responses vary: look under the key of the request's variant.
     Varies(Variants),
     /// Another key's response is also for who asks for this one.
@@ -52,7 +52,7 @@ pub fn nonce() -> Nonce {
 }
 
 /// A stored response.
-pub struct Resident {
+pub struct StoredResponse {
     pub head: Head,
     /// The fields of an answer, `Via` included, with places for `Age` and `Cache-Status`.
     headers: HeaderMap,
@@ -75,13 +75,13 @@ pub struct Searches {
     pub nonce: Nonce,
 }
 
-impl Held {
+impl CacheEntry {
     /// A response that stays: its fields are of one allocation, not parts of the buffer that they were read into.
-    pub fn kept(key: Key, encoded: &[u8], head: Head, body: Body, names: &Names) -> Held {
-        Held::response(key, Head::decode(encoded).unwrap_or(head), body, names)
+    pub fn kept(key: Key, encoded: &[u8], head: Head, body: Body, names: &Names) -> CacheEntry {
+        CacheEntry::response(key, Head::decode(encoded).unwrap_or(head), body, names)
     }
 
-    pub fn response(key: Key, head: Head, body: Body, names: &Names) -> Held {
+    pub fn response(key: Key, head: Head, body: Body, names: &Names) -> CacheEntry {
         let mut headers = with_room(&head.headers, 3);
         add_via(&mut headers, names);
         let nearer: Vec<&[u8]> = headers.get_all(CACHE_STATUS).iter().map(HeaderValue::as_bytes).collect();
@@ -89,30 +89,30 @@ impl Held {
         let nearer = HeaderValue::from_bytes(&nearer).ok().filter(|nearer| !nearer.is_empty());
         headers.insert(AGE, HeaderValue::from_static("0"));
         headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
-        Held {
+        CacheEntry {
             purges_known: AtomicU64::new(head.purges_known),
-            ..Held::of(key, Entry::Response(Resident { head, headers, nearer, body }))
+            ..CacheEntry::of(key, Entry::Response(StoredResponse { head, headers, nearer, body }))
         }
     }
 
-    fn of(key: Key, entry: Entry) -> Held {
-        Held { key, entry, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
+    fn of(key: Key, entry: Entry) -> CacheEntry {
+        CacheEntry { key, entry, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
     }
 
-    pub fn varies(key: Key, variants: Variants) -> Held {
-        Held::of(key, Entry::Varies(variants))
+    pub fn varies(key: Key, variants: Variants) -> CacheEntry {
+        CacheEntry::of(key, Entry::Varies(variants))
     }
 
-    pub fn same_as(key: Key, other: Key) -> Held {
-        Held::of(key, Entry::SameAs(other))
+    pub fn same_as(key: Key, other: Key) -> CacheEntry {
+        CacheEntry::of(key, Entry::SameAs(other))
     }
 
-    pub fn searches(key: Key, searches: Searches) -> Held {
-        Held::of(key, Entry::Searches(searches))
+    pub fn searches(key: Key, searches: Searches) -> CacheEntry {
+        CacheEntry::of(key, Entry::Searches(searches))
     }
 
-    pub fn queries(key: Key, nonce: Nonce) -> Held {
-        Held::of(key, Entry::Queries(nonce))
+    pub fn queries(key: Key, nonce: Nonce) -> CacheEntry {
+        CacheEntry::of(key, Entry::Queries(nonce))
     }
 
     /// The newest purge that is known not to cover it.
@@ -137,21 +137,21 @@ impl Held {
     }
 
     /// What the store returned (and counted a reference of); `None` if this version cannot read it.
-    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<Held> {
+    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<CacheEntry> {
         match (Stored::decode(&object.meta)?, object.body) {
             (Stored::Response(head), body) => {
-                let held = Held::response(key, head, memory.own(body), names);
+                let held = CacheEntry::response(key, head, memory.own(body), names);
                 held.uses.store(COUNTED, Ordering::Relaxed);
                 Some(held)
             }
-            (Stored::SameAs(other), _) => Some(Held::same_as(key, Key::new(other))),
+            (Stored::SameAs(other), _) => Some(CacheEntry::same_as(key, Key::new(other))),
             (_, Body::Spans(_)) => None,
             (marker, Body::Whole(nonce)) => {
                 let nonce = nonce.as_ref().try_into().ok()?;
                 Some(match marker {
-                    Stored::Varies(vary) => Held::varies(key, Variants { vary, nonce }),
-                    Stored::NoVarySearch(config) => Held::searches(key, Searches { config, nonce }),
-                    _ => Held::queries(key, nonce),
+                    Stored::Varies(vary) => CacheEntry::varies(key, Variants { vary, nonce }),
+                    Stored::NoVarySearch(config) => CacheEntry::searches(key, Searches { config, nonce }),
+                    _ => CacheEntry::queries(key, nonce),
                 })
             }
         }
@@ -170,7 +170,7 @@ impl Held {
 
     /// What it takes in memory, about: the fields are there twice, in maps that are a third empty.
     fn weight(&self) -> u64 {
-        const FIXED: usize = size_of::<Held>() + 192;
+        const FIXED: usize = size_of::<CacheEntry>() + 192;
         const FIELD: usize = 2 * 156;
         let (fields, body) = match &self.entry {
             Entry::Varies(_) | Entry::Searches(_) | Entry::Queries(_) => (0, 0),
@@ -214,7 +214,7 @@ impl Searches {
     }
 }
 
-impl Resident {
+impl StoredResponse {
     pub fn status(&self) -> StatusCode {
         self.head.status
     }
@@ -241,7 +241,7 @@ impl Resident {
 
 /// The tier itself.
 pub struct Memory {
-    cache: Option<Cache<u128, Arc<Held>, Weigh, Hashed>>,
+    cache: Option<Cache<u128, Arc<CacheEntry>, Weigh, Hashed>>,
     object_max: u64,
 }
 
@@ -269,7 +269,7 @@ impl Memory {
         self.object_max
     }
 
-    pub fn get(&self, key: &Key) -> Option<Arc<Held>> {
+    pub fn get(&self, key: &Key) -> Option<Arc<CacheEntry>> {
         let held = self.cache.as_ref()?.get(&key.hash())?;
         (held.key == *key).then_some(held)
     }
@@ -288,11 +288,11 @@ impl Memory {
     }
 
     /// Keeps what is whole and small, and heads of what is on disk. What the key held before is gone in any case.
-    pub fn insert(&self, held: &Arc<Held>) {
+    pub fn insert(&self, held: &Arc<CacheEntry>) {
         let Some(cache) = &self.cache else { return };
         let keeps = match &held.entry {
-            Entry::Response(Resident { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
-            Entry::Response(Resident { body: Body::Spans(_), .. }) => true,
+            Entry::Response(StoredResponse { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
+            Entry::Response(StoredResponse { body: Body::Spans(_), .. }) => true,
             Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
         };
         if keeps {
@@ -312,8 +312,8 @@ impl Memory {
 #[derive(Clone)]
 struct Weigh;
 
-impl Weighter<u128, Arc<Held>> for Weigh {
-    fn weight(&self, _: &u128, held: &Arc<Held>) -> u64 {
+impl Weighter<u128, Arc<CacheEntry>> for Weigh {
+    fn weight(&self, _: &u128, held: &Arc<CacheEntry>) -> u64 {
         held.weight()
     }
 }

@@ -3,12 +3,12 @@
 
 pub mod invalidation;
 pub mod memory;
-pub mod shelf;
+pub mod span_cache;
 pub mod stores;
 
 use self::invalidation::{Invalidation, Moment, Removal, Since};
-use self::memory::{Entry, Held, Memory, Resident};
-use self::shelf::most_bytes;
+use self::memory::{CacheEntry, Entry, Memory, StoredResponse};
+use self::span_cache::most_bytes;
 use self::stores::Stores;
 use crate::budget::{Allowance, Lease};
 use crate::message::hops::Names;
@@ -19,7 +19,7 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Looked, Object, Reader, Refused, Writer};
+use store::{Body, Key, Lookup, Object, Reader, Refused, Writer};
 
 pub struct Tiers {
     pub memory: Memory,
@@ -96,7 +96,7 @@ impl Tiers {
         reader: Option<&Reader>,
         names: &Names,
         disk: &Disk,
-    ) -> Option<Arc<Held>> {
+    ) -> Option<Arc<CacheEntry>> {
         let found = self.memory.get(key).filter(|held| self.is_readable(held, reader));
         disk.read.set(found.is_none());
         let held = match found {
@@ -108,13 +108,21 @@ impl Tiers {
 
     /// Whether what memory holds is all there: of large objects it has the heads alone, and the disk, where nothing hangs, the
     /// bodies.
-    fn is_readable(&self, held: &Held, reader: Option<&Reader>) -> bool {
-        let Entry::Response(Resident { body: Body::Spans(spans), .. }) = &held.entry else { return true };
+    fn is_readable(&self, held: &CacheEntry, reader: Option<&Reader>) -> bool {
+        let Entry::Response(StoredResponse { body: Body::Spans(spans), .. }) = &held.entry else {
+            return true;
+        };
         let there = |store: &store::Store| store.contains_all(&held.key, spans);
         reader.is_some_and(|reader| !reader.is_late()) && self.stores.of(&held.key).is_some_and(there)
     }
 
-    async fn read(&self, key: &Key, reader: &Reader, names: &Names, late: &Cell<bool>) -> Option<Arc<Held>> {
+    async fn read(
+        &self,
+        key: &Key,
+        reader: &Reader,
+        names: &Names,
+        late: &Cell<bool>,
+    ) -> Option<Arc<CacheEntry>> {
         let began = self.now();
         let size = self.stores.of(key)?.stored_bytes(key)?;
         let lease = match &self.allowance {
@@ -122,21 +130,21 @@ impl Tiers {
             _ => None,
         };
         let object = match reader.look(key).await {
-            Looked::Found(Object { meta, body: Body::Whole(body) }) if !self.memory.takes(body.len()) => {
+            Lookup::Found(Object { meta, body: Body::Whole(body) }) if !self.memory.takes(body.len()) => {
                 let body = match lease {
                     Some(lease) => Bytes::from_owner(Leased { body, _lease: lease }),
                     None => body,
                 };
                 Object { meta, body: Body::Whole(body) }
             }
-            Looked::Found(object) => object,
-            Looked::Missing => return None,
-            Looked::Late => {
+            Lookup::Found(object) => object,
+            Lookup::Missing => return None,
+            Lookup::Late => {
                 late.set(true);
                 return None;
             }
         };
-        let held = Arc::new(Held::decode(key.clone(), object, &self.memory, names)?);
+        let held = Arc::new(CacheEntry::decode(key.clone(), object, &self.memory, names)?);
         // It may have been stored when more was permitted.
         if let Entry::Response(resident) = &held.entry {
             resident.head.may_stay(self.set_cookie).ok()?;
@@ -164,7 +172,7 @@ impl Tiers {
     ) -> Result<(), Option<NotStored>> {
         let encoded = head.encode();
         let held = match self.memory.takes(body.len()) {
-            true => Some(Held::kept(key.clone(), &encoded, head, Body::Whole(body.clone()), names)),
+            true => Some(CacheEntry::kept(key.clone(), &encoded, head, Body::Whole(body.clone()), names)),
             false => None,
         };
         let put = || {
@@ -210,12 +218,12 @@ impl Tiers {
     }
 
     /// A stored response with new fields: kept if they let it stay, and if what was found at `began` is still there.
-    pub fn renew(&self, began: Moment, held: &Held, head: Head, names: &Names) -> Arc<Held> {
-        let Entry::Response(Resident { body, .. }) = &held.entry else {
+    pub fn renew(&self, began: Moment, held: &CacheEntry, head: Head, names: &Names) -> Arc<CacheEntry> {
+        let Entry::Response(StoredResponse { body, .. }) = &held.entry else {
             unreachable!("fields for what is no response")
         };
         let (encoded, stays) = (head.encode(), head.may_stay(self.set_cookie).is_ok());
-        let renewed = Arc::new(Held::kept(held.key.clone(), &encoded, head, body.clone(), names));
+        let renewed = Arc::new(CacheEntry::kept(held.key.clone(), &encoded, head, body.clone(), names));
         if !stays {
             self.remove(&held.key);
             return renewed;
@@ -233,7 +241,7 @@ impl Tiers {
 
     /// Keeps a marker, which has a nonce of its own: it leads to nothing that was stored before. Refused by the store, what it
     /// leads to is not found again: a miss.
-    pub fn mark(&self, marker: Held) -> Arc<Held> {
+    pub fn mark(&self, marker: CacheEntry) -> Arc<CacheEntry> {
         let marker = Arc::new(marker);
         let put = || {
             if let (Some(store), Some((meta, nonce))) = (self.stores.of(&marker.key), marker.marker()) {
@@ -261,7 +269,7 @@ impl Tiers {
     }
 
     /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.
-    pub fn covers(&self, held: &Held) -> bool {
+    pub fn covers(&self, held: &CacheEntry) -> bool {
         self.invalidation.covers(held)
     }
 

@@ -8,7 +8,7 @@
 use crate::budget::Lease;
 use crate::fill::{Keep, Producer};
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::{Entry, Held, Resident};
+use crate::tiers::memory::{CacheEntry, Entry, StoredResponse};
 use crate::tiers::{Finished, not_stored};
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
@@ -29,7 +29,7 @@ pub struct Object {
     /// Goes before what the origin sends.
     pub begin: Bytes,
     /// What is stored of the same representation, to be combined with.
-    pub part: Option<Arc<Held>>,
+    pub part: Option<Arc<CacheEntry>>,
     /// When what it is made of was asked for, or found.
     pub began: Moment,
     /// Otherwise it is only read along.
@@ -234,8 +234,8 @@ pub fn keep(worker: &Worker, object: Object, mut body: Bytes) -> Result<(), Opti
 }
 
 /// A stored part and a new one as one, where they fit together and stay small.
-fn combine(stored: &Held, head: &Head, body: &Bytes, most: u64) -> Option<(Head, Bytes)> {
-    let Entry::Response(Resident { head: old, body: Body::Whole(earlier), .. }) = &stored.entry else {
+fn combine(stored: &CacheEntry, head: &Head, body: &Bytes, most: u64) -> Option<(Head, Bytes)> {
+    let Entry::Response(StoredResponse { head: old, body: Body::Whole(earlier), .. }) = &stored.entry else {
         return None;
     };
     let both = cache::combined(old, earlier.len() as u64, head, body.len() as u64)?;

@@ -7,7 +7,7 @@ use crate::fill::window::joined;
 use crate::fill::{Answer, End, Lead, Opened, Producer, Room, Seat};
 use crate::message::pieces::Pieces as _;
 use crate::origin::body::OriginBody;
-use crate::tiers::memory::Held;
+use crate::tiers::memory::CacheEntry;
 use crate::transfer::intake::Intake;
 use crate::transfer::keeper::{Keeper, Object, gather_max, keep};
 use crate::transfer::mend::For;
@@ -50,7 +50,8 @@ pub fn start(
         return keep_whole(worker, lead, object, whole, verdict);
     }
     let names = &worker.shared.names;
-    let held = Held::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
+    let held =
+        CacheEntry::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     let repair = repair(&object, length).map(Arc::new);
     let (key, begin) = (object.key.clone(), std::mem::take(&mut object.begin));
     let (keeper, kept) = Keeper::new(worker, object, length);
@@ -86,7 +87,7 @@ fn keep_whole(
     object.head.settle(body.len() as u64);
     let answer = lead.is_followed().then(|| {
         let (key, head) = (object.key.clone(), object.head.clone());
-        let held = Held::response(key, head, Body::Whole(body.clone()), &worker.shared.names);
+        let held = CacheEntry::response(key, head, Body::Whole(body.clone()), &worker.shared.names);
         Answer { held: Arc::new(held), validated: false, verdict }
     });
     let kept = keep(worker, object, body.clone());

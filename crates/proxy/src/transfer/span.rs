@@ -4,7 +4,7 @@
 use crate::budget::Claim;
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces;
-use crate::tiers::shelf::most_bytes;
+use crate::tiers::span_cache::most_bytes;
 use crate::transfer::mend::Mender;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use store::{Looked, Reader, Spans};
+use store::{Lookup, Reader, Spans};
 
 /// Bytes of a copy, when memory is short.
 const PIECE: usize = 64 << 10;
@@ -24,11 +24,11 @@ const PIECE: usize = 64 << 10;
 /// Reads one span at a time; `fetch` is under way or none is.
 ///
 /// While memory is ample its reader has that span, and what the connection still holds of the one before it. When it is not,
-/// small copies are given out, of spans that the worker has for all such readers (`tiers::shelf`).
+/// small copies are given out, of spans that the worker has for all such readers (`tiers::span_cache`).
 pub struct SpanReader {
     worker: Rc<Worker>,
     reader: Reader,
-    fetch: Option<Pin<Box<dyn Future<Output = Looked<Bytes>>>>>,
+    fetch: Option<Pin<Box<dyn Future<Output = Lookup<Bytes>>>>>,
     /// How long a disk that is late is asked again.
     patience: Duration,
     late_since: Option<Instant>,
@@ -66,13 +66,13 @@ impl SpanReader {
             if self.fetch.is_none() {
                 self.own = ready!(self.poll_room(cx, spans.span as usize));
                 if !self.own
-                    && let Some(span) = self.worker.shelf.get(&spans, n)
+                    && let Some(span) = self.worker.span_cache.get(&spans, n)
                 {
                     return Poll::Ready(piece(&span, skipped));
                 }
                 let (worker, reader, own) = (self.worker.clone(), self.reader.clone(), self.own);
                 self.fetch = Some(Box::pin(async move {
-                    let _turn = if own { None } else { worker.shelf.turn().await };
+                    let _turn = if own { None } else { worker.span_cache.turn().await };
                     reader.look_span(&spans, n).await
                 }));
             }
@@ -80,22 +80,22 @@ impl SpanReader {
             let found = ready!(fetch.as_mut().poll(cx));
             self.fetch = None;
             let bytes = match found {
-                Looked::Found(bytes) => bytes,
+                Lookup::Found(bytes) => bytes,
                 // A slow disk is better than a body that breaks off.
-                Looked::Late if !mender.may_begin() && self.may_ask_again() => continue,
-                Looked::Late => {
+                Lookup::Late if !mender.may_begin() && self.may_ask_again() => continue,
+                Lookup::Late => {
                     return Poll::Ready(Err(io::Error::other(
                         "the disk does not give a piece of the stored body",
                     )));
                 }
-                Looked::Missing => return Poll::Ready(gone()),
+                Lookup::Missing => return Poll::Ready(gone()),
             };
             self.late_since = None;
             return Poll::Ready(match self.own {
                 _ if bytes.len() <= skipped => gone(),
                 true => Ok(bytes.slice(skipped..)),
                 false => {
-                    self.worker.shelf.put(&spans, n, bytes.clone());
+                    self.worker.span_cache.put(&spans, n, bytes.clone());
                     piece(&bytes, skipped)
                 }
             });
@@ -118,8 +118,8 @@ impl SpanReader {
             return self.claim.poll(cx, pool, PIECE).map(|()| false);
         }
         match &mut self.claim {
-            Claim::Held(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
-            Claim::Held(lease) => {
+            Claim::CacheEntry(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
+            Claim::CacheEntry(lease) => {
                 if let Some(more) = pool.try_take(wanted - lease.bytes()) {
                     lease.merge(more);
                     return Poll::Ready(true);
@@ -127,7 +127,7 @@ impl SpanReader {
             }
             claim => {
                 if let Some(lease) = pool.try_take(wanted) {
-                    *claim = Claim::Held(lease);
+                    *claim = Claim::CacheEntry(lease);
                     return Poll::Ready(true);
                 }
             }

@@ -223,8 +223,8 @@ impl Link {
 
 /// Serves a connection until it ends, or gives it back when it begins with what is no HTTP/1.
 pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option<(Foreign, Socket)> {
-    let io = TokioIo::new(Watched { socket, link: link.clone(), worker: worker.clone() });
-    let door = Door { worker: worker.clone(), link: link.clone() };
+    let io = TokioIo::new(WatchedSocket { socket, link: link.clone(), worker: worker.clone() });
+    let door = Http1Service { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings().bounds).serve_connection(io, door);
     let mut told = false;
     let end = poll_fn(|cx| {
@@ -287,24 +287,24 @@ pub fn refuse_unread(link: &Link, client: &Socket, refusal: &Refusal) {
 }
 
 /// Where one connection's requests come in.
-struct Door {
+struct Http1Service {
     worker: Rc<Worker>,
     link: Rc<Link>,
 }
 
 /// A response that is there, or one to wait for.
-enum Answering {
+enum ResponseFuture {
     Now(Option<Response<ReplyBody>>),
     Later(Pin<Box<dyn Future<Output = Response<ReplyBody>>>>),
 }
 
-impl Service<Request<Incoming>> for Door {
+impl Service<Request<Incoming>> for Http1Service {
     type Response = Response<ReplyBody>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
-        let Door { worker, link } = self;
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
+        let Http1Service { worker, link } = self;
         link.refresh(worker);
         link.answered.set(false);
         let flight = link.stream.begin(request.method().clone());
@@ -313,11 +313,11 @@ impl Service<Request<Incoming>> for Door {
             None => answer(worker, &link.stream, request),
         };
         let later = match answered {
-            Ok(response) => return Answering::Now(Some(departing(response, flight))),
+            Ok(response) => return ResponseFuture::Now(Some(departing(response, flight))),
             Err(later) => later,
         };
         let (worker, link) = (worker.clone(), link.clone());
-        Answering::Later(Box::pin(async move {
+        ResponseFuture::Later(Box::pin(async move {
             let mut response = later.answer(&worker, &link.stream).await;
             // The body may have turned out to be ambiguous while it was passed on.
             if let Some(why) = link.refused() {
@@ -346,15 +346,15 @@ fn refusal(why: Ambiguous) -> Response<ReplyBody> {
     Refusal::closing(format!("refused: {}", why.text())).response()
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Result<Response<ReplyBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Answering::Now(response) => {
+            ResponseFuture::Now(response) => {
                 response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
             }
-            Answering::Later(future) => future.as_mut().poll(cx).map(Ok),
+            ResponseFuture::Later(future) => future.as_mut().poll(cx).map(Ok),
         }
     }
 }
@@ -389,13 +389,13 @@ pub async fn linger(mut socket: Socket) {
 }
 
 /// The client's socket, watched on behalf of its `Link`.
-struct Watched {
+struct WatchedSocket {
     socket: Socket,
     link: Rc<Link>,
     worker: Rc<Worker>,
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for WatchedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -438,7 +438,7 @@ fn broken_framing() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the body is not framed cleanly")
 }
 
-impl Watched {
+impl WatchedSocket {
     /// Reads some of a head. No more at once than the library's buffer begins with: it grows by what is there, not by what may
     /// come.
     fn poll_head(
@@ -447,7 +447,7 @@ impl Watched {
         place: Place,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Watched { socket, link, worker } = self;
+        let WatchedSocket { socket, link, worker } = self;
         let head = if place == Place::Start { 0 } else { link.head.get() };
         if head >= HEAD {
             // The buffer that it lies in grows by doubling.
@@ -512,7 +512,7 @@ impl Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for WatchedSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.keeps_back(buf) {
             return Poll::Ready(Ok(buf.len()));

@@ -18,18 +18,18 @@ pub struct Windows {
 }
 
 /// What one window may hold; of what it is beyond the least it has a lease.
-pub struct Reach {
+pub struct WindowSize {
     lease: Option<Lease>,
     bytes: usize,
 }
 
-impl Default for Reach {
-    fn default() -> Reach {
-        Reach { lease: None, bytes: LEAST }
+impl Default for WindowSize {
+    fn default() -> WindowSize {
+        WindowSize { lease: None, bytes: LEAST }
     }
 }
 
-impl Reach {
+impl WindowSize {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -59,28 +59,28 @@ mod tests {
     fn a_window_grows_with_what_went_through_it_while_memory_is_ample() {
         let allowance = Budget::new(32 << 20, 0).origins;
         let windows = Windows { most: 1 << 20, allowance: allowance.clone() };
-        let mut reach = Reach::default();
+        let mut size = WindowSize::default();
         let mut sizes = Vec::new();
         for mib in 0..10 {
-            reach.widen(&windows, mib << 20);
-            sizes.push(reach.bytes() >> 10);
+            size.widen(&windows, mib << 20);
+            sizes.push(size.bytes() >> 10);
         }
         assert_eq!(sizes, [64, 128, 256, 256, 512, 512, 512, 512, 1024, 1024]);
         assert_eq!(allowance.taken(), (1 << 20) - LEAST);
         // Those who come when it is not have the least.
         let rest = allowance.try_take(9 << 20);
-        let mut late = Reach::default();
+        let mut late = WindowSize::default();
         late.widen(&windows, 1 << 30);
         assert_eq!((late.bytes(), rest.is_some()), (LEAST, true));
-        drop(reach);
+        drop(size);
         assert_eq!(allowance.taken(), 9 << 20);
     }
 
     #[test]
     fn much_memory_is_a_large_window_at_once() {
         let windows = Windows { most: 1 << 20, allowance: Budget::new(1 << 30, 0).origins };
-        let mut reach = Reach::default();
-        reach.widen(&windows, 0);
-        assert_eq!(reach.bytes(), 1 << 20);
+        let mut size = WindowSize::default();
+        size.widen(&windows, 0);
+        assert_eq!(size.bytes(), 1 << 20);
     }
 }

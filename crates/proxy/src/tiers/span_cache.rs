@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 type Place = (u16, u64, u32);
 
 /// A worker's spans, the one that was used last in front.
-pub struct Shelf {
+pub struct SpanCache {
     spans: RefCell<VecDeque<(Place, Bytes)>>,
     places: usize,
     reads: Semaphore,
@@ -22,13 +22,13 @@ pub struct Shelf {
     _lease: Option<Lease>,
 }
 
-impl Shelf {
-    /// An eighth of the pool is for the shelves of all workers, a place and a read for each at least.
-    pub fn new(budget: &Budget, workers: usize) -> Shelf {
+impl SpanCache {
+    /// An eighth of the pool is for the caches of all workers, a place and a read for each at least.
+    pub fn new(budget: &Budget, workers: usize) -> SpanCache {
         let share = budget.disk.size() / 8 / workers.max(1);
         let places = (share / 2 / most_bytes(SPAN)).clamp(1, 16);
         let lease = budget.disk.try_take(2 * places * most_bytes(SPAN));
-        Shelf { spans: RefCell::default(), places, reads: Semaphore::new(places), _lease: lease }
+        SpanCache { spans: RefCell::default(), places, reads: Semaphore::new(places), _lease: lease }
     }
 
     /// Piece `n` of a body, if it is here.
@@ -67,17 +67,17 @@ mod tests {
     #[test]
     fn what_was_used_last_stays() {
         let budget = Budget::new(0, 0);
-        let shelf = Shelf::new(&budget, 1);
-        let places = shelf.places as u32;
+        let span_cache = SpanCache::new(&budget, 1);
+        let places = span_cache.places as u32;
         let spans = Spans { store: 0, id: 7, length: 1 << 30, span: SPAN as u32 };
         for n in 0..=places {
-            shelf.put(&spans, n, Bytes::from(vec![n as u8]));
-            assert!(shelf.get(&spans, 0).is_some() || n > 0 && places == 1);
+            span_cache.put(&spans, n, Bytes::from(vec![n as u8]));
+            assert!(span_cache.get(&spans, 0).is_some() || n > 0 && places == 1);
         }
-        assert_eq!(shelf.spans.borrow().len(), shelf.places);
-        assert_eq!(shelf.get(&spans, places).unwrap()[..], [places as u8]);
-        assert!(places == 1 || shelf.get(&spans, 1).is_none() && shelf.get(&spans, 0).is_some());
-        assert!(shelf.get(&Spans { id: 8, ..spans }, places).is_none());
-        assert!(budget.disk.taken() >= 2 * shelf.places * SPAN);
+        assert_eq!(span_cache.spans.borrow().len(), span_cache.places);
+        assert_eq!(span_cache.get(&spans, places).unwrap()[..], [places as u8]);
+        assert!(places == 1 || span_cache.get(&spans, 1).is_none() && span_cache.get(&spans, 0).is_some());
+        assert!(span_cache.get(&Spans { id: 8, ..spans }, places).is_none());
+        assert!(budget.disk.taken() >= 2 * span_cache.places * SPAN);
     }
 }
