@@ -43,28 +43,17 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
 
     let (auto, bounds) = (config.auto, &mut config.proxy.bounds);
     let connections = if auto.connections { CONNECTIONS.0 } else { bounds.connections as u64 };
-    let program = PROGRAM + workers * WORKER;
-    let index = disk.map_or(0, |disk| disk.index);
-    let buffers = disk.map_or(0, |disk| disk.sum() - disk.index);
-    let tier = if auto.memory { 0 } else { bounds.memory_bytes };
-    let least = [program, index, buffers, tier, proxy::TRANSIT_LEAST, connections.saturating_mul(CONNECTION)];
-    let least = least.into_iter().fold(0, u64::saturating_add);
-
-    let mut parts = vec![
-        Part { name: "program", bytes: program, from: format!("{workers} worker(s)") },
-        Part { name: "index", bytes: index, from: String::new() },
-        Part { name: "store buffers", bytes: buffers, from: "packets, reads, updates, checkpoints".into() },
-        Part { name: "memory tier", bytes: tier, from: "--memory".into() },
-        Part { name: "in transit", bytes: proxy::TRANSIT_LEAST, from: "bodies and large heads".into() },
-        Part {
-            name: "connections",
-            bytes: connections * CONNECTION,
-            from: format!("{connections} of --connections-max"),
-        },
-    ];
-    if let Some(disk) = disk {
-        parts[1].from = format!("of a cache of {}", say_size(disk.size));
-    }
+    // First what each part takes at least.
+    let mut sizes = Sizes {
+        program: PROGRAM + workers * WORKER,
+        index: disk.map_or(0, |disk| disk.index),
+        buffers: disk.map_or(0, |disk| disk.sum() - disk.index),
+        tier: if auto.memory { 0 } else { bounds.memory_bytes },
+        transit: proxy::TRANSIT_LEAST,
+        connections: connections.saturating_mul(CONNECTION),
+    };
+    let cache = disk.map_or(0, |disk| disk.size);
+    let least = sizes.sum();
     // The least of which as much is usable, in whole MiB.
     let mut enough = least / MIB * ALLOCATOR / (ALLOCATOR - 1);
     while usable(enough * MIB) < least {
@@ -75,7 +64,8 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     }
     let total = config.memory_total;
     let Some(mut spare) = usable(total).checked_sub(least) else {
-        let needs: Vec<String> = parts
+        let needs: Vec<String> = sizes
+            .parts(workers, cache)
             .iter()
             .filter(|part| part.bytes > 0)
             .map(|p| format!("{} {}", p.name, mib(p.bytes)))
@@ -89,34 +79,67 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     // What is spare goes first to what makes hits cheap to find, then to those who ask, then to what answers at once.
     let mut overlay = OVERLAY.0;
     if let Some(disk) = disk {
-        let more = (disk.size / SMALL_OBJECT * 15).saturating_sub(index).min(spare / 32);
+        let more = (disk.size / SMALL_OBJECT * 15).saturating_sub(sizes.index).min(spare / 32);
         spare -= more;
-        parts[1].bytes += more;
+        sizes.index += more;
         let more = (spare / 16).min(OVERLAY.1 - OVERLAY.0) / 4 * 4;
         spare -= more / 4 * 5;
-        parts[2].bytes += more / 4 * 5;
+        sizes.buffers += more / 4 * 5;
         overlay += more;
     }
     if auto.connections {
         let more = (spare / 4 / CONNECTION).min(CONNECTIONS.1 - CONNECTIONS.0);
         let count = (connections + more).min(machine.connections_by_descriptors()).max(CONNECTIONS.0);
         spare -= (count - connections) * CONNECTION;
-        parts[5].bytes = count * CONNECTION;
-        parts[5].from = format!("{count} of --connections-max");
+        sizes.connections = count * CONNECTION;
         bounds.connections = count as usize;
     }
     let more = if auto.memory { spare / 4 } else { spare };
     spare -= more;
-    parts[4].bytes += more;
-    parts[3].bytes += spare;
-    parts.push(Part { name: "allocator", bytes: total / ALLOCATOR, from: "a twelfth".into() });
+    sizes.transit += more;
+    sizes.tier += spare;
 
     bounds.total_bytes = total;
-    bounds.transit_bytes = parts[4].bytes;
-    bounds.memory_bytes = parts[3].bytes;
+    bounds.transit_bytes = sizes.transit;
+    bounds.memory_bytes = sizes.tier;
     config.overlay_of(overlay as usize);
-    config.index_of(Memory::entries(parts[1].bytes));
+    config.index_of(Memory::entries(sizes.index));
+    let mut parts = sizes.parts(workers, cache);
+    parts.push(Part { name: "allocator", bytes: total / ALLOCATOR, from: "a twelfth".into() });
     Ok(parts)
+}
+
+/// Bytes of each part.
+struct Sizes {
+    program: u64,
+    index: u64,
+    buffers: u64,
+    tier: u64,
+    transit: u64,
+    connections: u64,
+}
+
+impl Sizes {
+    fn sum(&self) -> u64 {
+        let Sizes { program, index, buffers, tier, transit, connections } = *self;
+        [program, index, buffers, tier, transit, connections].into_iter().fold(0, u64::saturating_add)
+    }
+
+    fn parts(&self, workers: u64, cache: u64) -> Vec<Part> {
+        let part = |name, bytes, from: String| Part { name, bytes, from };
+        vec![
+            part("program", self.program, format!("{workers} worker(s)")),
+            part("index", self.index, format!("of a cache of {}", say_size(cache))),
+            part("store buffers", self.buffers, "packets, reads, updates, checkpoints".into()),
+            part("memory tier", self.tier, "--memory".into()),
+            part("in transit", self.transit, "bodies and large heads".into()),
+            part(
+                "connections",
+                self.connections,
+                format!("{} of --connections-max", self.connections / CONNECTION),
+            ),
+        ]
+    }
 }
 
 /// What the cache on disk takes; nothing when there is none, or it cannot be opened, which opening it will tell.

@@ -49,7 +49,7 @@ mod tests {
             let found = Route::new(&settings).next_hop(&target).unwrap();
             assert!(found.to_string().eq_ignore_ascii_case(hop), "{url}: {found}");
             match found {
-                Hop::Host { port: found, .. } => assert_eq!(found, port, "{url}"),
+                Hop::Host(host) => assert_eq!(host.port, port, "{url}"),
                 Hop::Unix(_) => assert_eq!(port, 0, "{url}"),
             }
         }

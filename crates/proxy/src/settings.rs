@@ -307,7 +307,7 @@ impl Origin {
     pub fn host(&self) -> HeaderValue {
         const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");
         match &self.hop {
-            Hop::Host { authority, .. } => HeaderValue::from_str(authority.as_str()).unwrap_or(LOCALHOST),
+            Hop::Host(host) => HeaderValue::from_str(host.authority.as_str()).unwrap_or(LOCALHOST),
             Hop::Unix(_) => LOCALHOST,
         }
     }

@@ -237,7 +237,7 @@ pub async fn connect(
             ));
         }
         let (authority, port) = access::connect(request.uri(), &worker.settings())?;
-        let hop = Hop::Host { authority: authority.clone(), port };
+        let hop = Hop::at_port(authority.clone(), port);
         stream.note(|transaction| {
             transaction.connects_to(authority.clone());
             transaction.hop = Some(hop.clone());

@@ -17,7 +17,10 @@ impl Presented {
     /// Has the cache fetch, or validate, what a request asks for. Nobody waits for it; where it is being fetched already, is
     /// known not to be for sharing, or the worker has too much to do, nothing happens.
     pub fn behind(self, want: Want) {
-        if self.worker.pumps.get() >= BEHIND {
+        // Whoever answers a client has asked this before it looked into the cache.
+        let reach = self.worker.origins.reach();
+        let refused = self.target.authority().is_some_and(|host| reach.check(host, self.zone).is_err());
+        if refused || self.worker.pumps.get() >= BEHIND {
             return;
         }
         let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);

@@ -8,7 +8,7 @@ use crate::authority::bare_host;
 use crate::console::{Trouble, tell};
 use crate::message::refusal::{self, Refusal};
 use crate::report::counters::Number;
-use crate::transport::{Address, Hop, Socket};
+use crate::transport::{Address, Hop, Host, Socket};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::time::timeout;
@@ -46,7 +46,7 @@ impl Origins {
     /// In the order in which to try them.
     async fn addresses(&self, hop: &Hop) -> Result<Vec<Address>, Refusal> {
         match hop {
-            Hop::Host { authority, port } => {
+            Hop::Host(Host { authority, port, .. }) => {
                 let found = self.resolver.lookup(bare_host(authority), self.settings().timeouts.dns).await?;
                 Ok(found.into_iter().map(|address| SocketAddr::new(address, *port).into()).collect())
             }
@@ -57,7 +57,7 @@ impl Origins {
     pub(super) async fn connect(self: &Rc<Origins>, key: &Key, client: Zone) -> Result<Line, Refusal> {
         let (socket, needs) = self.dial(&key.hop, client).await?;
         let shareable = match &key.hop {
-            Hop::Host { authority, .. } => self.reach().is_for_all(authority, needs),
+            Hop::Host(host) => self.reach().is_for_all(&host.authority, needs),
             Hop::Unix(_) => true,
         };
         let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable)).await;

@@ -9,6 +9,6 @@ mod listener;
 mod socket;
 
 pub use address::{Address, UnixPath};
-pub use hop::Hop;
+pub use hop::{Hop, Host};
 pub use listener::{Bound, Listener, Peer, listen, listen_alone, try_to_listen};
 pub use socket::Socket;
