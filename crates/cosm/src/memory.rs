@@ -17,6 +17,8 @@ const CONNECTION: u64 = 40 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
 
+const INDEX: &str = "index";
+
 /// Connections that `auto` is at least, and at most.
 const CONNECTIONS: (u64, u64) = (64, 100_000);
 /// Newer metadata of objects that stay where they lie, at least and at most.
@@ -45,7 +47,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     let connections = if auto.connections { CONNECTIONS.0 } else { bounds.connections as u64 };
     // First what each part takes at least.
     let mut sizes = Sizes {
-        program: PROGRAM + workers * WORKER,
+        program: PROGRAM + workers * (WORKER + proxy::SPAN_CACHE),
         index: disk.map_or(0, |disk| disk.index),
         buffers: disk.map_or(0, |disk| disk.sum() - disk.index),
         tier: if auto.memory { 0 } else { bounds.memory_bytes },
@@ -129,7 +131,7 @@ impl Sizes {
         let part = |name, bytes, from: String| Part { name, bytes, from };
         vec![
             part("program", self.program, format!("{workers} worker(s)")),
-            part("index", self.index, format!("of a cache of {}", say_size(cache))),
+            part(INDEX, self.index, format!("of a cache of {}", say_size(cache))),
             part("store buffers", self.buffers, "packets, reads, updates, checkpoints".into()),
             part("memory tier", self.tier, "--memory".into()),
             part("in transit", self.transit, "bodies and large heads".into()),
@@ -146,6 +148,18 @@ impl Sizes {
 fn disk(config: &mut Config, workers: u64) -> Option<Memory> {
     config.overlay_of(OVERLAY.0 as usize);
     Memory::of(config.store()?, workers, OBJECT).ok()
+}
+
+/// Says so when what a cache holds already needs a larger index than there is memory for.
+pub fn index_too_large(parts: &[Part], bytes: u64) -> Option<String> {
+    let part = parts.iter().find(|part| part.name == INDEX)?;
+    (bytes > part.bytes).then(|| {
+        format!(
+            "the index of what this cache holds takes {}, and --memory-total leaves {} for it: objects leave until it fits",
+            mib(bytes),
+            mib(part.bytes)
+        )
+    })
 }
 
 /// The division as lines of a table.

@@ -2,6 +2,7 @@
 //! a line names the others, which wait for the next start.
 
 use crate::machine::Machine;
+use crate::memory;
 use crate::settings::{Config, Effect, Given, TABLE};
 
 /// What is in force, and where more is read from.
@@ -20,10 +21,7 @@ impl Reload {
         let Some(read) = (self.read)() else {
             return vec!["SIGHUP: there is no file to read settings from (--config)".into()];
         };
-        let checked = read.and_then(|new| match Config::build(&new, &self.machine) {
-            Ok(_) => Ok(new),
-            Err(wrong) => Err(wrong.join("; ")),
-        });
+        let checked = read.and_then(|new| self.config(&new).map(|_| new));
         let new = match checked {
             Ok(new) => new,
             Err(wrong) => return vec![format!("settings stay as they are: {wrong}")],
@@ -41,9 +39,9 @@ impl Reload {
             mixed.extend(stays.cloned());
         }
         // What is in force and what is new were both right; together they may not be.
-        let config = match Config::build(&mixed, &self.machine) {
+        let config = match self.config(&mixed) {
             Ok(config) => config,
-            Err(wrong) => return vec![format!("settings stay as they are: {}", wrong.join("; "))],
+            Err(wrong) => return vec![format!("settings stay as they are: {wrong}")],
         };
         self.given = mixed;
         (self.adopt)(config.proxy);
@@ -55,6 +53,13 @@ impl Reload {
             lines.push(format!("these change at the next start: {}", waiting.join(", ")));
         }
         lines
+    }
+
+    /// What a start with these settings would run with.
+    fn config(&self, given: &[Given]) -> Result<Config, String> {
+        let mut config = Config::build(given, &self.machine).map_err(|wrong| wrong.join("; "))?;
+        memory::divide(&mut config, &self.machine)?;
+        Ok(config)
     }
 }
 

@@ -64,6 +64,11 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => say("no cache on disk, only in memory"),
     }
     say(memory::summary(config.memory_total, &parts));
+    if let Some(line) =
+        store.as_ref().and_then(|store| memory::index_too_large(&parts, store.stats().index_bytes))
+    {
+        say(line);
+    }
     let kind = match &config.proxy.origin {
         Some(origin) => format!("reverse proxy for {origin}"),
         None => "forward proxy".to_owned(),

@@ -56,7 +56,7 @@ pub enum Claim {
     #[default]
     None,
     Waiting(Pin<Box<dyn Future<Output = Lease>>>),
-    CacheEntry(Lease),
+    Held(Lease),
 }
 
 impl Budget {
@@ -156,10 +156,10 @@ impl Claim {
     pub fn poll(&mut self, cx: &mut Context<'_>, pool: &Allowance, bytes: usize) -> Poll<()> {
         loop {
             *self = match self {
-                Claim::CacheEntry(_) => return Poll::Ready(()),
-                Claim::Waiting(waiting) => Claim::CacheEntry(ready!(waiting.as_mut().poll(cx))),
+                Claim::Held(_) => return Poll::Ready(()),
+                Claim::Waiting(waiting) => Claim::Held(ready!(waiting.as_mut().poll(cx))),
                 Claim::None => match pool.try_take(bytes) {
-                    Some(lease) => Claim::CacheEntry(lease),
+                    Some(lease) => Claim::Held(lease),
                     None => Claim::Waiting(Box::pin(pool.take(bytes))),
                 },
             };
@@ -168,7 +168,7 @@ impl Claim {
 
     pub fn lease(&mut self) -> Option<&mut Lease> {
         match self {
-            Claim::CacheEntry(lease) => Some(lease),
+            Claim::Held(lease) => Some(lease),
             _ => None,
         }
     }

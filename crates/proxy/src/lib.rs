@@ -47,6 +47,7 @@ pub use report::stats::{Row, rows};
 pub use report::{Ended, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
+pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;

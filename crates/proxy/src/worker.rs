@@ -55,7 +55,7 @@ impl Worker {
             exit,
             reverse: Reverse::new(&current.get()),
             readers: shared.tiers.stores.readers(),
-            span_cache: SpanCache::new(&shared.budget, current.get().workers),
+            span_cache: SpanCache::default(),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
             repairs: Cell::new(0),

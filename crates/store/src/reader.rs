@@ -87,6 +87,11 @@ impl Reader {
         Reader { shared, backend, turns, waiting: Rc::default() }
     }
 
+    /// How long an object is waited for (`Options::patience`).
+    pub fn patience(&self) -> Duration {
+        self.shared.patience
+    }
+
     /// Whether the disk keeps a read waiting for too long: then an object that is there is `Late`.
     pub fn is_late(&self) -> bool {
         Waiting::check(&self.waiting.borrow(), Some(self.shared.patience)).is_err()

@@ -56,6 +56,15 @@ impl ReplyBody {
     }
 }
 
+impl ReplyBody {
+    /// As [`Pieces::poll_ahead`].
+    pub fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if let Source::Pieces(pieces) = &mut self.source {
+            pieces.poll_ahead(cx);
+        }
+    }
+}
+
 impl Body for ReplyBody {
     type Data = Bytes;
     type Error = io::Error;
@@ -68,7 +77,10 @@ impl Body for ReplyBody {
         let next = match &mut self.source {
             Source::Whole(bytes) if bytes.is_empty() => None,
             Source::Whole(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
-            Source::Pieces(_) if is_full => return Poll::Pending,
+            Source::Pieces(pieces) if is_full => {
+                pieces.poll_ahead(cx);
+                return Poll::Pending;
+            }
             Source::Pieces(pieces) => ready!(pieces.poll_piece(cx)),
         };
         let (bytes, over) = match &next {

@@ -131,6 +131,12 @@ impl Pieces for Multipart {
         Poll::Ready(None)
     }
 
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if let Some(first) = self.0.front_mut() {
+            first.poll_ahead(cx);
+        }
+    }
+
     fn left(&self) -> Option<u64> {
         self.0.iter().map(|piece| piece.size_hint().exact()).sum()
     }

@@ -36,8 +36,9 @@ pub struct Line {
     wire: Wire,
     pool: Weak<Origins>,
     key: Rc<Key>,
-    /// Where a client has to be to reach its address.
+    /// Where a client has to be to reach its address, as it was judged after so many changes of what is reached.
     needs: Zone,
+    judged: u64,
     /// What comes on it may be stored and shared.
     pub shareable: bool,
     reused: bool,
@@ -76,6 +77,7 @@ impl Line {
             // A URL's host lies in the buffer that its request was read into, which shall not wait here too.
             key: Rc::new(Key { hop: key.hop.copied(), ..*key }),
             needs,
+            judged: pool.reach_changes.get(),
             shareable,
             reused: false,
             since: Instant::now(),
@@ -143,6 +145,9 @@ impl Line {
     }
 
     fn wait_in(mut self, origins: &Origins) {
+        if self.judged != origins.reach_changes.get() {
+            return;
+        }
         self.since = Instant::now();
         let key = self.key.clone();
         origins.pool.borrow_mut().put(&key, self);

@@ -34,7 +34,7 @@ use crate::settings::current::Current;
 use crate::transport::Hop;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -45,6 +45,8 @@ const IDLE_SHARE: usize = 4;
 pub struct Origins {
     current: Rc<Current>,
     reach: RefCell<Rc<Reach>>,
+    /// How often that changed.
+    reach_changes: Cell<u64>,
     pub route: Route,
     exit: Rc<Exit>,
     /// What bodies on their way are taken from.
@@ -72,7 +74,16 @@ impl Origins {
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
         let pool = RefCell::new(Pool::new(bounds.idle_per_origin, in_all));
         let (reach, route) = (RefCell::new(Rc::new(Reach::new(&settings))), Route::new(&settings));
-        Rc::new(Origins { current, reach, route, exit, allowance, resolver: Resolver::default(), pool })
+        Rc::new(Origins {
+            current,
+            reach,
+            reach_changes: Cell::new(0),
+            route,
+            exit,
+            allowance,
+            resolver: Resolver::default(),
+            pool,
+        })
     }
 
     /// The settings have changed.
@@ -84,6 +95,7 @@ impl Origins {
         // What may be asked over a connection was decided when it was made.
         if *self.reach() != reach {
             pool.retain(|_| false);
+            self.reach_changes.set(self.reach_changes.get() + 1);
         }
         self.reach.replace(Rc::new(reach));
     }

@@ -20,6 +20,7 @@ use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
 use store::{Body, Key, Lookup, Object, Reader, Refused, Writer};
+use tokio::time::timeout;
 
 pub struct Tiers {
     pub memory: Memory,
@@ -126,7 +127,16 @@ impl Tiers {
         let began = self.now();
         let size = self.stores.of(key)?.stored_bytes(key)?;
         let lease = match &self.allowance {
-            Some(allowance) if size > SMALL_RECORD => Some(allowance.take(most_bytes(size)).await),
+            Some(allowance) if size > SMALL_RECORD => {
+                match timeout(reader.patience(), allowance.take(most_bytes(size))).await {
+                    Ok(lease) => Some(lease),
+                    // Who reads slowly has all of it: as good as a disk that is late.
+                    Err(_) => {
+                        late.set(true);
+                        return None;
+                    }
+                }
+            }
             _ => None,
         };
         let object = match reader.look(key).await {

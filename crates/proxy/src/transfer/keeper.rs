@@ -55,8 +55,8 @@ pub struct Keeper {
     waiting: Bytes,
     /// How often it is still asked again.
     patience: u32,
-    /// The bytes that are gathered, or that the store's writer has, of one span at most.
-    _lease: Option<Lease>,
+    /// For the bytes that are gathered, or that the store's writer has, of one span at most.
+    lease: Option<Lease>,
 }
 
 enum Keeping {
@@ -75,8 +75,7 @@ impl Keeper {
         expected: Option<u64>,
     ) -> (Keeper, Result<(), NotStored>) {
         let large = expected.is_some_and(|expected| !is_small(worker, expected));
-        let span = expected.unwrap_or(u64::MAX).min(gather_max(worker)) as usize;
-        let lease = worker.shared.budget.origins.try_spare(span);
+        let lease = worker.shared.budget.origins.try_spare(gathers(worker, expected.unwrap_or(FIRST)));
         let (keeping, kept) = match worker.shared.tiers.stores.of(&object.key) {
             _ if lease.is_none() => (Keeping::Not, Err(NotStored::Busy)),
             // The disk is late.
@@ -88,8 +87,7 @@ impl Keeper {
             _ => (Keeping::Gathering, Ok(())),
         };
         let (worker, waiting) = (worker.clone(), Bytes::new());
-        let keeper =
-            Keeper { worker, object, expected, got: 0, keeping, waiting, patience: PATIENCE, _lease: lease };
+        let keeper = Keeper { worker, object, expected, got: 0, keeping, waiting, patience: PATIENCE, lease };
         (keeper, kept)
     }
 
@@ -109,7 +107,7 @@ impl Keeper {
     /// Takes the next bytes, which the fill's readers have already.
     pub fn take(&mut self, bytes: Bytes, producer: &Producer) {
         self.got += bytes.len() as u64;
-        if self.got > self.worker.settings().bounds.object_bytes {
+        if self.got > self.worker.settings().bounds.object_bytes || !self.has_lease() {
             self.give_up(producer);
         }
         match self.keeping {
@@ -121,6 +119,21 @@ impl Keeper {
             }
             Keeping::Writing(_) => self.write(bytes, producer),
         }
+    }
+
+    /// Whether what is gathered is taken from the budget; of an unknown length more is as it comes.
+    fn has_lease(&mut self) -> bool {
+        let Some(lease) = &mut self.lease else { return matches!(self.keeping, Keeping::Not) };
+        let wanted = gathers(&self.worker, self.expected.unwrap_or(self.got.max(FIRST)));
+        if wanted > lease.bytes() {
+            // By doubling, so that single bytes ask seldom.
+            let more = gathers(&self.worker, 2 * wanted as u64).saturating_sub(lease.bytes());
+            match self.worker.shared.budget.origins.try_spare(more) {
+                Some(more) => lease.merge(more),
+                None => return false,
+            }
+        }
+        true
     }
 
     /// An origin that is faster than the disk is read more slowly for a moment; then the object is given up.
@@ -210,6 +223,14 @@ impl Keeper {
             }
         }
     }
+}
+
+/// What a body of unknown length is thought to have at first, bytes.
+const FIRST: u64 = 32 << 10;
+
+/// How much of so many bytes is in memory until the store has it.
+fn gathers(worker: &Worker, bytes: u64) -> usize {
+    bytes.min(gather_max(worker)) as usize
 }
 
 /// Whether a body of this length is stored in one piece.

@@ -66,6 +66,7 @@ impl SeatBody {
     fn mend(&mut self, error: io::Error) -> io::Result<()> {
         let begun = self.mender.begin(self.at, self.end());
         self.seat = self.seat.take().filter(|_| !begun);
+        self.spans = self.spans.take().filter(|_| !begun);
         if begun { Ok(()) } else { Err(error) }
     }
 
@@ -117,6 +118,12 @@ impl Pieces for SeatBody {
                 Poll::Pending
             }
             next => Poll::Ready(next),
+        }
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if let Some(spans) = &mut self.spans {
+            spans.poll_ahead(cx);
         }
     }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use store::{Lookup, Reader, Spans};
+use tokio::time::{Sleep, sleep};
 
 /// Bytes of a copy, when memory is short.
 const PIECE: usize = 64 << 10;
@@ -33,8 +34,13 @@ pub struct SpanReader {
     patience: Duration,
     late_since: Option<Instant>,
     claim: Claim,
-    /// Whether the span under way is its own.
+    /// Which span is under way, and whether it is its own.
+    reading: (Spans, u32),
     own: bool,
+    /// It came before anybody took it.
+    came: Option<Lookup<Bytes>>,
+    /// Since it waits for room.
+    waits: Option<Pin<Box<Sleep>>>,
 }
 
 impl SpanReader {
@@ -46,7 +52,10 @@ impl SpanReader {
             patience: worker.settings().timeouts.origin_stall,
             late_since: None,
             claim: Claim::default(),
+            reading: (Spans { store: 0, id: 0, length: 0, span: 0 }, 0),
             own: false,
+            came: None,
+            waits: None,
         }
     }
 
@@ -63,22 +72,32 @@ impl SpanReader {
         let n = u32::try_from(at / size).unwrap_or(u32::MAX);
         let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
         loop {
-            if self.fetch.is_none() {
-                self.own = ready!(self.poll_room(cx, spans.span as usize));
+            if self.fetch.is_none() && self.came.is_none() {
+                self.own = match self.poll_room(cx, spans.span as usize) {
+                    Poll::Ready(own) => own,
+                    // Those who read slowly have all memory: as good as a disk that hangs.
+                    Poll::Pending if mender.may_begin() && self.has_waited(cx) => {
+                        return Poll::Ready(Err(io::Error::other("too little memory for more readers")));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                };
+                self.waits = None;
                 if !self.own
                     && let Some(span) = self.worker.span_cache.get(&spans, n)
                 {
                     return Poll::Ready(piece(&span, skipped));
                 }
                 let (worker, reader, own) = (self.worker.clone(), self.reader.clone(), self.own);
+                self.reading = (spans, n);
                 self.fetch = Some(Box::pin(async move {
                     let _turn = if own { None } else { worker.span_cache.turn().await };
                     reader.look_span(&spans, n).await
                 }));
             }
-            let Some(fetch) = &mut self.fetch else { return Poll::Pending };
-            let found = ready!(fetch.as_mut().poll(cx));
-            self.fetch = None;
+            let found = match self.came.take() {
+                Some(found) => found,
+                None => ready!(self.poll_fetch(cx)),
+            };
             let bytes = match found {
                 Lookup::Found(bytes) => bytes,
                 // A slow disk is better than a body that breaks off.
@@ -102,6 +121,35 @@ impl SpanReader {
         }
     }
 
+    fn poll_fetch(&mut self, cx: &mut Context<'_>) -> Poll<Lookup<Bytes>> {
+        let Some(fetch) = &mut self.fetch else { return Poll::Pending };
+        let found = ready!(fetch.as_mut().poll(cx));
+        self.fetch = None;
+        Poll::Ready(found)
+    }
+
+    /// Lets a read that was begun come to its end: until then the disk counts as one that keeps it waiting.
+    pub fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        let Poll::Ready(found) = self.poll_fetch(cx) else { return };
+        match found {
+            Lookup::Found(bytes) if !self.own => {
+                let (spans, n) = self.reading;
+                self.worker.span_cache.put(&spans, n, bytes);
+            }
+            found => self.came = Some(found),
+        }
+    }
+
+    /// Gives back what it holds: nothing more is read from here.
+    pub fn release(&mut self) {
+        (self.fetch, self.came, self.waits, self.claim) = (None, None, None, Claim::default());
+    }
+
+    fn has_waited(&mut self, cx: &mut Context<'_>) -> bool {
+        let patience = 4 * self.reader.patience();
+        self.waits.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx).is_ready()
+    }
+
     fn may_ask_again(&mut self) -> bool {
         let now = Instant::now();
         now.duration_since(*self.late_since.get_or_insert(now)) < self.patience
@@ -118,8 +166,8 @@ impl SpanReader {
             return self.claim.poll(cx, pool, PIECE).map(|()| false);
         }
         match &mut self.claim {
-            Claim::CacheEntry(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
-            Claim::CacheEntry(lease) => {
+            Claim::Held(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
+            Claim::Held(lease) => {
                 if let Some(more) = pool.try_take(wanted - lease.bytes()) {
                     lease.merge(more);
                     return Poll::Ready(true);
@@ -127,7 +175,7 @@ impl SpanReader {
             }
             claim => {
                 if let Some(lease) = pool.try_take(wanted) {
-                    *claim = Claim::CacheEntry(lease);
+                    *claim = Claim::Held(lease);
                     return Poll::Ready(true);
                 }
             }
@@ -179,6 +227,7 @@ impl SpanBody {
                     if !self.mender.begin(self.at, Some(self.end)) {
                         return Poll::Ready(Some(Err(error)));
                     }
+                    self.reader.release();
                 }
             }
         }
@@ -198,6 +247,10 @@ impl Pieces for SpanBody {
             self.at += bytes.len() as u64;
             Ok(Frame::data(bytes))
         }))
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        self.reader.poll_ahead(cx);
     }
 
     fn left(&self) -> Option<u64> {

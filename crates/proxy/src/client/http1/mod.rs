@@ -45,8 +45,10 @@ pub struct Link {
     judged: Cell<u64>,
     /// A head of more than `HEAD` bytes. The library keeps what it needed for one as long as the connection is there.
     large_head: RefCell<Claim>,
-    /// Bytes of the head that is being read.
-    head: Cell<usize>,
+    /// Which head is being read, and bytes of it.
+    head: Cell<(u64, usize)>,
+    /// The connection ends after the request under way.
+    closes: Cell<bool>,
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
@@ -91,7 +93,8 @@ impl Link {
             stream: Rc::new(Stream::new(client, worker.exit.clone())),
             judged: Cell::new(version),
             large_head: RefCell::default(),
-            head: Cell::new(0),
+            head: Cell::new((0, 0)),
+            closes: Cell::new(false),
             walker: RefCell::new(Walker::new(settings.bounds.head_bytes)),
             poisoned: Cell::new(false),
             foreign: Cell::new(None),
@@ -118,6 +121,15 @@ impl Link {
         let version = worker.refresh();
         if self.judged.replace(version) != version {
             self.stream.judge(Client::of(self.stream.client().peer, &worker.settings()));
+        }
+    }
+
+    /// The library keeps the memory of a large head as long as the connection is there. While there is little for others, the
+    /// connection ends after this request, so that no idle one keeps it.
+    fn give_back_head(&self, worker: &Worker) {
+        if self.large_head.borrow_mut().lease().is_some() && !worker.shared.budget.heads.is_ample() {
+            self.closes.set(true);
+            self.wake();
         }
     }
 
@@ -232,7 +244,7 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
         if let Some(wait) = link.overdue.get() {
             return Poll::Ready(Err(wait));
         }
-        if worker.stopping.get() && !told {
+        if (worker.stopping.get() || link.closes.get()) && !told {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -307,6 +319,7 @@ impl Service<Request<Incoming>> for Http1Service {
         let Http1Service { worker, link } = self;
         link.refresh(worker);
         link.answered.set(false);
+        link.give_back_head(worker);
         let flight = link.stream.begin(request.method().clone());
         let answered = match link.refused() {
             Some(why) => Ok(refusal(why)),
@@ -448,7 +461,11 @@ impl WatchedSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let WatchedSocket { socket, link, worker } = self;
-        let head = if place == Place::Start { 0 } else { link.head.get() };
+        let number = link.walker.borrow().heads();
+        let head = match link.head.get() {
+            (before, bytes) if place == Place::Head && before == number => bytes,
+            _ => 0,
+        };
         if head >= HEAD {
             // The buffer that it lies in grows by doubling.
             let most = 2 * worker.settings().bounds.head_bytes;
@@ -463,7 +480,7 @@ impl WatchedSocket {
             let read = some.filled().len();
             buf.advance(read);
         }
-        link.head.set(head + buf.filled().len() - before);
+        link.head.set((number, head + buf.filled().len() - before));
         Poll::Ready(Ok(()))
     }
 
