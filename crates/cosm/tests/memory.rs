@@ -148,6 +148,8 @@ fn clients_that_read_nothing_of_what_the_disk_has() {
     let clients = ask_and_read_nothing(&server, (0..300).map(url));
     assert_within(&server, 192);
     assert_serves(&server, origin);
+    // Nor is the disk taken for one that hangs, or a hit kept waiting.
+    assert_eq!(client.get(&url(299), &[]).unwrap().body.len(), 1_500_000);
     assert_within(&server, 192);
     // What was kept waiting goes on.
     for mut client in clients.into_iter().take(20) {
@@ -179,6 +181,27 @@ fn heads_that_never_end() {
         .collect();
     assert_within(&server, 144);
     assert_serves(&server, origin);
+    assert_within(&server, 144);
+    drop(clients);
+}
+
+#[test]
+fn heads_of_clients_that_idle_since() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 144, 400);
+    let field = format!("x: {}\r\n", "y".repeat(5_990));
+    let head = format!("GET http://{origin}/1/large HTTP/1.1\r\nhost: x\r\n{}\r\n", field.repeat(2));
+    let ask = || {
+        let mut stream = connect(&server);
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = [0; 4096];
+        let n = stream.read(&mut answer).unwrap();
+        let status = String::from_utf8_lossy(&answer[..n.min(12)]).into_owned();
+        assert_eq!(status, "HTTP/1.1 200", "a head has no place");
+        stream
+    };
+    let clients: Vec<TcpStream> = (0..200).map(|_| ask()).collect();
     assert_within(&server, 144);
     drop(clients);
 }

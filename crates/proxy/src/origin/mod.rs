@@ -196,6 +196,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::runtime::{Builder, LocalOptions};
 
@@ -325,5 +326,35 @@ mod tests {
                 }
             })
             .await;
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_judged_before_a_reload_is_not_used_after_it() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (parts, ()) = Request::get(url).version(http::Version::HTTP_10).body(()).unwrap().into_parts();
+        let target = Target::of(&parts, None).unwrap();
+        let in_force = InForce::new(Settings::default());
+        let current = Current::of(&in_force);
+        let origins = Origins::new(current.clone(), exit(), Budget::new(0, 0).origins);
+        let answer = async |listener: &tokio::net::TcpListener| {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+            stream
+        };
+        let run = async {
+            let ((_, line), _kept) = tokio::join!(ask(&origins, &target), answer(&listener));
+            let reach = vec!["192.0.2.0/24".parse().unwrap()];
+            in_force.replace(Settings { reach, ..Settings::default() });
+            assert!(current.refresh());
+            origins.adopt();
+            line.release();
+            tokio::task::yield_now().await;
+            // It would wait for ever for a connection that nobody makes.
+            let asked = async { tokio::join!(ask(&origins, &target), answer(&listener)) };
+            tokio::time::timeout(Duration::from_secs(20), asked).await.expect("a connection of its own");
+        };
+        tokio::task::LocalSet::new().run_until(run).await;
     }
 }
