@@ -51,7 +51,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         index: disk.map_or(0, |disk| disk.index),
         buffers: disk.map_or(0, |disk| disk.sum() - disk.index),
         tier: if auto.memory { 0 } else { bounds.memory_bytes },
-        transit: proxy::TRANSIT_LEAST,
+        transit: proxy::transit_least(bounds.head_bytes),
         connections: connections.saturating_mul(CONNECTION),
     };
     let cache = disk.map_or(0, |disk| disk.size);

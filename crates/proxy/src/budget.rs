@@ -3,12 +3,12 @@
 //! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
 //! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
 //! gets it; later a body has the least with which it moves. At the end those who begin wait, in the order in which they came, until
-//! others end. Nothing is broken off for want of memory.
+//! others end, and as long as an origin or a client may stall, or a disk be late. What has begun to move is not broken off.
 //!
 //! | pool | what is taken from it | when it is used up |
 //! |---|---|---|
 //! | `heads` | a request's head beyond the first `HEAD` bytes | the rest of the head is not read, until its timeout |
-//! | `origins` | a body from an origin: its window, and the span that is gathered for the store | windows stay at `FLOOR`, bodies pass without being kept, then are read one after the other |
+//! | `origins` | a body from an origin of more than 64 KiB, or of unknown length: its window, and the span that is gathered for the store; a request's content | windows stay at `FLOOR`, bodies pass without being kept, then are read one after the other |
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait |
 //!
 //! A hit in memory takes nothing: its bytes are the memory tier's.
@@ -26,7 +26,17 @@ pub const HEAD: usize = 8 << 10;
 pub const FLOOR: usize = 96 << 10;
 
 /// The least budget: a few bodies of each kind at a time, bytes.
-pub const LEAST: u64 = 8 << 20;
+const LEAST: u64 = 8 << 20;
+
+/// What a large head takes, bytes: the buffer that it lies in grows by doubling, and it goes on to an origin.
+pub fn of_head(head_max: usize) -> usize {
+    4 * head_max
+}
+
+/// The least budget with heads of so many bytes at most.
+pub fn least(head_max: usize) -> u64 {
+    LEAST.max(8 * of_head(head_max) as u64)
+}
 
 /// What is counted together.
 const UNIT: usize = 1 << 10;

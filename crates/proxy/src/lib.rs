@@ -38,7 +38,7 @@ pub mod fuzzing {
     pub use crate::route::Route;
 }
 
-pub use budget::LEAST as TRANSIT_LEAST;
+pub use budget::least as transit_least;
 pub use cache::SetCookie;
 pub use console::say;
 pub use internal_error::end_on_panic;

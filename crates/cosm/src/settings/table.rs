@@ -202,7 +202,7 @@ pub static TABLE: &[Setting] = &[
         "Maximum time that new objects wait in memory for a full packet; a crash loses what waits"),
     row!(TUNING, "disk-patience", Time(INTERVAL, |c, v| c.store.patience = v), [], "200ms", Store, Start,
         "When a disk read takes longer than this, fetch from the origins until the disk answers again; the read itself is \
-         given up after four times this"),
+         given up after four times this, or, if the origin cannot continue the body, after origin-stall-timeout"),
     row!(TUNING, "io", Choice, [
             Is("auto", |c| c.store.io = IoChoice::Auto),
             Is("uring", |c| c.store.io = IoChoice::Uring),

@@ -9,9 +9,10 @@ use cache::Asked;
 use http::header::{CACHE_CONTROL, PRAGMA};
 use http::{Method, Version};
 use std::future::poll_fn;
+use tokio::time::timeout;
 
 /// A worker begins none of these while it has so many bodies and fetches of this kind under way.
-const BEHIND: usize = 1024;
+const BEHIND: usize = 256;
 
 impl Presented {
     /// Has the cache fetch, or validate, what a request asks for. Nobody waits for it; where it is being fetched already, is
@@ -20,7 +21,8 @@ impl Presented {
         // Whoever answers a client has asked this before it looked into the cache.
         let reach = self.worker.origins.reach();
         let refused = self.target.authority().is_some_and(|host| reach.check(host, self.zone).is_err());
-        if refused || self.worker.pumps.get() >= BEHIND {
+        let ample = self.worker.shared.budget.origins.is_ample();
+        if refused || !ample || self.worker.pumps.get() >= BEHIND {
             return;
         }
         let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);
@@ -48,26 +50,34 @@ impl Presented {
     }
 
     /// Reads the body to its end: a fill goes on as long as somebody reads, and a connection is used again when its response was
-    /// read. What is not kept, and what is larger than anything kept, is not worth it.
+    /// read. What is not kept, what may have no end, and what takes too long is not worth it; nor is anything while clients
+    /// need the memory.
     async fn fetch_all(&self, lead: Lead, want: &Want) {
         let fetch = self.fetch(lead, want, &|_| {}).await;
         let settings = self.worker.settings();
-        let (kept, other) = (settings.bounds.object_bytes, settings.bounds.finish_bytes);
-        let (mut body, mut left): (Box<dyn Pieces>, u64) = match fetch {
+        let few = settings.bounds.finish_bytes;
+        let (mut body, most): (Box<dyn Pieces>, u64) = match fetch {
             Fetch::Filled(Filled { body: LeadersBody::Pieces(body), kept: Ok(()), .. }) => {
-                (Box::new(body), kept)
+                let most = body.left().map_or(few, |length| length.min(settings.bounds.object_bytes));
+                (Box::new(body), most)
             }
-            Fetch::Filled(Filled { body: LeadersBody::Pieces(body), .. }) => (Box::new(body), other),
-            Fetch::Passed(fetched, _) => (Box::new(fetched.body), other),
+            Fetch::Filled(Filled { body: LeadersBody::Pieces(body), .. }) => (Box::new(body), few),
+            Fetch::Passed(fetched, _) => (Box::new(fetched.body), few),
             Fetch::Filled(_) | Fetch::Validated(_) | Fetch::Failed(_) | Fetch::Refused(_) => return,
         };
-        while body.left().is_none_or(|promised| promised <= left)
-            && let Some(Ok(frame)) = poll_fn(|cx| body.poll_piece(cx)).await
-        {
-            left = left.saturating_sub(frame.data_ref().map_or(0, |bytes| bytes.len() as u64));
-            if left == 0 {
-                return;
+        let read = async {
+            let mut left = most;
+            while !self.worker.stopping.get()
+                && body.left().is_none_or(|promised| promised <= left)
+                && self.worker.shared.budget.origins.is_ample()
+                && let Some(Ok(frame)) = poll_fn(|cx| body.poll_piece(cx)).await
+            {
+                left = left.saturating_sub(frame.data_ref().map_or(0, |bytes| bytes.len() as u64));
+                if left == 0 && !body.is_over() {
+                    return;
+                }
             }
-        }
+        };
+        let _ = timeout(settings.timeouts.origin_first_byte, read).await;
     }
 }

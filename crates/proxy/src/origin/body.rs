@@ -123,6 +123,11 @@ impl OriginBody {
         bytes
     }
 
+    /// What a connection has anyway is enough for the rest.
+    fn is_small(&self) -> bool {
+        self.incoming.size_hint().exact().is_some_and(|rest| rest <= EARLY as u64)
+    }
+
     fn release_at_end(&mut self) {
         if self.incoming.is_end_stream() {
             self.release();
@@ -159,9 +164,14 @@ impl Pieces for OriginBody {
             Some(ended) => return Poll::Ready(std::mem::replace(ended, Ok(())).err().map(Err)),
             None => {}
         }
-        if !self.incoming.is_end_stream() {
+        if !self.is_small() {
             let this = &mut *self;
-            ready!(this.claim.poll(cx, &this.allowance, FLOOR));
+            if this.claim.poll(cx, &this.allowance, FLOOR).is_pending() {
+                ready!(self.poll_stall(cx));
+                self.line = None;
+                let error = io::Error::new(io::ErrorKind::OutOfMemory, "too little memory for more bodies");
+                return Poll::Ready(Some(Err(error)));
+            }
         }
         match Pin::new(&mut self.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {

@@ -1,5 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
+use crate::budget::{Allowance, Claim};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -8,6 +9,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
+
+/// Bytes of content for which nothing is taken.
+const SMALL: u64 = 16 << 10;
 
 /// A request's content: what was read of it, then what is still to come.
 #[derive(Default)]
@@ -50,6 +54,12 @@ impl Content {
         Ok(self.rest.is_none().then(|| self.begin.clone()))
     }
 
+    /// What a connection has anyway is enough for what is still to come.
+    fn is_small(&self) -> bool {
+        let rest = self.rest.as_ref().map_or(Some(0), |rest| rest.size_hint().exact());
+        rest.is_some_and(|rest| rest <= SMALL)
+    }
+
     /// The same once more, if nothing is still to come.
     pub fn again(&self) -> Option<Content> {
         self.rest.is_none().then(|| Content { begin: self.begin.clone(), rest: None })
@@ -90,7 +100,13 @@ impl Body for Content {
 pub struct Upload {
     content: Option<Content>,
     gate: Rc<Gate>,
+    /// What is still to come is read once it has this.
+    claim: Claim,
+    allowance: Allowance,
 }
+
+/// Bytes of memory that content on its way takes, in the buffers of both connections.
+const UPLOAD: usize = 160 << 10;
 
 /// What the sender of a request knows of its body.
 pub struct Gate {
@@ -101,8 +117,8 @@ pub struct Gate {
 }
 
 impl Upload {
-    /// With `expects`, the content is not read before the gate is opened.
-    pub fn new(content: Option<Content>, expects: bool) -> (Upload, Rc<Gate>) {
+    /// With `expects`, the content is not read before the gate is opened. More than a little is taken from the allowance.
+    pub fn new(content: Option<Content>, expects: bool, allowance: &Allowance) -> (Upload, Rc<Gate>) {
         let done = content.as_ref().is_none_or(Body::is_end_stream);
         let gate = Rc::new(Gate {
             open: Cell::new(!expects || done),
@@ -110,7 +126,9 @@ impl Upload {
             moved: Cell::new(0),
             waker: RefCell::new(None),
         });
-        (Upload { content, gate: gate.clone() }, gate)
+        let upload =
+            Upload { content, gate: gate.clone(), claim: Claim::default(), allowance: allowance.clone() };
+        (upload, gate)
     }
 
     pub fn into_content(self) -> Option<Content> {
@@ -155,6 +173,9 @@ impl Body for Upload {
             return Poll::Pending;
         }
         let Some(content) = &mut this.content else { return Poll::Ready(None) };
+        if !content.is_small() {
+            ready!(this.claim.poll(cx, &this.allowance, UPLOAD));
+        }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
         this.gate.moved.set(this.gate.moved.get() + 1);
         if frame.is_none() || content.is_end_stream() {

@@ -130,7 +130,7 @@ impl Origins {
             let again = content.as_ref().map(Content::again);
             let repeats = line.is_reused() && is_idempotent(head.method()) && !matches!(again, Some(None));
             let spare = repeats.then(|| (head.clone(), again.flatten()));
-            let (upload, gate) = Upload::new(content.take(), expects);
+            let (upload, gate) = Upload::new(content.take(), expects, &self.allowance);
             let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
                 Ok(response) => return Ok((response, line.sent(&gate))),
                 Err(failed) => failed,

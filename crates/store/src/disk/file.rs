@@ -39,6 +39,13 @@ impl FileDisk {
             Access::Look => OFlags::RDONLY,
             Access::Own => OFlags::RDWR,
         } | OFlags::CLOEXEC;
+        // A pipe would be waited for.
+        if let Ok(kind) = std::fs::metadata(path)
+            && !kind.is_file()
+            && !kind.file_type().is_block_device()
+        {
+            return Err(format!("cache {} is neither a file nor a block device", path.display()));
+        }
         let open =
             |flags| rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
         let (file, direct) = match open(flags | OFlags::DIRECT) {

@@ -13,7 +13,7 @@ use crate::access::client::Client;
 use crate::answer::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
-use crate::budget::{Claim, HEAD};
+use crate::budget::{Claim, HEAD, of_head};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
 use crate::report::Transaction;
@@ -467,8 +467,7 @@ impl WatchedSocket {
             _ => 0,
         };
         if head >= HEAD {
-            // The buffer that it lies in grows by doubling.
-            let most = 2 * worker.settings().bounds.head_bytes;
+            let most = of_head(worker.settings().bounds.head_bytes);
             ready!(link.large_head.borrow_mut().poll(cx, &worker.shared.budget.heads, most));
         }
         let before = buf.filled().len();
