@@ -422,7 +422,10 @@ impl AsyncRead for WatchedSocket {
         let before = buf.filled().len();
         let place = link.walker.borrow().place();
         let read = match place {
-            Place::Body => Pin::new(&mut this.socket).poll_read(cx, buf),
+            Place::Body if this.worker.shared.budget.is_ample() => {
+                Pin::new(&mut this.socket).poll_read(cx, buf)
+            }
+            Place::Body => this.poll_some(cx, buf),
             Place::Start | Place::Head => this.poll_head(cx, place, buf),
         };
         link.read_blocked.set(read.is_pending());
@@ -460,7 +463,7 @@ impl WatchedSocket {
         place: Place,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let WatchedSocket { socket, link, worker } = self;
+        let WatchedSocket { link, worker, .. } = self;
         let number = link.walker.borrow().heads();
         let head = match link.head.get() {
             (before, bytes) if place == Place::Head && before == number => bytes,
@@ -470,16 +473,21 @@ impl WatchedSocket {
             let most = of_head(worker.settings().bounds.head_bytes);
             ready!(link.large_head.borrow_mut().poll(cx, &worker.shared.budget.heads, most));
         }
-        let before = buf.filled().len();
-        if buf.remaining() <= HEAD {
-            ready!(Pin::new(&mut *socket).poll_read(cx, buf))?;
-        } else {
-            let mut some = ReadBuf::new(buf.initialize_unfilled_to(HEAD - 1));
-            ready!(Pin::new(&mut *socket).poll_read(cx, &mut some))?;
-            let read = some.filled().len();
-            buf.advance(read);
-        }
+        let (link, before) = (link.clone(), buf.filled().len());
+        ready!(self.poll_some(cx, buf))?;
         link.head.set((number, head + buf.filled().len() - before));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads no more at once than the library's buffer begins with: it grows by what reads bring.
+    fn poll_some(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if buf.remaining() <= HEAD {
+            return Pin::new(&mut self.socket).poll_read(cx, buf);
+        }
+        let mut some = ReadBuf::new(buf.initialize_unfilled_to(HEAD - 1));
+        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut some))?;
+        let read = some.filled().len();
+        buf.advance(read);
         Poll::Ready(Ok(()))
     }
 
