@@ -39,10 +39,9 @@ impl FileDisk {
             Access::Look => OFlags::RDONLY,
             Access::Own => OFlags::RDWR,
         } | OFlags::CLOEXEC;
-        // A pipe would be waited for.
+        // A pipe would be waited for; of a folder the system has its own word.
         if let Ok(kind) = std::fs::metadata(path)
-            && !kind.is_file()
-            && !kind.file_type().is_block_device()
+            && !(kind.is_file() || kind.is_dir() || kind.file_type().is_block_device())
         {
             return Err(format!("cache {} is neither a file nor a block device", path.display()));
         }
