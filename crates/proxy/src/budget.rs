@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `heads` | a request's head beyond the first `HEAD` bytes | the rest of the head is not read, until its timeout |
 //! | `origins` | a body from an origin of more than 64 KiB, or of unknown length: its window, and the span that is gathered for the store; a request's content | windows stay at `FLOOR`, bodies pass without being kept, then are read one after the other |
-//! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait |
+//! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
 //! A hit in memory takes nothing: its bytes are the memory tier's.
 
