@@ -7,6 +7,7 @@ use crate::{NoVarySearch, Vary};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE};
+use std::borrow::Cow;
 
 /// `GET scheme://host[:port]/path?query`. GET and HEAD share it.
 pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
@@ -25,8 +26,12 @@ pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
 }
 
 /// `host[:port]` as keys write it: in lower case, without the scheme's default port.
-pub fn authority(scheme: &str, authority: &str) -> String {
-    without_default_port(scheme, authority).to_ascii_lowercase()
+pub fn authority<'a>(scheme: &str, authority: &'a str) -> Cow<'a, str> {
+    let authority = without_default_port(scheme, authority);
+    match authority.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => authority.to_ascii_lowercase().into(),
+        false => authority.into(),
+    }
 }
 
 /// Where, beside a primary key, a marker says how the answers to QUERY for its URI are found ([`of_query`]).

@@ -88,6 +88,11 @@ impl Asked {
         self.fields & CONDITIONAL != 0
     }
 
+    /// It asks for the whole representation, whatever the client has: no precondition, no Range.
+    pub fn is_unconditional(&self) -> bool {
+        self.fields & (CONDITIONAL | PRECONDITION | RANGE | IF_RANGE) == 0
+    }
+
     pub(crate) fn directives(&self) -> &RequestDirectives {
         &self.directives
     }

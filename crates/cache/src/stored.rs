@@ -6,6 +6,7 @@ use crate::hop::remove_hop_by_hop;
 use crate::list::members_of;
 use crate::part::Part;
 use crate::{Asked, NoVarySearch, Time, Vary, date, wire};
+use bytes::BytesMut;
 use http::header::{
     AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER,
 };
@@ -341,6 +342,23 @@ impl Head {
         wire::put_names(&mut out, self.vary.as_ref().map_or(&[], Vary::names));
         wire::put_fields(&mut out, &self.headers);
         out
+    }
+
+    /// Puts the values of its fields into one allocation of their own. As they were read they are parts of a buffer, which
+    /// stays as long as one of them.
+    pub fn compact(&mut self) {
+        let size = self.headers.values().map(HeaderValue::len).sum();
+        let mut all = BytesMut::with_capacity(size);
+        for value in self.headers.values() {
+            all.extend_from_slice(value.as_bytes());
+        }
+        let mut all = all.freeze();
+        for value in self.headers.values_mut() {
+            let own = all.split_to(value.len());
+            if let Ok(own) = HeaderValue::from_maybe_shared(own) {
+                *value = own;
+            }
+        }
     }
 
     /// Any bytes: a response's head, or `None`.

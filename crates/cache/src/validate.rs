@@ -25,7 +25,8 @@ pub fn make_conditional(request: &mut HeaderMap, head: &Head) -> bool {
 }
 
 /// A fetch that is to be stored asks for the whole representation: the client's own preconditions and Range come back
-/// in when [`answer`](crate::answer()) answers it from what was fetched.
+/// in when [`answer`](crate::answer()) answers it from what was fetched. Most requests have none of them
+/// ([`Asked::is_unconditional`]).
 pub fn make_unconditional(request: &mut HeaderMap) {
     for name in &CLIENTS_OWN {
         request.remove(name);

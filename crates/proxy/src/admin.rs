@@ -339,7 +339,7 @@ fn url(text: &str, reverse: bool) -> Option<(Option<String>, String)> {
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     match (uri.scheme_str(), uri.authority()) {
         (Some(scheme), Some(authority)) if scheme == SCHEME || reverse && scheme == "https" => {
-            Some((Some(key::authority(scheme, authority.as_str())), path))
+            Some((Some(key::authority(scheme, authority.as_str()).into_owned()), path))
         }
         (None, None) if reverse && text.starts_with('/') => Some((None, path)),
         _ => None,

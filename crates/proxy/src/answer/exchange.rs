@@ -102,7 +102,7 @@ impl Exchange {
             return self.pass(fetched, outcome.into());
         };
         let tiers = &request.worker.shared.tiers;
-        let key = request.target.primary_key();
+        let key = request.uri.clone();
         let removal = tiers.invalidate(&request.parts.method, &request.target, &fetched.parts, began);
         // Another's change meanwhile makes this answer as old as what it removes itself.
         let Some(own) = removal.filter(|removal| !removal.again) else {
@@ -133,11 +133,11 @@ impl Exchange {
     }
 
     pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
-        let head = self.request.for_origin()?;
         let expects = fields::expects_continue(&self.request.parts);
         self.is_sent_on();
         let Exchange { request, stream, content } = self;
-        let outgoing = Outgoing { head, content, expects, client: request.zone };
+        let head = || request.for_origin();
+        let outgoing = Outgoing { head: &head, content, expects, client: request.zone };
         let relay = relay(&stream, &request.parts);
         let fetched = request.worker.origins.fetch(&request.target, outgoing, relay).await?;
         // The content is on its way; what remains of the exchange needs none.

@@ -66,18 +66,18 @@ pub fn answer(
         Err(refusal) => return Ok(Refusal::response(refusal)),
     };
     let asked = Asked::of(&parts.method, &parts.headers);
-    if asked.plan() == Plan::Lookup && !asked.is_query() {
-        let key = target.primary_key();
-        if let Some(held) = in_memory(worker, &key, &parts.headers)
-            && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
-        {
-            stream.note(|transaction| transaction.asks_for_key(key));
-            return Ok(response);
-        }
+    let uri = target.primary_key();
+    if asked.plan() == Plan::Lookup
+        && !asked.is_query()
+        && let Some(held) = in_memory(worker, &uri, &parts.headers)
+        && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
+    {
+        stream.note(|transaction| transaction.asks_for_key(uri));
+        return Ok(response);
     }
     stream.note(|transaction| transaction.asks_for(target.clone()));
     let zone = client.zone;
-    let request = Presented::new(worker.clone(), target, parts, asked, Some(client), zone);
+    let request = Presented::new(worker.clone(), (target, uri), parts, asked, Some(client), zone);
     let (stream, content) = (stream.clone(), Content::of(content));
     Err(Pending::Exchange(Box::new(Exchange { request, stream, content })))
 }

@@ -14,7 +14,8 @@ use crate::origin::fetch::Fetched;
 use crate::tiers::memory::{CacheEntry, StoredResponse};
 use bytes::Bytes;
 use cache::{Head, Miss, NotStored, Outage, Stale};
-use http::{Request, StatusCode};
+use http::StatusCode;
+use std::cell::Cell;
 use std::sync::Arc;
 use store::Body;
 
@@ -62,15 +63,7 @@ impl Presented {
             let with_stored = validating.is_some() || want.part().is_some();
             let began = if with_stored { want.look.began } else { self.worker.shared.tiers.now() };
             let sent = clock::now();
-            // What is wrong with this request is nobody else's: another takes over.
-            let mut head = match self.for_origin() {
-                Ok(head) => head,
-                Err(refusal) => return Fetch::Refused(refusal),
-            };
-            if lead.is_shared() {
-                cache::make_unconditional(head.headers_mut());
-            }
-            let fetched = match self.ask(head, validating, &mut resting, relay).await {
+            let fetched = match self.ask(lead.is_shared(), validating, &mut resting, relay).await {
                 Ok(fetched) => fetched,
                 Err(refusal) => return unanswered(lead, refusal),
             };
@@ -122,24 +115,36 @@ impl Presented {
         }
     }
 
-    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the head says.
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the request says, but for
+    /// its conditions where others share the answer.
     async fn ask(
         &self,
-        mut head: Request<()>,
+        shared: bool,
         validating: Option<&CacheEntry>,
         resting: &mut Option<&CacheEntry>,
         relay: &dyn Fn(Interim),
     ) -> Result<Fetched, Refusal> {
-        if let Some(stale) = validating {
-            cache::make_conditional(head.headers_mut(), &resident(stale).head);
-        }
-        *resting = resting.filter(|part| {
-            let StoredResponse { head: stored, body, .. } = resident(part);
-            matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
-        });
+        let asks_for_rest = Cell::new(false);
+        let head = || {
+            let mut head = self.for_origin()?;
+            if shared && !self.asked.is_unconditional() {
+                cache::make_unconditional(head.headers_mut());
+            }
+            if let Some(stale) = validating {
+                cache::make_conditional(head.headers_mut(), &resident(stale).head);
+            }
+            if let Some(StoredResponse { head: stored, body, .. }) = resting.map(resident)
+                && matches!(body, Body::Whole(_))
+            {
+                asks_for_rest.set(cache::ask_for_the_rest(head.headers_mut(), stored, body.len()));
+            }
+            Ok(head)
+        };
         let content = Content::whole(self.content.clone());
-        let outgoing = Outgoing { head, content, expects: false, client: self.zone };
-        self.worker.origins.fetch(&self.target, outgoing, relay).await
+        let outgoing = Outgoing { head: &head, content, expects: false, client: self.zone };
+        let fetched = self.worker.origins.fetch(&self.target, outgoing, relay).await;
+        *resting = resting.filter(|_| asks_for_rest.get());
+        fetched
     }
 
     fn pass(&self, lead: Lead, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {
@@ -171,8 +176,8 @@ impl Presented {
 
 /// No response came.
 fn unanswered(lead: Lead, refusal: Refusal) -> Fetch {
-    // That is about this client alone: the others look for themselves.
-    if refusal.status == StatusCode::FORBIDDEN {
+    // That is about this client or its request alone: the others look for themselves.
+    if matches!(refusal.status, StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST) {
         return Fetch::Refused(refusal);
     }
     let personal = refusal.personal;

@@ -28,7 +28,7 @@ pub struct Look {
 impl Presented {
     /// Looks into memory, then into the store.
     pub async fn look(&self) -> Look {
-        let (uri, began) = (self.target.primary_key(), self.worker.shared.tiers.now());
+        let (uri, began) = (self.uri.clone(), self.worker.shared.tiers.now());
         if self.asked.is_query() {
             let marker = self.queries(&uri).await;
             let Entry::Queries(nonce) = &marker.entry else { unreachable!("a marker of queries") };

@@ -36,11 +36,14 @@ use http::request::Parts;
 use http::{HeaderMap, Request};
 use std::borrow::Cow;
 use std::rc::Rc;
+use store::Key;
 
 /// A request as it is presented to the cache (RFC 9111 section 4).
 pub struct Presented {
     pub worker: Rc<Worker>,
     pub target: Target,
+    /// The primary key of the target's GET.
+    pub uri: Key,
     /// As it came.
     pub parts: Parts,
     /// As caching reads it.
@@ -57,14 +60,14 @@ pub struct Presented {
 impl Presented {
     pub fn new(
         worker: Rc<Worker>,
-        target: Target,
+        (target, uri): (Target, Key),
         parts: Parts,
         asked: Asked,
         asker: Option<Rc<Client>>,
         zone: Zone,
     ) -> Presented {
         let (content, disk) = (Bytes::new(), Disk::default());
-        Presented { worker, target, parts, asked, content, asker, zone, disk }
+        Presented { worker, target, uri, parts, asked, content, asker, zone, disk }
     }
 
     /// What the origin is told of who asks.

@@ -49,7 +49,8 @@ async fn prefetch(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
         parts.version = Version::HTTP_10;
         let target = Target::of(&parts, None).unwrap();
         let asked = Asked::of(&parts.method, &parts.headers);
-        Presented::new(worker.clone(), target, parts, asked, None, Zone::Loopback)
+        let uri = target.primary_key();
+        Presented::new(worker.clone(), (target, uri), parts, asked, None, Zone::Loopback)
     };
     let presented = request();
     let look = presented.look().await;

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version};
 use http::{Method, uri};
+use std::borrow::Cow;
 use store::Key;
 
 /// The resource of a request.
@@ -103,7 +104,13 @@ impl Target {
 
     /// The host as keys have it: what the origin is told too.
     pub fn host_field(&self) -> Option<HeaderValue> {
-        HeaderValue::try_from(cache::key::authority(self.scheme.as_str(), self.host())).ok()
+        let host = cache::key::authority(self.scheme.as_str(), self.host());
+        match &self.host {
+            Host::Named(named) if host.len() == named.len() && matches!(host, Cow::Borrowed(_)) => {
+                Some(named.clone())
+            }
+            _ => HeaderValue::from_str(&host).ok(),
+        }
     }
 
     /// The key of its GET.

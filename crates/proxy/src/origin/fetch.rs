@@ -23,7 +23,7 @@ impl Origins {
     pub async fn fetch(
         self: &Rc<Origins>,
         target: &Target,
-        outgoing: Outgoing,
+        outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         self.exit.add(Number::Fetches, 1);

@@ -56,9 +56,9 @@ pub struct Origins {
 }
 
 /// A request on its way, in a form that can be sent twice if its content is here.
-pub struct Outgoing {
-    /// Origin-form, with the fields that the origin shall see.
-    pub head: Request<()>,
+pub struct Outgoing<'a> {
+    /// Makes the head, the same each time: origin-form, with the fields that the origin shall see.
+    pub head: &'a dyn Fn() -> Result<Request<()>, Refusal>,
     pub content: Option<Content>,
     /// The content waits until the origin says 100, answers, or is silent for too long.
     pub expects: bool,
@@ -116,10 +116,11 @@ impl Origins {
     pub async fn send(
         self: &Rc<Origins>,
         target: &Target,
-        outgoing: Outgoing,
+        outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
     ) -> Result<(Response<Incoming>, Line), Refusal> {
-        let Outgoing { mut head, mut content, expects, client } = outgoing;
+        let Outgoing { head: make, mut content, expects, client } = outgoing;
+        let mut head = make()?;
         let key = Key { hop: self.route.next_hop(target)?, scheme: target.scheme, protocol: Protocol::Http1 };
         let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
         let mut line = match self.checkout(&key, once, client) {
@@ -129,7 +130,7 @@ impl Origins {
         loop {
             let again = content.as_ref().map(Content::again);
             let repeats = line.is_reused() && is_idempotent(head.method()) && !matches!(again, Some(None));
-            let spare = repeats.then(|| (head.clone(), again.flatten()));
+            let spare = repeats.then(|| again.flatten());
             let (upload, gate) = Upload::new(content.take(), expects, &self.allowance);
             let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
                 Ok(response) => return Ok((response, line.sent(&gate))),
@@ -140,7 +141,7 @@ impl Origins {
                     let (parts, upload) = request.into_parts();
                     (Request::from_parts(parts, ()), upload.into_content())
                 }
-                (Failed::Broken(_), Some(spare)) => spare,
+                (Failed::Broken(_), Some(again)) => (make()?, again),
                 (Failed::Refused(refusal), _) => {
                     tell(Trouble::Answer, format_args!("`{}`: {}", key.hop, refusal.text));
                     return Err(refusal);
@@ -235,9 +236,12 @@ mod tests {
     }
 
     async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Line) {
-        let mut head = Request::new(());
-        head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
-        let outgoing = Outgoing { head, content: None, expects: false, client: Zone::Loopback };
+        let head = || {
+            let mut head = Request::new(());
+            head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
+            Ok(head)
+        };
+        let outgoing = Outgoing { head: &head, content: None, expects: false, client: Zone::Loopback };
         let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
         (body_of(response.into_body()).await, line)
     }
@@ -277,8 +281,8 @@ mod tests {
     async fn status(origins: &Rc<Origins>, url: &str, client: Zone) -> u16 {
         let (parts, ()) = Request::get(url).header("host", "a").body(()).unwrap().into_parts();
         let target = Target::of(&parts, None).unwrap();
-        let head = Request::get(target.path.clone()).header("host", "a").body(()).unwrap();
-        let outgoing = Outgoing { head, content: None, expects: false, client };
+        let head = || Ok(Request::get(target.path.clone()).header("host", "a").body(()).unwrap());
+        let outgoing = Outgoing { head: &head, content: None, expects: false, client };
         match origins.send(&target, outgoing, |_| {}).await {
             Err(refusal) => refusal.status.as_u16(),
             Ok((response, line)) => {

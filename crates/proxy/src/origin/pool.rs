@@ -45,14 +45,17 @@ impl<T> Pool<T> {
 
     /// Keeps a connection, unless its key has enough. Where there are enough in all, some key's oldest goes.
     pub fn put(&mut self, key: &Rc<Key>, connection: T) {
-        if self.in_all == 0 || self.by_key.get(key).map_or(0, Vec::len) >= self.per_key {
+        if self.in_all == 0 {
             return;
         }
         if self.count >= self.in_all {
             self.drop_one();
         }
-        self.by_key.entry(key.clone()).or_default().push(connection);
-        self.count += 1;
+        let connections = self.by_key.entry(key.clone()).or_default();
+        if connections.len() < self.per_key {
+            connections.push(connection);
+            self.count += 1;
+        }
     }
 
     /// The connection that was used last, if it `suits`.

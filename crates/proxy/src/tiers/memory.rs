@@ -77,8 +77,9 @@ pub struct Searches {
 
 impl CacheEntry {
     /// A response that stays: its fields are of one allocation, not parts of the buffer that they were read into.
-    pub fn kept(key: Key, encoded: &[u8], head: Head, body: Body, names: &Names) -> CacheEntry {
-        CacheEntry::response(key, Head::decode(encoded).unwrap_or(head), body, names)
+    pub fn kept(key: Key, mut head: Head, body: Body, names: &Names) -> CacheEntry {
+        head.compact();
+        CacheEntry::response(key, head, body, names)
     }
 
     pub fn response(key: Key, head: Head, body: Body, names: &Names) -> CacheEntry {

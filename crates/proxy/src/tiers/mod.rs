@@ -182,7 +182,7 @@ impl Tiers {
     ) -> Result<(), Option<NotStored>> {
         let encoded = head.encode();
         let held = match self.memory.takes(body.len()) {
-            true => Some(CacheEntry::kept(key.clone(), &encoded, head, Body::Whole(body.clone()), names)),
+            true => Some(CacheEntry::kept(key.clone(), head, Body::Whole(body.clone()), names)),
             false => None,
         };
         let put = || {
@@ -233,7 +233,7 @@ impl Tiers {
             unreachable!("fields for what is no response")
         };
         let (encoded, stays) = (head.encode(), head.may_stay(self.set_cookie).is_ok());
-        let renewed = Arc::new(CacheEntry::kept(held.key.clone(), &encoded, head, body.clone(), names));
+        let renewed = Arc::new(CacheEntry::kept(held.key.clone(), head, body.clone(), names));
         if !stays {
             self.remove(&held.key);
             return renewed;

@@ -46,9 +46,12 @@ impl Repair {
     /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. `None` when something else comes.
     pub async fn fetch(&self, worker: &Rc<Worker>, whom: For, from: u64, to: Option<u64>) -> Option<Rest> {
         let busy = Busy::begin(worker, whom)?;
-        let mut head = self.request.clone();
-        self.resume.ask(head.headers_mut(), from, to);
-        let outgoing = Outgoing { head, content: None, expects: false, client: self.client };
+        let head = || {
+            let mut head = self.request.clone();
+            self.resume.ask(head.headers_mut(), from, to);
+            Ok(head)
+        };
+        let outgoing = Outgoing { head: &head, content: None, expects: false, client: self.client };
         let Fetched { parts, body, shareable } =
             worker.origins.fetch(&self.target, outgoing, |_| {}).await.ok()?;
         let left = self.resume.continues(&parts, from, to)?;
