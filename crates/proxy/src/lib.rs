@@ -89,7 +89,7 @@ pub fn start_telling(
     let stores = Stores::new(stores)?;
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
-    let crowd = ConnectionLimit::new(settings.bounds.connections);
+    let limit = ConnectionLimit::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, stores, ended));
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
@@ -102,13 +102,13 @@ pub fn start_telling(
         threads.push(thread.spawn(move || admin::run(shared, listener, stopped))?);
     }
     for n in 0..workers {
-        let (shared, crowd, stopped) = (shared.clone(), crowd.clone(), stopped.clone());
+        let (shared, limit, stopped) = (shared.clone(), limit.clone(), stopped.clone());
         let listeners = listeners.pop().unwrap_or_default();
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
         let stop = stop.clone();
         threads.push(thread.spawn(move || {
             let counters = shared.counters[n].clone();
-            let result = work(shared, counters, crowd, listeners, stopped);
+            let result = work(shared, counters, limit, listeners, stopped);
             // One that cannot work ends all: half a proxy would hang half of its clients.
             stop.send_replace(true);
             result
@@ -167,13 +167,13 @@ impl Running {
 fn work(
     shared: Arc<Shared>,
     counters: Arc<Counters>,
-    crowd: Arc<ConnectionLimit>,
+    limit: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let exit = Exit::new(counters, shared.ended);
-    runtime.block_on(client::run(shared, crowd, listeners, stopped, exit))
+    runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
 }
 
 fn shared(settings: Settings, stores: Stores, ended: Ended) -> Shared {

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
@@ -27,12 +28,14 @@ pub struct ConnectionLimit {
     permits: Arc<Semaphore>,
     /// A worker has a new client and no idle connection that could make way.
     pressed: Notify,
+    /// New clients that wait.
+    waiting: AtomicUsize,
 }
 
 /// One worker's connections.
 struct Clients {
     worker: Rc<Worker>,
-    crowd: Arc<ConnectionLimit>,
+    limit: Arc<ConnectionLimit>,
     links: RefCell<HashMap<u64, Rc<Link>>>,
     next: Cell<u64>,
 }
@@ -46,21 +49,21 @@ struct Listed {
 impl ConnectionLimit {
     pub fn new(most: usize) -> Arc<ConnectionLimit> {
         let permits = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Arc::new(ConnectionLimit { permits, pressed: Notify::new() })
+        Arc::new(ConnectionLimit { permits, pressed: Notify::new(), waiting: AtomicUsize::new(0) })
     }
 }
 
 /// Serves until told to stop, then until the last request ended or the drain time is over.
 pub async fn run(
     shared: Arc<Shared>,
-    crowd: Arc<ConnectionLimit>,
+    limit: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
     mut stop: watch::Receiver<bool>,
     exit: Exit,
 ) -> io::Result<()> {
     let worker = Worker::new(shared, exit);
     let (links, next) = (RefCell::default(), Cell::new(0));
-    let clients = Rc::new(Clients { worker: worker.clone(), crowd, links, next });
+    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, next });
     let mut accepting = Vec::new();
     for listener in listeners {
         accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?)));
@@ -109,23 +112,26 @@ impl Clients {
         }
     }
 
-    /// Waits until there may be one connection more, which has come; meanwhile those that nobody uses make way, so that a new client does not wait
-    /// for one that may never ask again.
+    /// Waits until there may be one connection more, which has come; meanwhile those that nobody uses make way, so that a new
+    /// client does not wait for one that may never ask again.
     async fn permit(&self) -> OwnedSemaphorePermit {
         /// How long to wait for a connection to end before looking again.
         const LOOK: Duration = Duration::from_millis(20);
-        loop {
-            let connections = self.crowd.permits.clone();
-            if let Ok(permit) = connections.clone().try_acquire_owned() {
-                return permit;
-            }
-            if !self.make_room() {
-                self.crowd.pressed.notify_waiters();
-            }
-            if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, connections.acquire_owned()).await {
-                return permit;
-            }
+        let permits = &self.limit.permits;
+        if let Ok(permit) = permits.clone().try_acquire_owned() {
+            return permit;
         }
+        self.limit.waiting.fetch_add(1, Relaxed);
+        let permit = loop {
+            if !self.make_room() {
+                self.limit.pressed.notify_waiters();
+            }
+            if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, permits.clone().acquire_owned()).await {
+                break permit;
+            }
+        };
+        self.limit.waiting.fetch_sub(1, Relaxed);
+        permit
     }
 
     /// Ends connections that are idle, those first that are so for longest; `false` when there are none.
@@ -197,8 +203,11 @@ async fn sweep(clients: Rc<Clients>) {
 /// Makes room for what other workers have no room for.
 async fn help(clients: Rc<Clients>) {
     loop {
-        clients.crowd.pressed.notified().await;
-        clients.make_room();
+        clients.limit.pressed.notified().await;
+        // A worker that comes to this late would close what has come meanwhile.
+        if clients.limit.waiting.load(Relaxed) > 0 {
+            clients.make_room();
+        }
     }
 }
 
