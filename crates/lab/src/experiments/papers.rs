@@ -322,11 +322,7 @@ pub const ALL: &[Experiment] = &[
         "USITS99 and WebCoSM, Table 2: a file for each object; objects of 5.4 KB",
         "dec-small",
     ),
-    table_2(
-        SMALL,
-        "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14; objects of 5.4 KB",
-        "dec-small",
-    ),
+    table_2(SMALL, "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14; objects of 5.4 KB", "dec-small"),
     Experiment {
         name: UNIFIED,
         source: "Chang and Lai, Tables 1 and 2",
