@@ -125,6 +125,37 @@ fn a_captured_trace_is_replayed_on_every_device() {
 }
 
 #[test]
+fn what_was_measured_is_a_medium() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (work, file) = (place.path().join("work"), place.path().join("disk.json"));
+    std::fs::create_dir(&work).unwrap();
+    let (work, file) = (work.to_str().unwrap(), file.to_str().unwrap());
+    let measure = |size: &str, more: &[&str]| {
+        let run = ["lab", "measure", work, "--size", size, "--time", "10ms", "--out", file];
+        start(&[&run[..], more].concat()).wait_with_output().unwrap()
+    };
+    let output = measure("2MiB", &[]);
+    assert!(is_empty(Path::new(work)));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        // Not every filesystem can be read and written past the page cache.
+        assert!(said.contains("past the page cache"), "{said}");
+        return;
+    }
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.lines().count() == 9 && table.contains("hdd-18t"), "{table}");
+    let speeds: Value = serde_json::from_slice(&measure("2MiB", &["--json"]).stdout).unwrap();
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert!(speeds == kept && speeds["read-4k"].as_f64().unwrap() > 0.0, "{speeds}");
+    let medium = format!("measured:{file}");
+    let run = || compare(&medium, &["--recipes", "squid,stream", "--requests", "3000"]).1;
+    assert_eq!(rows(&run()), rows(&run()));
+    std::fs::write(file, "{}").unwrap();
+    assert!(refusal(&compare(&medium, &["--recipes", "stream"]).1, 1).contains("no speed `read-4k-32`"));
+    assert!(refusal(&measure("1KiB", &[]), 2).contains("at least 1MiB"));
+}
+
+#[test]
 fn a_signal_ends_a_run_and_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let medium = format!("dir:{}", place.path().display());

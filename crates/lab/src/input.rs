@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use trace::synthetic::{Synthetic, Workload};
-use trace::{Access, Faults, Format, Requests, Source, Unusable};
+use trace::{Access, Faults, Format, Matters, Requests, Source, Unusable};
 
 /// A trace that can be read again and again.
 #[derive(Clone)]
@@ -102,6 +102,12 @@ impl Requests for Reading {
             self.too_large += 1;
         }
         Ok(false)
+    }
+
+    fn only(&mut self, matters: Matters) {
+        if let Stream::Synthetic(synthetic) = &mut self.source {
+            synthetic.only(matters);
+        }
     }
 }
 

@@ -135,7 +135,9 @@ pub fn hash(name: &[u8]) -> u64 {
 
 /// Host and port of a URL; empty when it is only a path.
 pub fn host(url: &str) -> &str {
-    let Some((_, rest)) = url.split_once("://") else { return "" };
+    // A path may have what looks like a scheme further on.
+    let scheme = |scheme: &str| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let Some((_, rest)) = url.split_once("://").filter(|(before, _)| scheme(before)) else { return "" };
     &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())]
 }
 
@@ -155,8 +157,10 @@ mod tests {
         let first = access.object;
         access.set_url(b"http://a.test:8080/b?x=1");
         assert!(access.dynamic && access.object != first);
-        access.set_url(b"/only/a/path");
-        assert_eq!(host(&access.url), "");
+        for path in ["/only/a/path", "/://a.test", "/a/http://b.test", "://a.test"] {
+            access.set_url(path.as_bytes());
+            assert_eq!(host(&access.url), "");
+        }
         access.set_url(b"http://bare.test");
         assert_eq!(host(&access.url), "bare.test");
     }

@@ -33,7 +33,15 @@ pub fn convert<R: Requests>(
 pub trait Requests {
     /// False at the end. An error is one line.
     fn next(&mut self, access: &mut Access) -> Result<bool, String>;
+
+    /// Before the first request: only objects for which this holds matter. What has to remember objects need remember no others. Requests
+    /// for those that matter stay the same and at their places, but may lack a directory; each of the others may come as one
+    /// for another of the others.
+    fn only(&mut self, _matters: Matters) {}
 }
+
+/// Whether an object matters.
+pub type Matters = Box<dyn Fn(u64) -> bool>;
 
 impl Requests for Source {
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {

@@ -11,6 +11,6 @@ pub mod statistics;
 pub mod synthetic;
 
 pub use access::{Access, Method, Unusable, hash};
-pub use convert::Requests;
+pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
 pub use source::{Faults, Source, line};

@@ -7,14 +7,21 @@
 //! for each with what is embedded in it.
 //!
 //! Every object has a path: new ones lie in directories that a session stays in for a while. `table` lists the workloads.
+//!
+//! What was asked for is remembered: 8 bytes a request and 8 an object. Where only some objects matter (`Synthetic::only`) and
+//! there are no pages, that is as much as requests for these take: no choice looks at what an object is, so that of the
+//! others nothing but their number has to be known. Pages must be known whole, since a session does not ask twice for
+//! what it has seen.
 
+mod past;
 mod table;
 
 pub use table::ALL;
 
 use crate::random::{Random, mix, zipf};
 use crate::statistics::Statistics;
-use crate::{Access, Method};
+use crate::{Access, Matters, Method};
+use past::Past;
 use std::collections::{HashMap, VecDeque};
 
 /// What a workload is like.
@@ -124,10 +131,14 @@ pub struct Synthetic {
     micros: f64,
     /// The one heard last first.
     sessions: Vec<Session>,
-    /// What each server was asked for, by its number.
-    past: HashMap<u64, Vec<u64>>,
-    /// By their numbers.
+    /// What each server was asked for, by its number: objects or pages.
+    past: HashMap<u64, Past>,
+    /// How many objects there are, and those of them by their numbers that have to be known.
+    made: u64,
     objects: Vec<Made>,
+    /// If not all objects matter: which, and the last one that does not, which stands for all such.
+    matters: Option<Matters>,
+    other: u64,
     versions: HashMap<u64, u32>,
     /// How many directories each server has.
     directories: HashMap<u64, u32>,
@@ -153,7 +164,7 @@ struct Session {
     client: u64,
     server: u64,
     /// Where in the server's past the last repeat was found.
-    at: Option<usize>,
+    at: Option<u64>,
     /// Where it puts new objects.
     directory: Option<u32>,
     /// What of a page it has still to ask for, and what of all pages it has seen.
@@ -170,7 +181,10 @@ impl Synthetic {
             micros: 0.0,
             sessions: Vec::new(),
             past: HashMap::new(),
+            made: 0,
             objects: Vec::new(),
+            matters: None,
+            other: 0,
             versions: HashMap::new(),
             directories: HashMap::new(),
             paths: Random::of(mix(seed) ^ 1),
@@ -180,23 +194,26 @@ impl Synthetic {
         made
     }
 
+    /// Before the first request: only objects for which this holds matter (`Requests::only`).
+    pub fn only(&mut self, matters: Matters) {
+        self.matters = Some(matters);
+    }
+
     pub fn next(&mut self, access: &mut Access) {
         access.clear();
         self.micros += self.random.exponential(1e6 / self.like.per_second);
         let depth = zipf(self.random.unit(), self.sessions.len() as u64, self.like.session_zipf) as usize;
         self.sessions[..=depth].rotate_right(1);
-        let object = match self.like.which {
+        let (object, again) = match self.like.which {
             Which::Pages { .. } => self.of_page(),
             Which::Server { .. } | Which::Popular(_) => self.of_session(),
         };
         let Session { client, server, .. } = self.sessions[0];
-        let again = std::mem::replace(&mut self.objects[object as usize].asked, true);
         let version = if again { self.version(object) } else { 0 };
         let (size, cacheable) = self.kind(object);
         access.time = self.micros as u64;
         (access.client, access.server, access.object) = (client, self.server_of(object, server), object);
-        access.directory =
-            Some(mix(access.server) ^ mix(u64::from(self.objects[object as usize].directory) + 1));
+        access.directory = self.directory(object).map(|nth| mix(access.server) ^ mix(u64::from(nth) + 1));
         (access.size, access.dynamic) = (size, !cacheable);
         (access.status, access.method) = (200, Method::Get);
         access.modified = u64::from(version) + 1;
@@ -208,38 +225,41 @@ impl Synthetic {
         Session { client, server, at: None, directory: None, waiting: VecDeque::new(), seen: Vec::new() }
     }
 
-    /// What the session that was heard last asks for, or the one that follows it.
-    fn of_session(&mut self) -> u64 {
+    /// What the session that was heard last asks for, or the one that follows it; and whether it was asked for before.
+    fn of_session(&mut self) -> (u64, bool) {
         if self.random.unit() < 1.0 / self.like.session_requests {
             self.sessions[0] = self.begin();
         }
         let server = self.sessions[0].server;
-        let object = match self.again(server) {
+        let again = self.again(server);
+        let object = match again {
             Some(object) => {
-                self.sessions[0].directory = Some(self.objects[object as usize].directory);
+                self.sessions[0].directory = self.directory(object);
                 object
             }
             None => self.make(server, None),
         };
         if let Which::Server { .. } = self.like.which {
-            self.past.entry(server).or_default().push(object);
+            let known = self.matters(object).then_some(object);
+            self.past.entry(server).or_default().push(known);
         }
-        object
+        (object, again.is_some())
     }
 
-    /// What is next of the page that the session views, or the first of another one.
-    fn of_page(&mut self) -> u64 {
+    /// What is next of the page that the session views, or the first of another one; and whether it was asked for before.
+    fn of_page(&mut self) -> (u64, bool) {
         loop {
             let session = &mut self.sessions[0];
             if let Some(object) = session.waiting.pop_front() {
-                return object;
+                let asked = &mut self.objects[object as usize].asked;
+                return (object, std::mem::replace(asked, true));
             }
             if self.random.unit() < 1.0 / self.like.session_requests {
                 self.sessions[0] = self.begin();
             }
             let server = self.sessions[0].server;
             let page = self.page(server);
-            self.past.entry(server).or_default().push(page);
+            self.past.entry(server).or_default().push(Some(page));
             let Session { waiting, seen, .. } = &mut self.sessions[0];
             for object in &self.pages[page as usize].0 {
                 if !seen.contains(object) {
@@ -255,19 +275,20 @@ impl Synthetic {
         let Which::Pages { popular, popularity, recency, embedded, shared } = self.like.which else {
             return 0;
         };
-        let past = self.past.get(&server).map_or(0, |past| past.len() as u64);
+        let past = self.past.get(&server).map_or(0, Past::count);
         if past > 0 && self.random.unit() < self.like.repeats {
             let at = match self.random.unit() < popular {
                 true => zipf(self.random.unit(), past, popularity),
                 false => past - 1 - zipf(self.random.unit(), past, recency),
             };
-            return self.past[&server][at as usize];
+            return self.past_page(server, at);
         }
         let count = (self.random.exponential(1.0 / (1.0 + 1.0 / embedded).ln())) as u64;
         let mut objects = vec![self.make(server, Some(0))];
         for _ in 0..count.min(MOST_EMBEDDED) {
             let other = (past > 0 && self.random.unit() < shared).then(|| {
-                let page = self.past[&server][self.random.below(past) as usize];
+                let nth = self.random.below(past);
+                let page = self.past_page(server, nth);
                 let others = &self.pages[page as usize].0[1..];
                 (!others.is_empty()).then(|| others[self.random.below(others.len() as u64) as usize])
             });
@@ -289,8 +310,39 @@ impl Synthetic {
         self.pages.len() as u64 - 1
     }
 
-    /// A new object, in the directory where the session is or in another one.
+    /// Pages are all known.
+    fn past_page(&self, server: u64, nth: u64) -> u64 {
+        self.past.get(&server).and_then(|past| past.get(nth)).unwrap_or(0)
+    }
+
+    fn matters(&self, object: u64) -> bool {
+        self.matters.as_ref().is_none_or(|matters| matters(object))
+    }
+
+    /// Of its server; not told where only some objects matter.
+    fn directory(&self, object: u64) -> Option<u32> {
+        let told = self.matters.is_none();
+        told.then(|| self.objects[object as usize].directory)
+    }
+
     fn make(&mut self, server: u64, kind: Option<u8>) -> u64 {
+        let object = self.made;
+        self.made += 1;
+        if !self.matters(object) {
+            self.other = object;
+        }
+        // Paths follow from random numbers of their own: without them the rest is the same.
+        if self.matters.is_none() {
+            let directory = self.choose_directory(server);
+            self.objects.push(Made { directory, kind, asked: false });
+        } else if let Which::Pages { .. } = self.like.which {
+            self.objects.push(Made { directory: 0, kind, asked: false });
+        }
+        object
+    }
+
+    /// For a new object: where the session is, or another one.
+    fn choose_directory(&mut self, server: u64) -> u32 {
         let (run, new) = PATHS;
         let here = self.sessions[0].directory.filter(|_| self.paths.unit() >= 1.0 / run);
         let directory = here.unwrap_or_else(|| {
@@ -304,42 +356,39 @@ impl Synthetic {
             }
         });
         self.sessions[0].directory = Some(directory);
-        self.objects.push(Made { directory, kind, asked: false });
-        self.objects.len() as u64 - 1
+        directory
     }
 
-    /// What the session that was heard last asks for again, if it does.
+    /// What the session that was heard last asks for again, if it does; `other` where it does not matter.
     fn again(&mut self, server: u64) -> Option<u64> {
         let repeats = self.like.repeats;
         match self.like.which {
             Which::Popular(exponent) => {
-                let count = self.objects.len() as u64;
+                let count = self.made;
                 let known = count > 0 && self.random.unit() < repeats;
                 known.then(|| zipf(self.random.unit(), count, exponent))
             }
             Which::Server { popular, popularity, recency, run } => {
-                let past = self.past.get(&server).filter(|past| !past.is_empty())?;
-                let count = past.len() as u64;
+                let past = self.past.get(&server).filter(|past| past.count() > 0)?;
+                let count = past.count();
                 let before = self.sessions[0].at.take();
-                let follows = before.map(|at| at + 1).filter(|at| *at < past.len());
+                let follows = before.map(|at| at + 1).filter(|at| *at < count);
                 let at = match follows.filter(|_| self.random.unit() >= 1.0 / run) {
                     Some(at) => at,
                     // Runs are begun so that repeats are the share that they should be.
                     None if self.random.unit() >= repeats / (repeats + run * (1.0 - repeats)) => return None,
-                    None if self.random.unit() < popular => {
-                        zipf(self.random.unit(), count, popularity) as usize
-                    }
-                    None => (count - 1 - zipf(self.random.unit(), count, recency)) as usize,
+                    None if self.random.unit() < popular => zipf(self.random.unit(), count, popularity),
+                    None => count - 1 - zipf(self.random.unit(), count, recency),
                 };
                 self.sessions[0].at = Some(at);
-                Some(past[at])
+                Some(past.get(at).unwrap_or(self.other))
             }
             Which::Pages { .. } => None,
         }
     }
 
     fn version(&mut self, object: u64) -> u32 {
-        if self.random.unit() < self.like.changes {
+        if self.random.unit() < self.like.changes && self.matters(object) {
             *self.versions.entry(object).or_default() += 1;
         }
         self.versions.get(&object).copied().unwrap_or(0)
@@ -361,7 +410,8 @@ impl Synthetic {
             luck -= kind.share;
             luck < 0.0
         });
-        let must = self.objects[object as usize].kind.map(|kind| &self.like.kinds[usize::from(kind)]);
+        let made = self.objects.get(object as usize);
+        let must = made.and_then(|made| made.kind).map(|kind| &self.like.kinds[usize::from(kind)]);
         let kind = must.or(kind).unwrap_or(&self.like.kinds[0]);
         let mut log_normal = |median: f64, sigma: f64| median * (sigma * random.normal()).exp();
         let size = match kind.size {
@@ -395,6 +445,39 @@ mod tests {
         for like in &ALL {
             assert_eq!(some(like.name, 5, 2000), some(like.name, 5, 2000));
             assert_ne!(some(like.name, 5, 2000), some(like.name, 6, 2000));
+        }
+    }
+
+    /// A sample of what is made is what is made of a sample, and little else is remembered.
+    #[test]
+    fn only_what_matters_is_the_same_as_all() {
+        let matters = |object: u64| mix(object) % 100 < 3;
+        for like in &ALL {
+            let count = if like.name == "dec" { 1_000_000 } else { 100_000 };
+            let (mut all, mut few) = (Synthetic::new(like, 4), Synthetic::new(like, 4));
+            few.only(Box::new(matters));
+            let (mut one, mut other) = (Access::default(), Access::default());
+            let (mut met, mut bytes) = (0, (0, 0));
+            for nth in 0..count {
+                all.next(&mut one);
+                few.next(&mut other);
+                bytes = (bytes.0 + one.size, bytes.1 + other.size);
+                assert_eq!((matters(one.object), one.time), (matters(other.object), other.time), "{nth}");
+                if matters(one.object) {
+                    met += 1;
+                    one.directory = None;
+                    assert_eq!(one, other, "{}: {nth}", like.name);
+                }
+            }
+            assert!(met > count / 1000, "{}: {met}", like.name);
+            let off = bytes.1 as f64 / bytes.0 as f64 - 1.0;
+            // Sizes are heavy-tailed, and few objects are asked for most.
+            assert!(off.abs() < 0.15, "{}: {off}", like.name);
+            if !matches!(like.which, Which::Pages { .. }) {
+                let remembered = few.past.values().map(Past::known).sum::<usize>() + few.objects.len();
+                assert!(remembered <= met, "{}: {remembered} of {met}", like.name);
+                assert!(few.versions.len() <= met && few.directories.is_empty());
+            }
         }
     }
 

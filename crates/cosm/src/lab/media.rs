@@ -79,7 +79,7 @@ impl Chosen {
         let given = Given {
             scale,
             size: argument.filter(|_| kind.takes == Takes::Size).map(size).transpose()?,
-            directory: PathBuf::from(argument.unwrap_or_default()),
+            path: PathBuf::from(argument.unwrap_or_default()),
             memory: Memory::Suitable,
             capture: None,
             say: &|_| {},

@@ -6,6 +6,7 @@ mod devices;
 mod figures;
 mod fill;
 mod folder;
+mod measure;
 mod media;
 mod papers;
 mod replay;
@@ -44,6 +45,7 @@ pub fn command() -> Command {
         .subcommand(report::command())
         .subcommand(simulate::command())
         .subcommand(devices::command())
+        .subcommand(measure::command())
         .subcommand(fill::command())
         .subcommand(traces::generate_command())
         .subcommand(traces::convert_command())
@@ -59,11 +61,12 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("report", args)) => report::report(args),
         Some(("simulate", args)) => simulate::run(args),
         Some(("devices", args)) => devices::devices(args),
+        Some(("measure", args)) => measure::run(args),
         Some(("fill", args)) => fill::run(args),
         Some(("generate", args)) => traces::generate(args),
         Some(("convert", args)) => traces::convert(args),
         _ => Err(Failure::Usage(
-            "name a command: compare, replay, papers, chosen, figures, report, simulate, devices, fill, generate or convert".into(),
+            "name a command: compare, replay, papers, chosen, figures, report, simulate, devices, measure, fill, generate or convert".into(),
         )),
     }
 }

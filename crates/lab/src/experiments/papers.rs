@@ -269,63 +269,60 @@ fn files_beside(experiment: &str) -> &'static str {
     if experiment == SMALL { SMALL_FILES } else { FILES }
 }
 
+/// Table 2, one file for each object, with a workload.
+const fn table_2_files(name: &'static str, source: &'static str, like: &'static str) -> Experiment {
+    Experiment {
+        name,
+        source,
+        like,
+        requests: 398_034,
+        largest: None,
+        warm_up: 0,
+        medium: "st15150w",
+        memory: 512 * MIB,
+        disk: GIB,
+        utilization: 0.71,
+        recipes: &["simple", "squid", "multiple-dirs"],
+        quantities: FILES_QUANTITIES,
+    }
+}
+
+/// Table 2, the others: of the same machine.
+const fn table_2(name: &'static str, source: &'static str, like: &'static str) -> Experiment {
+    Experiment {
+        requests: 1_058_206,
+        disk: 2 * GIB,
+        recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
+        quantities: TABLE_2_QUANTITIES,
+        ..table_2_files(name, source, like)
+    }
+}
+
+/// Maltzahn's Chapter 5: objects up to 8 KB in one mapped file, which is the cache.
+const MAPPED: Experiment = Experiment {
+    name: "",
+    source: "",
+    like: "dec-days",
+    requests: 522_376 + 495_664,
+    largest: Some(8192),
+    warm_up: 522_376,
+    medium: "alphastation-3000",
+    memory: 0,
+    disk: 160 * MIB,
+    utilization: 1.0,
+    recipes: &[],
+    quantities: &[],
+};
+
 pub const ALL: &[Experiment] = &[
-    Experiment {
-        name: FILES,
-        source: "USITS99 and WebCoSM, Table 2: a file for each object",
-        like: "dec",
-        requests: 398_034,
-        largest: None,
-        warm_up: 0,
-        medium: "st15150w",
-        memory: 512 * MIB,
-        disk: GIB,
-        utilization: 0.71,
-        recipes: &["simple", "squid", "multiple-dirs"],
-        quantities: FILES_QUANTITIES,
-    },
-    Experiment {
-        name: TABLE_2,
-        source: "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14",
-        like: "dec",
-        requests: 1_058_206,
-        largest: None,
-        warm_up: 0,
-        medium: "st15150w",
-        memory: 512 * MIB,
-        disk: 2 * GIB,
-        utilization: 0.71,
-        recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
-        quantities: TABLE_2_QUANTITIES,
-    },
-    Experiment {
-        name: SMALL_FILES,
-        source: "USITS99 and WebCoSM, Table 2: a file for each object; objects of 5.4 KB",
-        like: "dec-small",
-        requests: 398_034,
-        largest: None,
-        warm_up: 0,
-        medium: "st15150w",
-        memory: 512 * MIB,
-        disk: GIB,
-        utilization: 0.71,
-        recipes: &["simple", "squid", "multiple-dirs"],
-        quantities: FILES_QUANTITIES,
-    },
-    Experiment {
-        name: SMALL,
-        source: "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14; objects of 5.4 KB",
-        like: "dec-small",
-        requests: 1_058_206,
-        largest: None,
-        warm_up: 0,
-        medium: "st15150w",
-        memory: 512 * MIB,
-        disk: 2 * GIB,
-        utilization: 0.71,
-        recipes: &["buddy", "stream", "stream-packetizer", "lazy-reads", "stream-loc", "lazy-reads-loc"],
-        quantities: TABLE_2_QUANTITIES,
-    },
+    table_2_files(FILES, "USITS99 and WebCoSM, Table 2: a file for each object", "dec"),
+    table_2(TABLE_2, "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14", "dec"),
+    table_2_files(
+        SMALL_FILES,
+        "USITS99 and WebCoSM, Table 2: a file for each object; objects of 5.4 KB",
+        "dec-small",
+    ),
+    table_2(SMALL, "USITS99, Tables 1 and 2; WebCoSM, Table 2 and Figure 14; objects of 5.4 KB", "dec-small"),
     Experiment {
         name: UNIFIED,
         source: "Chang and Lai, Tables 1 and 2",
@@ -389,15 +386,6 @@ pub const ALL: &[Experiment] = &[
     Experiment {
         name: TABLE_5_1,
         source: "Maltzahn, Table 5.1",
-        like: "dec-days",
-        requests: 522_376 + 495_664,
-        largest: Some(8192),
-        warm_up: 522_376,
-        medium: "alphastation-3000",
-        memory: 0,
-        disk: 160 * MIB,
-        // The file is the cache.
-        utilization: 1.0,
         recipes: &["lru", "fbc", "future"],
         quantities: &[
             one("lru, hit ratio", 0.47, |found, here| Some(found.row(here, "lru")?.hit_ratio)),
@@ -420,20 +408,13 @@ pub const ALL: &[Experiment] = &[
             one("fbc, seconds", 6646.0, |found, here| found.row(here, "fbc").map(seconds)),
             one("future, seconds", 2171.0, |found, here| found.row(here, "future").map(seconds)),
         ],
+        ..MAPPED
     },
     Experiment {
         name: TABLE_5_2,
         source: "Maltzahn, Table 5.2",
-        like: "dec-days",
-        requests: 522_376 + 495_664,
-        largest: Some(8192),
         // Until half past four in the second morning.
         warm_up: 604_400,
-        medium: "alphastation-3000",
-        memory: 0,
-        disk: 160 * MIB,
-        // The file is the cache.
-        utilization: 1.0,
         recipes: &["fbc", "fbc-c"],
         quantities: &[
             ratio("disk transfers, fbc-c over fbc", 0.984, |found, here| {
@@ -441,6 +422,7 @@ pub const ALL: &[Experiment] = &[
             }),
             ratio("seconds, fbc-c over fbc", 0.988, |found, here| found.ratio(here, "fbc-c", "fbc", seconds)),
         ],
+        ..MAPPED
     },
 ];
 

@@ -11,6 +11,7 @@ pub mod drive;
 pub mod filesystem;
 pub mod flash;
 pub mod hbench;
+pub mod measured;
 pub mod queue;
 pub mod real;
 pub(crate) mod sectors;

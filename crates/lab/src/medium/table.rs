@@ -1,9 +1,11 @@
 //! The media there are: a row each.
 
-use super::device;
+use super::device::{self, Device};
 use super::drive::{Geometry, ST15150W, THREE_IN_ONE};
 use super::filesystem::fs_type::EXT4;
 use super::filesystem::{ALPHASTATION_250, ALPHASTATION_3000, FileSystem, Host, TODAY, ULTRA_1};
+use super::measured::{self, Measured, Speeds};
+use super::queue::Rules;
 use super::real::{Real, Wanted};
 use super::{Failed, Medium};
 use crate::scale::Scale;
@@ -27,13 +29,16 @@ pub enum Takes {
     Size,
     /// A directory that is there.
     Directory,
+    /// A file that is there.
+    File,
 }
 
 /// What a medium is made from.
 pub struct Given<'a> {
     pub scale: Scale,
     pub size: Option<u64>,
-    pub directory: PathBuf,
+    /// The directory or file.
+    pub path: PathBuf,
     pub memory: Memory,
     /// Gets a block trace.
     pub capture: Option<PathBuf>,
@@ -104,6 +109,18 @@ pub const ALL: &[MediumKind] = &[
         make: |given| today("nvme", given),
     },
     MediumKind {
+        name: "measured",
+        takes: Takes::File,
+        about: "a device as fast as `cosm lab measure` found one, with ext4 (model)",
+        alone: false,
+        make: |given| {
+            let size = needed(&given.scale);
+            let at = |why: String| format!("{}: {why}", given.path.display());
+            let device = Measured::new(&Speeds::open(&given.path)?, size).map_err(at)?;
+            Ok(on_ext4(Box::new(device), measured::RULES, size, given))
+        },
+    },
+    MediumKind {
         name: "dir",
         takes: Takes::Directory,
         about: "a directory of this machine, in which a folder is made and removed; recipes run one after the other",
@@ -114,7 +131,7 @@ pub const ALL: &[MediumKind] = &[
                 memory => Some(bytes(memory, &given.scale)),
             };
             let wanted = Wanted {
-                within: &given.directory,
+                within: &given.path,
                 space: needed(&given.scale),
                 memory,
                 must: given.memory != Memory::Suitable,
@@ -134,7 +151,7 @@ pub fn named(text: &str) -> Result<(&'static MediumKind, Option<&str>), String> 
     })?;
     match (kind.takes, argument.filter(|argument| !argument.is_empty())) {
         (Takes::Nothing, Some(_)) => Err(format!("{name} takes nothing behind its name")),
-        (Takes::Directory, None) => Err(format!("name the directory: {}", kind.usage())),
+        (Takes::Directory | Takes::File, None) => Err(format!("name it: {}", kind.usage())),
         (_, argument) => Ok((kind, argument)),
     }
 }
@@ -146,6 +163,7 @@ impl MediumKind {
             Takes::Nothing => "",
             Takes::Size => "[:SIZE]",
             Takes::Directory => ":DIRECTORY",
+            Takes::File => ":FILE",
         };
         format!("{}{argument}", self.name)
     }
@@ -161,7 +179,7 @@ fn papers(drive: Geometry, host: Host, given: &Given) -> Result<Box<dyn Medium>,
     Ok(Box::new(FileSystem::new(drive, Host { pages, ..host })))
 }
 
-/// A device of today under ext4, with half of the memory for pages and half for other blocks.
+/// A device of today under ext4.
 fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
     let kind = device::named(name)?;
     let suits = if kind.sliced { needed(&given.scale) } else { u64::MAX };
@@ -189,9 +207,14 @@ fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
             megabytes(size / 480)
         ));
     }
+    Ok(on_ext4((kind.make)(size), kind.rules, size, given))
+}
+
+/// With half of the memory for pages and half for other blocks.
+fn on_ext4(device: Box<dyn Device>, rules: Rules, size: u64, given: &Given) -> Box<dyn Medium> {
     let memory = bytes(given.memory, &given.scale);
     let host = Host { pages: memory / 2, metadata: memory / 2, ..TODAY };
-    Ok(Box::new(FileSystem::with(EXT4, (kind.make)(size), kind.rules, host, size)))
+    Box::new(FileSystem::with(EXT4, device, rules, host, size))
 }
 
 /// A quarter more than the cache's file, for what files in blocks take more.
@@ -217,15 +240,19 @@ mod tests {
 
     /// One of each, on small disks; the real one in a folder of its own.
     fn all(directory: &std::path::Path) -> Vec<(&'static str, Box<dyn Medium>)> {
-        let given = Given {
+        let speeds = r#"{"read-4k": 9e3, "read-4k-32": 6e4, "read-1m": 9e2, "write-4k": 9e3, "write-4k-32": 6e4,
+            "write-1m": 9e2}"#;
+        let file = directory.join("speeds");
+        std::fs::write(&file, speeds).unwrap();
+        let given = |kind: &MediumKind| Given {
             scale: Scale { disk: 20 << 20, ..Scale::default() },
             size: None,
-            directory: directory.to_path_buf(),
+            path: if kind.takes == Takes::File { file.clone() } else { directory.to_path_buf() },
             memory: Memory::Unbounded,
             capture: None,
             say: &|_| {},
         };
-        ALL.iter().map(|kind| (kind.name, (kind.make)(&given).unwrap())).collect()
+        ALL.iter().map(|kind| (kind.name, (kind.make)(&given(kind)).unwrap())).collect()
     }
 
     #[test]
@@ -238,6 +265,7 @@ mod tests {
         for (text, why) in [
             ("x", "hdd-18t[:SIZE], sata-ssd[:SIZE]"),
             ("dir:", "dir:DIRECTORY"),
+            ("measured", "measured:FILE"),
             ("st15150w:1", "takes nothing"),
         ] {
             assert!(named(text).err().unwrap().contains(why), "{text}");
@@ -249,8 +277,8 @@ mod tests {
         let make = |name: &str, size, disk| {
             let kind = named(name).unwrap().0;
             let scale = Scale { disk, ..Scale::default() };
-            let (directory, memory) = (PathBuf::new(), Memory::Suitable);
-            (kind.make)(&Given { scale, size, directory, memory, capture: None, say: &|_| {} }).map(|_| ())
+            let (path, memory) = (PathBuf::new(), Memory::Suitable);
+            (kind.make)(&Given { scale, size, path, memory, capture: None, say: &|_| {} }).map(|_| ())
         };
         for (name, size, disk) in [
             ("hdd-18t", Some(16 << 10), 4 << 10),

@@ -31,7 +31,7 @@ pub struct Row {
     pub device_writes: Option<u64>,
     pub device_bytes_read: Option<u64>,
     pub device_bytes_written: Option<u64>,
-    /// What these took; of models only.
+    /// What these took: of a real device with what they waited for each other.
     #[serde(default)]
     pub device_read_seconds: Option<f64>,
     #[serde(default)]

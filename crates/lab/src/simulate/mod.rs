@@ -7,7 +7,8 @@
 //! A request finds a new version when its Last-Modified or size is not that of the version before (`SizeChanges`); where the
 //! trace tells only sizes, a cache that holds an older one may differ (`pipeline`).
 //!
-//! A trace that is too long is judged by samples of its objects, each through a cache as much smaller (`Sampling`).
+//! A trace that is too long is judged by samples of its objects, each through a cache as much smaller (`Sampling`). Then memory
+//! grows with their objects, also in a synthetic workload without pages (`Requests::only`).
 
 mod foresight;
 mod sample;
@@ -49,6 +50,7 @@ pub struct Plan<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub struct Simulated {
     pub requests: u64,
+    /// Where a synthetic workload is sampled, of as many requests as there are, but of other objects.
     pub bytes: u64,
     /// Of them cacheable.
     pub cacheable: u64,
@@ -165,6 +167,9 @@ pub fn simulate(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Simulated, String> {
     let split = Split::of(plan.sampling);
+    if plan.sampling.is_some() {
+        requests.only(Box::new(move |object| split.part_of(object).is_some()));
+    }
     let caches = caches(plan, &split);
     let (foreseeing, told): (Vec<Cache>, Vec<Cache>) =
         caches.into_iter().partition(|cache| policy_of(plan, cache.nth).foresees);

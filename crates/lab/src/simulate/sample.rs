@@ -40,6 +40,7 @@ impl Sampling {
 }
 
 /// Which part an object is in: of several samples, or of one that is all.
+#[derive(Clone, Copy)]
 pub struct Split {
     sampling: Option<Sampling>,
     /// Hashes of a range.
@@ -83,7 +84,7 @@ impl Split {
         let (expected, cacheable) = (rate * whole.cacheable as f64, whole.cacheable as f64 / of_requests);
         let adjusted = (hits as f64 + expected - part.cacheable as f64) / expected.max(1.0);
         let share = bytes as f64 / part.cacheable_bytes.max(1) as f64;
-        (adjusted.clamp(0.0, 1.0) * cacheable, share * whole.cacheable_bytes as f64 / of_bytes)
+        (adjusted.clamp(0.0, 1.0) * cacheable, share * (whole.cacheable_bytes as f64 / of_bytes))
     }
 }
 

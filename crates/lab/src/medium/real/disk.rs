@@ -1,7 +1,7 @@
 //! Which device a directory lies on, and what the kernel has counted of it.
 
 use crate::block::SECTOR;
-use crate::medium::Traffic;
+use crate::medium::{Busy, Traffic};
 use rustix::fs::{major, minor};
 use std::fs::{metadata, read_to_string};
 use std::ops::Range;
@@ -52,7 +52,7 @@ impl Disk {
     }
 
     /// What it did since the machine was started, whoever asked.
-    pub fn traffic(&self) -> Result<Traffic, String> {
+    pub fn counts(&self) -> Result<(Traffic, Busy), String> {
         let text = read_to_string("/proc/diskstats").map_err(|error| format!("/proc/diskstats: {error}"))?;
         of_diskstats(&text, self.number)
     }
@@ -64,8 +64,9 @@ fn partition(known: &Path) -> Option<Range<u64>> {
     Some(start..start + number("size")?)
 }
 
-/// The row of one device in /proc/diskstats: major, minor, name, reads, merged, sectors, milliseconds, writes, merged, sectors.
-pub fn of_diskstats(text: &str, number: (u32, u32)) -> Result<Traffic, String> {
+/// The row of one device in /proc/diskstats: major, minor, name, reads, merged, sectors, milliseconds, writes, merged, sectors,
+/// milliseconds.
+pub fn of_diskstats(text: &str, number: (u32, u32)) -> Result<(Traffic, Busy), String> {
     let begins = [number.0.to_string(), number.1.to_string()];
     let row = text.lines().find(|line| line.split_whitespace().take(2).eq(begins.iter().map(String::as_str)));
     let missing = || format!("/proc/diskstats has no device {}:{}", number.0, number.1);
@@ -77,12 +78,14 @@ pub fn of_diskstats(text: &str, number: (u32, u32)) -> Result<Traffic, String> {
         })
     };
     let bytes = |sectors: u64| sectors.saturating_mul(SECTOR as u64);
-    Ok(Traffic {
+    let traffic = Traffic {
         reads: field(3)?,
         writes: field(7)?,
         bytes_read: bytes(field(5)?),
         bytes_written: bytes(field(9)?),
-    })
+    };
+    let seconds = |millis: u64| millis as f64 / 1000.0;
+    Ok((traffic, Busy { reads: seconds(field(6)?), writes: seconds(field(10)?) }))
 }
 
 #[cfg(test)]
@@ -94,11 +97,12 @@ mod tests {
     fn a_row_is_found_by_its_numbers() {
         let text =
             " 8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n 254 1 vda1 10 0 80 7 20 0 160 9 0 0 0 0 0 0 0\n 25 41 x\n";
-        let found = of_diskstats(text, (254, 1)).unwrap();
-        assert_eq!(found, Traffic { reads: 10, writes: 20, bytes_read: 80 * 512, bytes_written: 160 * 512 });
+        let traffic = Traffic { reads: 10, writes: 20, bytes_read: 80 * 512, bytes_written: 160 * 512 };
+        let busy = Busy { reads: 0.007, writes: 0.009 };
+        assert_eq!(of_diskstats(text, (254, 1)), Ok((traffic, busy)));
         assert!(of_diskstats(text, (7, 0)).unwrap_err().contains("no device 7:0"));
         assert!(of_diskstats(text, (25, 41)).unwrap_err().contains("field 4"));
-        assert!(of_diskstats("8 0 sda 1 2 x 4 5 6 7", (8, 0)).unwrap_err().contains("field 6"));
+        assert!(of_diskstats("8 0 sda 1 2 x 4 5 6 7 8", (8, 0)).unwrap_err().contains("field 6"));
     }
 
     #[test]

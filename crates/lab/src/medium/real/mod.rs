@@ -1,4 +1,5 @@
-//! A real directory: the calls go to the kernel, time is the wall's, and the device's traffic is what the kernel counted.
+//! A real directory: the calls go to the kernel, time is what they take by the wall's clock (what a recipe does between them is not the
+//! medium's), and the device's traffic is what the kernel counted.
 //!
 //! Everything lies in one folder (`folder`), which is removed at the end. A control group (`group`) bounds the memory for files
 //! where that is allowed. What the device does is told by block events (`events`) where that is allowed, else by
@@ -8,8 +9,9 @@ pub mod disk;
 mod events;
 mod folder;
 mod group;
+pub mod measure;
 
-use super::{Dir, Failed, File, Medium, Traffic};
+use super::{Busy, Dir, Failed, File, Medium, Traffic};
 use disk::Disk;
 use events::Events;
 use folder::Folder;
@@ -20,7 +22,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Files that a recipe may have open at once, and some of our own.
 const DESCRIPTORS: u64 = 1024;
@@ -52,7 +54,7 @@ pub struct Real {
     files: Vec<Option<std::fs::File>>,
     free: Vec<u32>,
     dirs: Vec<PathBuf>,
-    began: Instant,
+    spent: Duration,
     calls: u64,
     counter: Counter,
     // In this order: files go while the group still bounds their memory.
@@ -64,7 +66,8 @@ pub struct Real {
 struct Counter {
     events: Option<Events>,
     captures: bool,
-    disk: Option<(Disk, Traffic)>,
+    /// With what it had done, and how long it took, when counting began.
+    disk: Option<(Disk, Traffic, Busy)>,
 }
 
 impl Real {
@@ -85,7 +88,7 @@ impl Real {
             files: Vec::new(),
             free: Vec::new(),
             dirs: vec![folder.path().to_path_buf()],
-            began: Instant::now(),
+            spent: Duration::ZERO,
             calls: 0,
             counter: Counter { events: None, captures: false, disk: None },
             folder,
@@ -97,8 +100,17 @@ impl Real {
             let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
         }
         real.counter = Counter::new(wanted, real.folder.path(), say)?;
-        real.began = Instant::now();
+        real.spent = Duration::ZERO;
         Ok(real)
+    }
+
+    /// Does a call, and takes its time.
+    fn call<T>(&mut self, call: impl FnOnce(&mut Real) -> Result<T, Failed>) -> Result<T, Failed> {
+        self.turn()?;
+        let began = Instant::now();
+        let done = call(self);
+        self.spent += began.elapsed();
+        done
     }
 
     /// Before each call.
@@ -145,49 +157,56 @@ impl Real {
 
 impl Medium for Real {
     fn mkdir(&mut self, parent: Dir, name: u64) -> Result<Dir, Failed> {
-        self.turn()?;
-        let path = self.path(parent, name)?;
-        std::fs::create_dir(&path).map_err(at(&path))?;
-        self.dirs.push(path);
-        Ok(Dir(self.dirs.len() as u32 - 1))
+        self.call(|real| {
+            let path = real.path(parent, name)?;
+            std::fs::create_dir(&path).map_err(at(&path))?;
+            real.dirs.push(path);
+            Ok(Dir(real.dirs.len() as u32 - 1))
+        })
     }
 
     fn create(&mut self, dir: Dir, name: u64) -> Result<File, Failed> {
-        self.turn()?;
-        let path = self.path(dir, name)?;
-        self.open_with(&path, true)
+        self.call(|real| {
+            let path = real.path(dir, name)?;
+            real.open_with(&path, true)
+        })
     }
 
     fn open(&mut self, dir: Dir, name: u64) -> Result<File, Failed> {
-        self.turn()?;
-        let path = self.path(dir, name)?;
-        self.open_with(&path, false)
+        self.call(|real| {
+            let path = real.path(dir, name)?;
+            real.open_with(&path, false)
+        })
     }
 
     fn close(&mut self, file: File) -> Result<(), Failed> {
-        self.turn()?;
-        self.file(file)?;
-        self.files[file.0 as usize] = None;
-        self.free.push(file.0);
-        Ok(())
+        self.call(|real| {
+            real.file(file)?;
+            real.files[file.0 as usize] = None;
+            real.free.push(file.0);
+            Ok(())
+        })
     }
 
     fn unlink(&mut self, dir: Dir, name: u64) -> Result<(), Failed> {
-        self.turn()?;
-        let path = self.path(dir, name)?;
-        std::fs::remove_file(&path).map_err(at(&path))
+        self.call(|real| {
+            let path = real.path(dir, name)?;
+            std::fs::remove_file(&path).map_err(at(&path))
+        })
     }
 
     fn rename(&mut self, dir: Dir, from: u64, to: u64) -> Result<(), Failed> {
-        self.turn()?;
-        let (from, to) = (self.path(dir, from)?, self.path(dir, to)?);
-        std::fs::rename(&from, to).map_err(at(&from))
+        self.call(|real| {
+            let (from, to) = (real.path(dir, from)?, real.path(dir, to)?);
+            std::fs::rename(&from, to).map_err(at(&from))
+        })
     }
 
     fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed> {
-        self.turn()?;
-        let path = self.path(dir, name)?;
-        path.try_exists().map_err(at(&path))
+        self.call(|real| {
+            let path = real.path(dir, name)?;
+            path.try_exists().map_err(at(&path))
+        })
     }
 
     /// A call, since the page cache is one: what the device is asked for is the same.
@@ -200,39 +219,47 @@ impl Medium for Real {
     }
 
     fn write(&mut self, file: File, at: u64, bytes: &[u8]) -> Result<(), Failed> {
-        self.turn()?;
-        self.file(file)?.write_all_at(bytes, at).map_err(|error| format!("write: {error}"))
+        self.call(|real| real.file(file)?.write_all_at(bytes, at).map_err(|error| format!("write: {error}")))
     }
 
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
-        self.turn()?;
-        let (mut done, file) = (0, self.file(file)?);
-        while done < into.len() {
-            match file.read_at(&mut into[done..], at + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("read: {error}")),
+        self.call(|real| {
+            let (mut done, file) = (0, real.file(file)?);
+            while done < into.len() {
+                match file.read_at(&mut into[done..], at + done as u64) {
+                    Ok(0) => break,
+                    Ok(count) => done += count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(format!("read: {error}")),
+                }
             }
-        }
-        into[done..].fill(0);
-        Ok(())
+            into[done..].fill(0);
+            Ok(())
+        })
     }
 
     fn sync(&mut self) -> Result<(), Failed> {
-        self.turn()?;
-        let path = self.folder.path();
-        let failed = |error: rustix::io::Errno| format!("{}: {error}", path.display());
-        let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
-        syncfs(&directory).map_err(failed)
+        self.call(|real| {
+            let path = real.folder.path();
+            let failed = |error: rustix::io::Errno| format!("{}: {error}", path.display());
+            let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
+            syncfs(&directory).map_err(failed)
+        })
     }
 
     fn seconds(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
+        self.spent.as_secs_f64()
     }
 
     fn traffic(&self) -> Traffic {
         self.counter.traffic().map_or(Traffic::default(), |(traffic, _)| traffic)
+    }
+
+    /// As diskstats tell, from when the kernel took each transfer up, with what it waited for others.
+    fn busy(&self) -> Option<Busy> {
+        let (disk, _, before) = self.counter.disk.as_ref()?;
+        let now = disk.counts().ok()?.1;
+        Some(Busy { reads: now.reads - before.reads, writes: now.writes - before.writes })
     }
 
     /// A block trace that was captured is whole, or the replay fails.
@@ -267,15 +294,15 @@ impl Counter {
                 None
             }
         };
-        let before = disk.traffic()?;
-        Ok(Counter { events, captures: wanted.capture.is_some(), disk: Some((disk, before)) })
+        let (traffic, busy) = disk.counts()?;
+        Ok(Counter { events, captures: wanted.capture.is_some(), disk: Some((disk, traffic, busy)) })
     }
 
     fn traffic(&self) -> Option<(Traffic, &'static str)> {
         let told = self.events.as_ref().and_then(|events| events.traffic().ok());
         told.map(|traffic| (traffic, "block events")).or_else(|| {
-            let (disk, before) = self.disk.as_ref()?;
-            let now = disk.traffic().ok()?;
+            let (disk, before, _) = self.disk.as_ref()?;
+            let (now, _) = disk.counts().ok()?;
             let traffic = Traffic {
                 reads: now.reads.saturating_sub(before.reads),
                 writes: now.writes.saturating_sub(before.writes),
