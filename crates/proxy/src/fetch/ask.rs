@@ -55,7 +55,9 @@ impl Want {
 impl Presented {
     /// Fetches on behalf of everybody who joined. `relay` sees the interim responses.
     pub async fn fetch(&self, lead: Lead, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
-        let mut validating = want.stale().map(|(held, _)| &**held);
+        // Where there is no validator, nothing stored can be validated.
+        let stale = want.stale().map(|(held, _)| &**held);
+        let mut validating = stale.filter(|held| resident(held).head.has_validator());
         let mut resting = want.part().map(|held| &**held).filter(|_| !self.asked.has_range());
         loop {
             // What is made with something stored is as old as that was when it was found.
@@ -67,7 +69,8 @@ impl Presented {
                 Ok(head) => head,
                 Err(refusal) => return Fetch::Refused(refusal),
             };
-            if lead.is_shared() {
+            // Nor is the client's own copy what a stored response is validated by.
+            if lead.is_shared() || stale.is_some() {
                 cache::make_unconditional(head.headers_mut());
             }
             let fetched = match self.ask(head, validating, &mut resting, relay).await {
@@ -109,8 +112,8 @@ impl Presented {
                 }
             }
             return match storable {
-                // A part that nobody asked for, or another one than it says.
-                Ok(head) if head.part().is_some() && (!self.asked.has_range() || falls_short(&fetched)) => {
+                // Another part than it says.
+                Ok(head) if head.part().is_some() && falls_short(&fetched) => {
                     self.pass(lead, fetched, NotStored::Partial, want)
                 }
                 Ok(head) => match self.keeps(&fetched) {
@@ -122,7 +125,8 @@ impl Presented {
         }
     }
 
-    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the head says.
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the head says. What can only answer
+    /// another request than this one is refused: it is no response to it, whatever it says of itself.
     async fn ask(
         &self,
         mut head: Request<()>,
@@ -137,9 +141,14 @@ impl Presented {
             let StoredResponse { head: stored, body, .. } = resident(part);
             matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
         });
+        let asks = cache::Asks::of(head.headers());
         let content = Content::whole(self.content.clone());
         let outgoing = Outgoing { head, content, expects: false, client: self.zone };
-        self.worker.origins.fetch(&self.target, outgoing, relay).await
+        let fetched = self.worker.origins.fetch(&self.target, outgoing, relay).await?;
+        match asks.unasked(fetched.parts.status) {
+            None => Ok(fetched),
+            Some(why) => Err(Refusal::new(StatusCode::BAD_GATEWAY, why).personal()),
+        }
     }
 
     fn pass(&self, lead: Lead, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {

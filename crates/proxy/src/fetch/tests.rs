@@ -101,6 +101,27 @@ fn what_is_stale_is_validated_for_the_cache_without_a_client() {
     assert!(seen.len() == 2 && seen[1].contains("if-none-match: \"1\""), "{seen:?}");
 }
 
+/// A 304 answers a condition, which nothing can be asked by.
+#[test]
+fn what_has_no_validator_is_fetched_anew_and_a_304_says_nothing_of_it() {
+    let ok = |control, body: &str| {
+        format!("HTTP/1.1 200 OK\r\n{control}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    };
+    let stale = ok("Cache-Control: max-age=60\r\nAge: 100", "stale");
+    let unasked = "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=600\r\n\r\n".to_owned();
+    let (url, origin) = origin(vec![stale, unasked, ok("Cache-Control: max-age=60", "fresh")]);
+    run(async {
+        let worker = worker();
+        assert_eq!(prefetch(&worker, &url).await, Err(Miss::Uri));
+        for _ in 0..2 {
+            assert_eq!(prefetch(&worker, &url).await, Err(Miss::Stale(Stale::Expired)));
+        }
+        assert_eq!(prefetch(&worker, &url).await, Ok(Outcome::Hit));
+    });
+    let seen = origin.join().unwrap();
+    assert!(seen.len() == 3 && !seen.concat().contains("if-"), "{seen:?}");
+}
+
 /// It is known for a while that nobody could share it.
 #[test]
 fn what_may_not_be_kept_is_fetched_once_and_not_found() {

@@ -223,7 +223,8 @@ impl Walker {
         let later = memchr::memchr_iter(b' ', rest).map(|at| before + at);
         let Some(space) = memchr::memchr_iter(b' ', &self.line).chain(later).nth(1) else { return };
         let last = space + 8;
-        let Some(here) = last.checked_sub(before).filter(|at| *at < rest.len() && last < self.line_max) else {
+        let Some(here) = last.checked_sub(before).filter(|at| *at < rest.len() && last < self.line_max)
+        else {
             return;
         };
         let version = |n: usize| match (space + 1 + n).checked_sub(before) {
