@@ -38,8 +38,7 @@ async fn origin() -> Origin {
     Origin::with(|mut client, seen| async move {
         while let Some(head) = client.head().await {
             if field(&head, "content-length") == Some(NEVER) {
-                client.is_closed().await;
-                return;
+                return std::future::pending().await;
             }
             let content = client.body(&head).await;
             seen.lock().unwrap().push(format!("{head}{}", content.len()));
@@ -171,12 +170,13 @@ async fn get(proxy: &Proxy, origin: &Origin, path: &str) -> Message {
     soon(proxy.client().await.get(origin.request(path, ""))).await
 }
 
-/// Clients that have read the head of a body that lies on disk, and read no more.
+/// Clients that have read the head of a part of a body that lies on disk, and read no more. No two are at the same place of it.
 async fn stalled_readers(proxy: &Proxy, origin: &Origin, count: usize) -> Vec<Client> {
     let mut stalled = Vec::new();
-    for _ in 0..count {
+    for n in 0..count {
         let mut client = Client::narrow(proxy.address).await;
-        client.send(origin.request("/stalled", "")).await;
+        let range = format!("Range: bytes={}-\r\n", 40_001 * n);
+        client.send(origin.request("/stalled", &range)).await;
         client.head().await.unwrap();
         stalled.push(client);
     }

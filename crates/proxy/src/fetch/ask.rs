@@ -55,9 +55,7 @@ impl Want {
 impl Presented {
     /// Fetches on behalf of everybody who joined. `relay` sees the interim responses.
     pub async fn fetch(&self, lead: Lead, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
-        // Where there is no validator, nothing stored can be validated.
-        let stale = want.stale().map(|(held, _)| &**held);
-        let mut validating = stale.filter(|held| resident(held).head.has_validator());
+        let mut validating = want.stale().map(|(held, _)| &**held);
         let mut resting = want.part().map(|held| &**held).filter(|_| !self.asked.has_range());
         loop {
             // What is made with something stored is as old as that was when it was found.
@@ -69,8 +67,7 @@ impl Presented {
                 Ok(head) => head,
                 Err(refusal) => return Fetch::Refused(refusal),
             };
-            // Nor is the client's own copy what a stored response is validated by.
-            if lead.is_shared() || stale.is_some() {
+            if lead.is_shared() {
                 cache::make_unconditional(head.headers_mut());
             }
             let fetched = match self.ask(head, validating, &mut resting, relay).await {
