@@ -47,7 +47,7 @@ pub use resume::Resume;
 pub use status::{Item, Miss, Outcome, Report};
 pub use stored::{Head, NotStored, SetCookie, Stored};
 pub use upgrade::{is_asked_upgrade, upgrades};
-pub use validate::{freshen, freshen_by_head, make_conditional, make_unconditional};
+pub use validate::{Asks, freshen, freshen_by_head, make_conditional, make_unconditional};
 pub use vary::{Vary, VaryStar};
 
 /// Whole seconds since the Unix epoch.

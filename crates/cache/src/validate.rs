@@ -7,7 +7,7 @@ use http::header::{
     CONTENT_LENGTH, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
 };
-use http::{HeaderMap, response};
+use http::{HeaderMap, StatusCode, response};
 
 /// 4.3.1: replaces the client's preconditions by the stored validators, and drops Range: the stored response is a
 /// whole one. `false`: there is no validator, so the request is a plain fetch.
@@ -30,6 +30,35 @@ pub fn make_conditional(request: &mut HeaderMap, head: &Head) -> bool {
 pub fn make_unconditional(request: &mut HeaderMap) {
     for name in &CLIENTS_OWN {
         request.remove(name);
+    }
+}
+
+/// What beside a whole response a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asks {
+    condition: bool,
+    range: bool,
+}
+
+impl Asks {
+    /// Of the request as the origin gets it.
+    pub fn of(request: &HeaderMap) -> Asks {
+        let condition = [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| request.contains_key(name));
+        Asks { condition, range: request.contains_key(RANGE) }
+    }
+
+    /// Why a response of this status is none to that request, if so: a 304 answers a condition (RFC 9110 section 15.4.5), a
+    /// 206 a range (15.3.7).
+    pub fn unasked(self, status: StatusCode) -> Option<&'static str> {
+        match status {
+            StatusCode::NOT_MODIFIED if !self.condition => {
+                Some("the origin answered 304 to a request without a condition")
+            }
+            StatusCode::PARTIAL_CONTENT if !self.range => {
+                Some("the origin answered 206 to a request without a range")
+            }
+            _ => None,
+        }
     }
 }
 

@@ -706,3 +706,46 @@ async fn a_head_says_that_what_was_gone_is_back() {
     assert!(client.head().await.unwrap().starts_with("HTTP/1.1 200"));
     assert_eq!(cache_status(&client.get(origin.request("/", "")).await), "cosm; fwd=uri-miss; stored");
 }
+
+/// RFC 9110 sections 15.3.7 and 15.4.5.
+#[tokio::test]
+async fn a_304_or_206_that_nobody_asked_for_is_no_response() {
+    const PART: &str = "HTTP/1.1 206 x\r\nContent-Range: bytes 0-0/5\r\nCache-Control: max-age=60\r\n\
+                        Content-Length: 1\r\n\r\nh";
+    for (unasked, words) in [
+        ("HTTP/1.1 304 x\r\nCache-Control: max-age=60\r\n\r\n", "304 to a request without a condition\n"),
+        ("HTTP/1.1 304 x\r\nETag: \"1\"\r\n\r\n", "304 to a request without a condition\n"),
+        (PART, "206 to a request without a range\n"),
+    ] {
+        // Nothing is stored; or what has no validator, and may stand in or not.
+        for (control, stands_in) in
+            [(None, false), (Some("max-age=60"), true), (Some("max-age=60, must-revalidate"), false)]
+        {
+            let before = usize::from(control.is_some());
+            let origin = origin_of(move |_, n| match control {
+                Some(control) if n == 0 => ok(&format!("Cache-Control: {control}\r\nAge: 100\r\n"), "first"),
+                _ if n == before => unasked.into(),
+                _ => FRESH.into(),
+            })
+            .await;
+            let proxy = Proxy::forward();
+            let mut client = proxy.client().await;
+            // Its own copy is not what the cache validates.
+            let own = if before > 0 { "If-None-Match: \"own\"\r\nRange: bytes=0-0\r\n" } else { "" };
+            if before > 0 {
+                assert_eq!(client.get(origin.request("/", "")).await.text(), "first");
+            }
+            let answer = client.get(origin.request("/", own)).await;
+            match stands_in {
+                true => assert_eq!((answer.status(), answer.text()), (206, "f")),
+                false => assert!(answer.status() == 502 && answer.text().ends_with(words), "{answer:?}"),
+            }
+            let seen = &origin.requests()[before];
+            assert!(field(seen, "if-none-match").is_none() && field(seen, "range").is_none(), "{seen}");
+            for status in ["cosm; fwd=", "cosm; hit"] {
+                let later = client.get(origin.request("/", "")).await;
+                assert!(later.text() == "hello" && cache_status(&later).starts_with(status), "{later:?}");
+            }
+        }
+    }
+}

@@ -122,18 +122,6 @@ async fn parts_without_a_strong_validator_are_never_mixed() {
     }
 }
 
-#[tokio::test]
-async fn a_part_that_nobody_asked_for_is_not_stored() {
-    let part = "HTTP/1.1 206 Partial Content\r\nContent-Length: 1\r\nContent-Range: bytes 0-0/5\r\nCache-Control: max-age=60\r\n\r\nh";
-    let origin = Origin::answering(part).await;
-    let proxy = Proxy::forward();
-    let mut client = proxy.client().await;
-    for _ in 0..2 {
-        let response = client.get(origin.request("/", "")).await;
-        assert_eq!(seen(&response), (206, "h", Some("bytes 0-0/5"), "cosm; fwd=uri-miss; detail=partial"));
-    }
-}
-
 /// It says that it is everything, and is half of it: a whole that is shorter would answer everybody.
 #[tokio::test]
 async fn a_part_that_falls_short_of_the_whole_it_claims_is_not_stored() {

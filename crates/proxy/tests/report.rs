@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use store::{Options, Store};
-use support::{Client, Origin, Proxy, cache_status, ok, origin_of, soon, told_of};
+use support::{Client, Origin, Proxy, cache_status, field, ok, origin_of, soon, told_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn open(path: &Path) -> Store {
@@ -291,7 +291,8 @@ async fn a_tunnel_is_told_when_it_has_ended() {
 async fn a_request_that_cannot_be_read_gets_a_reason_and_is_told() {
     for (request, status, reason) in [
         ("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", 400, "refused: it is not valid HTTP: invalid URI"),
-        ("GET http://a/ HTTP/1.2.3\r\nHost: a\r\n\r\n", 400, "version"),
+        ("GET http://a/ HTTP/1.x\r\nHost: a\r\n\r\n", 400, "version"),
+        ("GET http://a/ HTTP/2.0\r\nHost: a\r\n\r\n", 505, "other than 1.0 and 1.1"),
         ("G@T http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "method"),
         ("GET http://a/ HTTP/1.1\r\nHost: a\r\nA B: c\r\n\r\n", 400, "header"),
         ("GET http://a/ HTTP/1.1\nHost: a\n\n", 400, "a line feed without a carriage return"),
@@ -310,9 +311,9 @@ async fn a_request_that_cannot_be_read_gets_a_reason_and_is_told() {
         counted(&proxy, &[("requests", class, 1), ("bytes", class, sent), ("responses", "broken-off", 0)])
             .await;
     }
-    let told = told_of("", "", 7).await;
-    let http2 = told.iter().find(|told| told.status == Some(505)).unwrap();
-    assert!(http2.method == "-" && http2.whole, "{told:?}");
+    let told = told_of("", "", 8).await;
+    let others: Vec<_> = told.iter().filter(|told| told.status == Some(505)).collect();
+    assert!(others.len() == 2 && others.iter().all(|told| told.method == "-" && told.whole), "{told:?}");
 }
 
 #[tokio::test]
@@ -324,6 +325,34 @@ async fn a_request_that_cannot_be_read_comes_after_those_before_it() {
     assert_eq!(response.matches("HTTP/1.1 200 OK").count(), 2, "{response}");
     assert!(response.ends_with("invalid URI\n") && response.matches("HTTP/1.1 400 ").count() == 1);
     counted(&proxy, &[("requests", "refused-400", 1), ("connections", "open", 0)]).await;
+}
+
+/// What is wrong with a later one is not said of it.
+#[tokio::test]
+async fn a_request_that_cannot_be_read_gets_its_own_reason() {
+    let proxy = Proxy::forward();
+    let response = proxy.exchange("GET /a<b HTTP/1.1\r\n\r\nGET / HTTP/2.0\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 400 ") && response.ends_with("invalid URI\n"), "{response}");
+}
+
+/// RFC 9110 section 2.5.
+#[tokio::test]
+async fn a_later_version_of_http_1_is_answered_as_1_1() {
+    let origin = origin_of(|_, _| ok("Cache-Control: max-age=60\r\n", "hello")).await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    for version in ["1.2", "1.9", "1.1"] {
+        let request = origin.request("/", "").replace("HTTP/1.1", &format!("HTTP/{version}"));
+        // In pieces: the version is judged before its line has ended.
+        for byte in request.as_bytes() {
+            client.send([*byte]).await;
+            tokio::task::yield_now().await;
+        }
+        let answer = client.message().await;
+        assert!(answer.head.starts_with("HTTP/1.1 200 ") && answer.text() == "hello", "{}", answer.head);
+    }
+    let seen = origin.requests();
+    assert!(seen.len() == 1 && field(&seen[0], "via").unwrap().starts_with("1.1 "), "{seen:?}");
 }
 
 /// Bytes go on, so that it does not end by itself.

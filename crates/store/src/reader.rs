@@ -13,6 +13,7 @@ use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,6 +47,15 @@ pub struct Reader {
     waiting: Rc<RefCell<Waiting>>,
 }
 
+/// For how long a read waits for the disk.
+#[derive(Clone, Copy)]
+enum Wait<'a> {
+    /// So long for its turn, and none while others have been waiting for longer.
+    Yields(Duration),
+    /// As long as a read that hangs, whatever others do, and as long again each time that this says so.
+    Hangs(&'a dyn Fn() -> bool),
+}
+
 /// When the reads in flight were begun, in that order.
 #[derive(Default)]
 struct Waiting {
@@ -68,6 +78,16 @@ pub(crate) enum Backend {
     Ring(RingReader),
     Threads(ThreadReader),
     Hand(ManualReads),
+}
+
+impl Wait<'_> {
+    /// Which others may keep it waiting for.
+    fn patience(self) -> Option<Duration> {
+        match self {
+            Wait::Yields(patience) => Some(patience),
+            Wait::Hangs(_) => None,
+        }
+    }
 }
 
 impl Backend {
@@ -113,7 +133,7 @@ impl Reader {
 
     async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(key, slot, Some(self.shared.patience), late).await?;
+        let (bytes, found) = self.record(key, slot, Wait::Yields(self.shared.patience), late).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
             Kind::Object => {
@@ -130,35 +150,40 @@ impl Reader {
     }
 
     /// Piece `n` of a large body. It is missing when it went away meanwhile, and late when the disk keeps it waiting for more
-    /// than four times `Options::patience`. A body on its way is harder to have from elsewhere than an object, so it does
-    /// not yield because others wait.
-    pub async fn look_span(&self, spans: &Spans, n: u32) -> Lookup<Bytes> {
+    /// than four times `Options::patience`, and for as long again each time that it `stays`. A body on its way is harder to
+    /// have from elsewhere than an object, so it does not yield because others wait.
+    pub async fn look_span(&self, spans: &Spans, n: u32, stays: &dyn Fn() -> bool) -> Lookup<Bytes> {
         let late = Cell::new(false);
-        Lookup::of(self.find_span(spans, n, &late).await, &late)
+        Lookup::of(self.find_span(spans, n, stays, &late).await, &late)
     }
 
     /// The same, without telling why there is none.
     pub async fn span(&self, spans: &Spans, n: u32) -> Option<Bytes> {
-        self.find_span(spans, n, &Cell::new(false)).await
+        self.find_span(spans, n, &|| false, &Cell::new(false)).await
     }
 
-    async fn find_span(&self, spans: &Spans, n: u32, late: &Cell<bool>) -> Option<Bytes> {
+    async fn find_span(
+        &self,
+        spans: &Spans,
+        n: u32,
+        stays: &dyn Fn() -> bool,
+        late: &Cell<bool>,
+    ) -> Option<Bytes> {
         let key = span_key(spans.id, n);
         let slot = self.shared.index.reference(key.index_hash(), 1)?;
-        let (bytes, found) = self.record(&key, slot, None, late).await?;
+        let (bytes, found) = self.record(&key, slot, Wait::Hangs(stays), late).await?;
         (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
     }
 
-    /// The record under the key at `slot`, verified. What proves to be something else leaves the index. With `patience` it
-    /// yields to others that wait.
+    /// The record under the key at `slot`, verified. What proves to be something else leaves the index.
     async fn record(
         &self,
         key: &Key,
         slot: Slot,
-        patience: Option<Duration>,
+        wait: Wait<'_>,
         late: &Cell<bool>,
     ) -> Option<(Bytes, Found)> {
-        let found = match self.bytes(slot, patience).await {
+        let found = match self.bytes(slot, wait).await {
             Ok(bytes) => {
                 let found = record::parse(self.shared.layout.identity, &bytes)
                     .filter(|found| {
@@ -185,9 +210,8 @@ impl Reader {
         found
     }
 
-    /// The bytes at `slot`: from an image that is not written yet, or else by one read. Without `patience` for others that
-    /// wait, its own turn and read are given up after `HANGS` times the usual.
-    async fn bytes(&self, slot: Slot, patience: Option<Duration>) -> io::Result<Bytes> {
+    /// The bytes at `slot`: from an image that is not written yet, or else by one read.
+    async fn bytes(&self, slot: Slot, wait: Wait<'_>) -> io::Result<Bytes> {
         let length = usize::from(slot.units) * UNIT;
         let image = self.shared.engine().peek(slot);
         if let Some(copy) = image {
@@ -197,44 +221,49 @@ impl Reader {
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
-        let turn = self.turn(span, patience).await?;
-        let flight = Waiting::join(&self.waiting, patience)?;
+        let turn = self.turn(span, wait).await?;
+        let flight = Waiting::join(&self.waiting, wait.patience())?;
         let buffer = self.shared.pool.take(span);
         let read = self.read(start - skip as u64, span, buffer, turn);
-        let buffer = match self.backend.has_clock() {
-            true => match timeout(self.hangs(), read).await {
-                Ok(read) => read?,
-                // The buffer stays with whoever reads into it.
-                Err(_) => {
-                    self.waiting.borrow_mut().hangs_until = Some(Instant::now() + self.shared.patience);
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-            },
-            false => read.await?,
+        let Some(buffer) = self.unless_it_hangs(read, wait).await else {
+            // The buffer stays with whoever reads into it.
+            self.waiting.borrow_mut().hangs_until = Some(Instant::now() + self.shared.patience);
+            return Err(io::ErrorKind::WouldBlock.into());
         };
         drop(flight);
-        Ok(Bytes::from_owner(buffer).slice(skip..skip + length))
+        Ok(Bytes::from_owner(buffer?).slice(skip..skip + length))
     }
 
-    /// How long a read that has begun is waited for.
-    fn hangs(&self) -> Duration {
-        HANGS * self.shared.patience
+    /// What comes of a read, or of waiting for its turn, if that is soon enough. It is the same one that is waited for again:
+    /// what is given up is read nonetheless, so that a slow disk would only get slower by being asked once more.
+    async fn unless_it_hangs<T>(&self, future: impl Future<Output = T>, wait: Wait<'_>) -> Option<T> {
+        if !self.backend.has_clock() {
+            return Some(future.await);
+        }
+        let mut future = pin!(future);
+        loop {
+            if let Ok(done) = timeout(HANGS * self.shared.patience, future.as_mut()).await {
+                return Some(done);
+            }
+            if !matches!(wait, Wait::Hangs(stays) if stays()) {
+                return None;
+            }
+        }
     }
 
-    /// Waits until a read of so many bytes may begin. `WouldBlock` when that takes longer than `patience`, or than a read that
-    /// hangs.
-    async fn turn(&self, bytes: usize, patience: Option<Duration>) -> io::Result<OwnedSemaphorePermit> {
+    /// Waits until a read of so many bytes may begin. `WouldBlock` when that takes too long.
+    async fn turn(&self, bytes: usize, wait: Wait<'_>) -> io::Result<OwnedSemaphorePermit> {
         let turns = if self.backend.has_clock() { bytes.div_ceil(TURN) as u32 } else { 1 };
         if let Ok(turn) = self.turns.clone().try_acquire_many_owned(turns) {
             return Ok(turn);
         }
-        Waiting::check(&self.waiting.borrow(), patience)?;
+        Waiting::check(&self.waiting.borrow(), wait.patience())?;
         let turn = self.turns.clone().acquire_many_owned(turns);
-        let turn = match self.backend.has_clock() {
-            true => timeout(patience.unwrap_or(self.hangs()), turn).await,
-            false => Ok(turn.await),
+        let turn = match wait {
+            Wait::Yields(patience) if self.backend.has_clock() => timeout(patience, turn).await.ok(),
+            wait => self.unless_it_hangs(turn, wait).await,
         };
-        turn.map_err(|_| io::ErrorKind::WouldBlock)?.map_err(io::Error::other)
+        turn.ok_or(io::ErrorKind::WouldBlock)?.map_err(io::Error::other)
     }
 
     async fn read(

@@ -1,7 +1,9 @@
 //! A disk whose reads hang: who has patience goes elsewhere, and comes back when the disk does.
 
 use rand::{SeedableRng, rngs::StdRng};
+use std::cell::Cell;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::Disk;
@@ -16,6 +18,8 @@ struct Hanging {
     disk: SimDisk,
     hangs: Mutex<bool>,
     changed: Condvar,
+    /// Reads, ever.
+    begun: AtomicUsize,
 }
 
 impl Hanging {
@@ -27,6 +31,7 @@ impl Hanging {
 
 impl Disk for Hanging {
     fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        self.begun.fetch_add(1, SeqCst);
         drop(self.changed.wait_while(self.hangs.lock().unwrap(), |hangs| *hangs));
         self.disk.read(offset, buffer, length)
     }
@@ -47,7 +52,12 @@ impl Disk for Hanging {
 #[test]
 fn nobody_waits_for_a_read_that_hangs() {
     let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
-    let disk = Arc::new(Hanging { disk, hangs: Mutex::new(false), changed: Condvar::new() });
+    let disk = Arc::new(Hanging {
+        disk,
+        hangs: Mutex::new(false),
+        changed: Condvar::new(),
+        begun: AtomicUsize::new(0),
+    });
     let options = Options { size: Some(SIZE), packet: 64 << 10, patience: PATIENCE, ..Options::at("") };
     let key = |n: u32| Key::new(format!("GET http://example.com/{n}").into_bytes());
     let store = Store::over(disk.clone(), &options).unwrap();
@@ -83,7 +93,12 @@ fn nobody_waits_for_a_read_that_hangs() {
 #[test]
 fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_there() {
     let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(2));
-    let disk = Arc::new(Hanging { disk, hangs: Mutex::new(false), changed: Condvar::new() });
+    let disk = Arc::new(Hanging {
+        disk,
+        hangs: Mutex::new(false),
+        changed: Condvar::new(),
+        begun: AtomicUsize::new(0),
+    });
     let options = Options {
         size: Some(SIZE),
         packet: 64 << 10,
@@ -113,7 +128,20 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
         let waited = began.elapsed();
         assert!(waited >= 4 * PATIENCE && waited < SOON, "{waited:?}");
         assert!(matches!(reader.look(&key).await, Lookup::Late), "others know");
-        disk.set(false);
+        // Who stays is asked each time, and stays with the read that was begun.
+        let asked = Cell::new(0);
+        let stays = |most| {
+            asked.set(asked.get() + 1);
+            asked.get() < most
+        };
+        assert!(matches!(reader.look_span(&spans, 1, &|| stays(3)).await, Lookup::Late) && asked.get() == 3);
+        let begun = disk.begun.load(SeqCst);
+        let opens = || {
+            disk.set(false);
+            true
+        };
+        assert!(matches!(reader.look_span(&spans, 2, &opens).await, Lookup::Found(_)));
+        assert_eq!(disk.begun.load(SeqCst), begun + 1);
         assert!(reader.span(&spans, 1).await.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 7)));
     });
     assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));

@@ -117,3 +117,66 @@ impl From<LeadersBody> for ReplyBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::client::Client;
+    use crate::answer::stream::Stream;
+    use crate::report::Exit;
+    use crate::settings::Settings;
+    use crate::tiers::stores::Stores;
+    use crate::transfer::span::SpanBody;
+    use crate::transport::Peer;
+    use crate::worker::Worker;
+    use http::Method;
+    use std::future::poll_fn;
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+    use store::{Body::Spans, Key, Lookup, Options, Store};
+    use tokio::runtime::{Builder, LocalOptions};
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    /// Otherwise the disk would count as one that keeps it waiting.
+    #[test]
+    fn a_read_for_a_client_that_takes_nothing_comes_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            Options { size: Some(16 << 20), patience: PATIENCE, ..Options::at(folder.path().join("a")) };
+        let (key, content) = (Key::new("GET http://a/"), vec![7; 600_000]);
+        let store = Store::open(&options).unwrap();
+        let mut writer = store.begin(&key, None).unwrap();
+        writer.push(&mut &content[..]).unwrap();
+        writer.finish(b"").unwrap();
+        assert!(store.close());
+        drop(store);
+        let store = Store::open(&options).unwrap();
+        let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
+        let client = Client::of(Peer::Unix, &settings);
+        let shared = crate::shared(settings, Stores::new([store]).unwrap(), |_| {});
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            let worker = Worker::new(Arc::new(shared), Exit::new(Arc::default(), |_| {}));
+            let reader = worker.readers.of(&key).unwrap().clone();
+            let Lookup::Found(store::Object { body: Spans(spans), .. }) = reader.look(&key).await else {
+                panic!("no large object")
+            };
+            let stream = Rc::new(Stream::new(client, worker.exit.clone()));
+            let pieces = SpanBody::new(&worker, reader.clone(), None, spans, (0, spans.length));
+            let mut body = ReplyBody::pieces(pieces).carrying(stream.begin(Method::GET), StatusCode::OK);
+            let mut poll = async || poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+            assert!(poll().await.is_pending(), "the disk is read");
+            stream.set_full(true);
+            let began = Instant::now();
+            while began.elapsed() < 2 * PATIENCE || reader.is_late() {
+                assert!(poll().await.is_pending() && began.elapsed() < 200 * PATIENCE);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            stream.set_full(false);
+            let Poll::Ready(Some(Ok(frame))) = poll().await else { panic!("what was read is not here") };
+            assert!(frame.data_ref().unwrap().iter().all(|byte| *byte == 7));
+        });
+    }
+}

@@ -102,8 +102,8 @@ impl Presented {
                 }
             }
             return match storable {
-                // A part that nobody asked for, or another one than it says.
-                Ok(head) if head.part().is_some() && (!self.asked.has_range() || falls_short(&fetched)) => {
+                // Another part than it says.
+                Ok(head) if head.part().is_some() && falls_short(&fetched) => {
                     self.pass(lead, fetched, NotStored::Partial, want)
                 }
                 Ok(head) => match self.keeps(&fetched) {
@@ -115,8 +115,9 @@ impl Presented {
         }
     }
 
-    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the request says, but for
-    /// its conditions where others share the answer.
+    /// Asks the origin: to validate, for the rest of a part (`resting` stays), or for what the request says, but for its
+    /// conditions where others share the answer. What can only answer another request than this one is refused: it is no
+    /// response to it, whatever it says of itself.
     async fn ask(
         &self,
         shared: bool,
@@ -142,9 +143,18 @@ impl Presented {
         };
         let content = Content::whole(self.content.clone());
         let outgoing = Outgoing { head: &head, content, expects: false, client: self.zone };
-        let fetched = self.worker.origins.fetch(&self.target, outgoing, relay).await;
+        let fetched = self.worker.origins.fetch(&self.target, outgoing, relay).await?;
+        let unasked = match fetched.parts.status {
+            status @ (StatusCode::NOT_MODIFIED | StatusCode::PARTIAL_CONTENT) => {
+                cache::Asks::of(head()?.headers()).unasked(status)
+            }
+            _ => None,
+        };
+        if let Some(why) = unasked {
+            return Err(Refusal::new(StatusCode::BAD_GATEWAY, why).personal());
+        }
         *resting = resting.filter(|_| asks_for_rest.get());
-        fetched
+        Ok(fetched)
     }
 
     fn pass(&self, lead: Lead, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {

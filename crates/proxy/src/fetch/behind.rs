@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use tokio::time::timeout;
 
 /// A worker begins none of these while it has so many bodies and fetches of this kind under way.
-const BEHIND: usize = 256;
+pub(super) const BEHIND: usize = 256;
 
 impl Presented {
     /// Has the cache fetch, or validate, what a request asks for. Nobody waits for it; where it is being fetched already, is

@@ -1,5 +1,6 @@
 //! Fetches for the cache alone: no client, no connection but the origin's.
 
+use super::behind::BEHIND;
 use super::*;
 use crate::report::Exit;
 use crate::settings::Settings;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
+
+/// Nothing here takes longer on a machine that works.
+const SOON: Duration = Duration::from_secs(20);
 
 /// An origin that answers one request after the other so, on one connection, and the heads that it saw.
 fn origin(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
@@ -36,13 +40,30 @@ fn origin(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
 }
 
 fn worker() -> Rc<Worker> {
-    let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
+    worker_with(|_| {})
+}
+
+fn worker_with(change: impl FnOnce(&mut Settings)) -> Rc<Worker> {
+    let mut settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
+    change(&mut settings);
     let shared = crate::shared(settings, Stores::default(), |_| {});
     Worker::new(Arc::new(shared), Exit::new(Arc::default(), |_| {}))
 }
 
 /// Has the cache fetch a URL, if nothing stored answers it, and waits until it did. Why it had to, or how it would have answered.
 async fn prefetch(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
+    let judged = begin(worker, url).await;
+    let ended = async {
+        while worker.pumps.get() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(SOON, ended).await.expect("it does not end");
+    judged
+}
+
+/// The same, and does not wait.
+async fn begin(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
     let request = || {
         let (mut parts, ()) = Request::get(url).body(()).unwrap().into_parts();
         // It names no host beside its URL's.
@@ -57,9 +78,6 @@ async fn prefetch(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
     let judged = presented.judge(&look).map(|(_, outcome)| outcome);
     if let Err(why) = judged {
         presented.behind(Want { look, why });
-        while worker.pumps.get() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
     }
     judged
 }
@@ -102,6 +120,27 @@ fn what_is_stale_is_validated_for_the_cache_without_a_client() {
     assert!(seen.len() == 2 && seen[1].contains("if-none-match: \"1\""), "{seen:?}");
 }
 
+/// A 304 answers a condition, which nothing can be asked by.
+#[test]
+fn what_has_no_validator_is_fetched_anew_and_a_304_says_nothing_of_it() {
+    let ok = |control, body: &str| {
+        format!("HTTP/1.1 200 OK\r\n{control}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    };
+    let stale = ok("Cache-Control: max-age=60\r\nAge: 100", "stale");
+    let unasked = "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=600\r\n\r\n".to_owned();
+    let (url, origin) = origin(vec![stale, unasked, ok("Cache-Control: max-age=60", "fresh")]);
+    run(async {
+        let worker = worker();
+        assert_eq!(prefetch(&worker, &url).await, Err(Miss::Uri));
+        for _ in 0..2 {
+            assert_eq!(prefetch(&worker, &url).await, Err(Miss::Stale(Stale::Expired)));
+        }
+        assert_eq!(prefetch(&worker, &url).await, Ok(Outcome::Hit));
+    });
+    let seen = origin.join().unwrap();
+    assert!(seen.len() == 3 && !seen.concat().contains("if-"), "{seen:?}");
+}
+
 /// It is known for a while that nobody could share it.
 #[test]
 fn what_may_not_be_kept_is_fetched_once_and_not_found() {
@@ -113,4 +152,100 @@ fn what_may_not_be_kept_is_fetched_once_and_not_found() {
         }
     });
     assert_eq!(origin.join().unwrap().len(), 1);
+}
+
+/// What an origin sent behind this head, in pieces and for as long as they were taken, when its connection ended.
+fn endless(head: &'static str, pieces: usize, pause: Duration) -> (String, JoinHandle<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let serve = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 64]).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let piece = [b"4000\r\n".to_vec(), vec![b'x'; 0x4000], b"\r\n".to_vec()].concat();
+        let mut send = |_: &usize| {
+            thread::sleep(pause);
+            stream.write_all(&piece).is_ok()
+        };
+        let sent = (0..pieces).take_while(|n| send(n)).count();
+        // Until the other side has gone.
+        while stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {}
+        sent * 0x4000
+    };
+    (url, thread::spawn(serve))
+}
+
+#[test]
+fn of_a_body_that_may_have_no_end_a_fetch_for_the_cache_reads_little() {
+    const KEPT: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const PASSED: &str = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n";
+    // Longer than anything that is kept: none of it is read.
+    const LONG: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 99000000000\r\n\r\n";
+    for head in [KEPT, PASSED, LONG] {
+        let (url, origin) = endless(head, usize::MAX, Duration::ZERO);
+        run(async {
+            let worker = worker_with(|settings| settings.bounds.finish_bytes = 100 << 10);
+            assert_eq!(prefetch(&worker, &url).await, Err(Miss::Uri));
+            assert_eq!(begin(&worker, &url).await, Err(Miss::Uri), "nothing of it is kept");
+        });
+        // With what the kernel holds.
+        let sent = origin.join().unwrap();
+        assert!(sent < 32 << 20, "{sent} bytes of {head}");
+    }
+}
+
+/// Small enough to be kept without a store.
+const WHOLE: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 999999\r\n\r\n";
+
+#[test]
+fn a_body_that_takes_too_long_is_not_read_for_the_cache() {
+    let (url, origin) = endless(WHOLE, 61, Duration::from_millis(20));
+    run(async {
+        let worker = worker_with(|settings| {
+            settings.bounds.finish_bytes = 1;
+            settings.timeouts.origin_first_byte = Duration::from_millis(100);
+        });
+        assert_eq!(prefetch(&worker, &url).await, Err(Miss::Uri));
+        assert_eq!(begin(&worker, &url).await, Err(Miss::Uri), "not all of it was read");
+    });
+    origin.join().unwrap();
+}
+
+#[test]
+fn no_fetch_for_the_cache_begins_beside_many_or_while_clients_need_the_memory() {
+    let (url, origin) = origin(vec![ok("Cache-Control: max-age=60", "body")]);
+    run(async {
+        let worker = worker();
+        worker.pumps.set(BEHIND);
+        assert_eq!(begin(&worker, &url).await, Err(Miss::Uri));
+        assert_eq!(worker.pumps.get(), BEHIND, "as many as may be");
+        worker.pumps.set(0);
+        let pool = &worker.shared.budget.origins;
+        let taken = pool.try_take(pool.size() / 2).unwrap();
+        assert_eq!(begin(&worker, &url).await, Err(Miss::Uri));
+        assert_eq!(worker.pumps.get(), 0, "half of the memory is taken");
+        drop(taken);
+        assert_eq!(prefetch(&worker, &url).await, Err(Miss::Uri));
+        assert_eq!(prefetch(&worker, &url).await, Ok(Outcome::Hit));
+    });
+    assert_eq!(origin.join().unwrap().len(), 1);
+}
+
+/// What it reads already it reads no further.
+#[test]
+fn a_fetch_for_the_cache_ends_when_clients_need_the_memory() {
+    let (url, origin) = endless(WHOLE, 61, Duration::from_millis(5));
+    run(async {
+        let worker = worker_with(|settings| settings.bounds.finish_bytes = 1);
+        assert_eq!(begin(&worker, &url).await, Err(Miss::Uri));
+        let pool = &worker.shared.budget.origins;
+        while pool.taken() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let taken = pool.try_take(pool.size() / 2).unwrap();
+        assert_eq!(prefetch(&worker, &url).await, Err(Miss::Uri));
+        drop(taken);
+        assert_eq!(begin(&worker, &url).await, Err(Miss::Uri), "not all of it was read");
+    });
+    origin.join().unwrap();
 }

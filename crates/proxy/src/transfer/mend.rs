@@ -141,9 +141,10 @@ impl Mender {
         !matches!(self.state, State::Whole)
     }
 
-    /// Whether the origin could be asked now.
-    pub fn may_begin(&self) -> bool {
-        self.repair.is_some() && self.tries > 0 && self.worker.repairs.get() < For::One.at_once()
+    /// Whether the origin could be asked, which is so or not at each moment until it is asked.
+    pub fn may_begin(&self) -> impl Fn() -> bool + use<> {
+        let (can, worker) = (self.repair.is_some() && self.tries > 0, self.worker.clone());
+        move || can && worker.repairs.get() < For::One.at_once()
     }
 
     /// Begins to ask for the bytes `from..to`; `false` when that cannot be.

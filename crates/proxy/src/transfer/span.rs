@@ -30,9 +30,10 @@ pub struct SpanReader {
     worker: Rc<Worker>,
     reader: Reader,
     fetch: Option<Pin<Box<dyn Future<Output = Lookup<Bytes>>>>>,
-    /// How long a disk that is late is asked again.
+    /// How long a disk that is late is waited for where nothing else gives the rest.
     patience: Duration,
-    late_since: Option<Instant>,
+    /// Since when a span is.
+    asked: Option<Instant>,
     claim: Claim,
     /// Which span is under way, and whether it is its own.
     reading: (Spans, u32),
@@ -50,7 +51,7 @@ impl SpanReader {
             reader,
             fetch: None,
             patience: worker.settings().timeouts.origin_stall,
-            late_since: None,
+            asked: None,
             claim: Claim::default(),
             reading: (Spans { store: 0, id: 0, length: 0, span: 0 }, 0),
             own: false,
@@ -60,7 +61,7 @@ impl SpanReader {
     }
 
     /// Bytes from `at` on, to the end of its span at most. Asking again continues the read under way, so `at` must stay. Where
-    /// the mender could not go on, a disk that is late is asked again, for as long as an origin may stall.
+    /// the mender could not go on, a disk that is late is waited for, for as long as an origin may stall.
     pub fn poll_at(
         &mut self,
         cx: &mut Context<'_>,
@@ -76,7 +77,7 @@ impl SpanReader {
                 self.own = match self.poll_room(cx, spans.span as usize) {
                     Poll::Ready(own) => own,
                     // Those who read slowly have all memory: as good as a disk that hangs.
-                    Poll::Pending if mender.may_begin() && self.has_waited(cx) => {
+                    Poll::Pending if mender.may_begin()() && self.has_waited(cx) => {
                         return Poll::Ready(Err(io::Error::other("too little memory for more readers")));
                     }
                     Poll::Pending => return Poll::Pending,
@@ -89,9 +90,11 @@ impl SpanReader {
                 }
                 let (worker, reader, own) = (self.worker.clone(), self.reader.clone(), self.own);
                 self.reading = (spans, n);
+                let (elsewhere, until) = (mender.may_begin(), self.until());
                 self.fetch = Some(Box::pin(async move {
                     let _turn = if own { None } else { worker.span_cache.turn().await };
-                    reader.look_span(&spans, n).await
+                    let stays = || !elsewhere() && Instant::now() < until;
+                    reader.look_span(&spans, n, &stays).await
                 }));
             }
             let found = match self.came.take() {
@@ -100,8 +103,8 @@ impl SpanReader {
             };
             let bytes = match found {
                 Lookup::Found(bytes) => bytes,
-                // A slow disk is better than a body that breaks off.
-                Lookup::Late if !mender.may_begin() && self.may_ask_again() => continue,
+                // It was given up for the origin, which cannot be asked any more.
+                Lookup::Late if !mender.may_begin()() && Instant::now() < self.until() => continue,
                 Lookup::Late => {
                     return Poll::Ready(Err(io::Error::other(
                         "the disk does not give a piece of the stored body",
@@ -109,7 +112,7 @@ impl SpanReader {
                 }
                 Lookup::Missing => return Poll::Ready(gone()),
             };
-            self.late_since = None;
+            self.asked = None;
             return Poll::Ready(match self.own {
                 _ if bytes.len() <= skipped => gone(),
                 true => Ok(bytes.slice(skipped..)),
@@ -150,9 +153,9 @@ impl SpanReader {
         self.waits.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx).is_ready()
     }
 
-    fn may_ask_again(&mut self) -> bool {
-        let now = Instant::now();
-        now.duration_since(*self.late_since.get_or_insert(now)) < self.patience
+    /// Until when the span that is read now is waited for: a slow disk is better than a body that breaks off.
+    fn until(&mut self) -> Instant {
+        *self.asked.get_or_insert_with(Instant::now) + self.patience
     }
 
     /// Whether there is room for spans of its own; waits for that of a copy.

@@ -1,17 +1,20 @@
 //! Listening sockets: what is in their way, how workers share them, and the files of Unix sockets.
 //!
 //! What always holds: a file that is no socket, or on which somebody listens, is never removed, and who listens on a Unix
-//! socket has removed its file by the time it stops to listen, unless somebody else put another there.
+//! socket has removed its file by the time it stops to listen, unless somebody else put another there. Servers that start at
+//! the same moment look one after the other: a socket that is bound and does not listen yet looks like one that was left.
 
 use super::{Address, Socket, UnixPath};
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::fmt;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, UnixListener};
 
 /// Bytes that may wait in the kernel to be sent to one client before more are written.
@@ -19,6 +22,9 @@ const UNSENT: u32 = 256 << 10;
 
 /// Connections that the kernel holds for a listener that is busy.
 const BACKLOG: i32 = 4096;
+
+/// How long a start waits for others that are about to listen in the same folder, which takes no time.
+const TURN: Duration = Duration::from_secs(2);
 
 /// A listening socket that belongs to no runtime yet.
 pub enum Bound {
@@ -226,6 +232,7 @@ fn listen_by_path(path: &UnixPath, workers: usize) -> io::Result<Vec<Bound>> {
 
 /// Permissions are what the umask leaves.
 fn bind_path(path: &UnixPath) -> io::Result<Bound> {
+    let _turn = turn(folder(path.as_ref()), TURN)?;
     if is_stale(path.as_ref())? {
         fs::remove_file(path)?;
     }
@@ -244,8 +251,7 @@ fn is_stale(path: &Path) -> io::Result<bool> {
         Ok(found) if found.file_type().is_socket() => is_left(path),
         Ok(_) => Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let folder = path.parent().unwrap_or(Path::new("/"));
-            let is_folder = fs::metadata(folder).is_ok_and(|folder| folder.is_dir());
+            let is_folder = fs::metadata(folder(path)).is_ok_and(|folder| folder.is_dir());
             let missing = || io::Error::new(ErrorKind::NotFound, "its folder is not there");
             if is_folder { Ok(false) } else { Err(missing()) }
         }
@@ -267,6 +273,28 @@ fn is_left(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Holds off other servers that would listen in a folder, until it is dropped: a lock of the folder, which leaves no file
+/// behind. `None` where the folder cannot be locked.
+fn turn(folder: &Path, patience: Duration) -> io::Result<Option<File>> {
+    let opened = if folder.is_dir() { File::open(folder).ok() } else { None };
+    let Some(folder) = opened else { return Ok(None) };
+    let until = Instant::now() + patience;
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(Duration::from_millis(1)),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(ErrorKind::ResourceBusy, "another process has locked its folder"));
+            }
+        }
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
 fn identity(path: &UnixPath) -> Option<(u64, u64)> {
     let of = |found: Metadata| (found.dev(), found.ino());
     fs::symlink_metadata(path).ok().map(of)
@@ -276,6 +304,8 @@ fn identity(path: &UnixPath) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    use std::sync::Barrier;
+    use std::thread;
 
     fn unix(folder: &tempfile::TempDir, name: &str) -> Address {
         format!("unix:{}", folder.path().join(name).display()).parse().unwrap()
@@ -327,6 +357,31 @@ mod tests {
         assert!(bound.iter().all(|of_worker| of_worker.len() == 1));
         assert!(UnixStream::connect(path(&stale)).is_ok());
         assert_eq!(kind(&stale), ErrorKind::AddrInUse, "now it is live");
+    }
+
+    #[test]
+    fn of_servers_that_start_at_the_same_moment_one_gets_a_socket_that_was_left() {
+        const SERVERS: usize = 4;
+        let folder = tempfile::tempdir().unwrap();
+        let address = unix(&folder, "a");
+        for _ in 0..100 {
+            drop(UnixListener::bind(path(&address)).unwrap());
+            let start = Barrier::new(SERVERS);
+            let tried: Vec<_> = thread::scope(|scope| {
+                let server = || {
+                    start.wait();
+                    listen_alone(&address)
+                };
+                let servers: Vec<_> = (0..SERVERS).map(|_| scope.spawn(server)).collect();
+                servers.into_iter().map(|server| server.join().unwrap()).collect()
+            });
+            let failed = tried.iter().filter_map(|tried| tried.as_ref().err().map(io::Error::kind));
+            assert_eq!(failed.collect::<Vec<_>>(), [ErrorKind::AddrInUse; SERVERS - 1]);
+            assert!(UnixStream::connect(path(&address)).is_ok(), "and has it still");
+        }
+        let held = turn(folder.path(), TURN).unwrap();
+        let refused = turn(folder.path(), Duration::ZERO).unwrap_err();
+        assert!(held.is_some() && refused.kind() == ErrorKind::ResourceBusy, "{refused}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! A disk that hangs when a test says so.
+//! A disk that hangs, or is slow, when a test says so.
 
 use rand::{SeedableRng, rngs::StdRng};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use store::Buffer;
 use store::disk::{Disk, sim::SimDisk};
 
@@ -14,6 +15,9 @@ pub struct Gated {
     opened: Condvar,
     /// Reads that wait.
     pub waiting: AtomicUsize,
+    /// Milliseconds that each read takes, one after the other.
+    pub slowness: AtomicU64,
+    turn: Mutex<()>,
 }
 
 impl Gated {
@@ -25,6 +29,8 @@ impl Gated {
             closed: Mutex::new(false),
             opened: Condvar::new(),
             waiting: AtomicUsize::new(0),
+            slowness: AtomicU64::new(0),
+            turn: Mutex::default(),
         })
     }
 
@@ -44,6 +50,9 @@ impl Disk for Gated {
         let closed = self.closed.lock().unwrap();
         drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
         self.waiting.fetch_sub(1, SeqCst);
+        let turn = self.turn.lock().unwrap();
+        std::thread::sleep(Duration::from_millis(self.slowness.load(SeqCst)));
+        drop(turn);
         self.disk.read(offset, buffer, length)
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -3,7 +3,8 @@
 //! The walker is fed every byte that the connection reads, in pieces of any size, and follows message after message.
 //! The first head whose framing two readers could understand differently is remembered by its ordinal, so that the
 //! request that carries it is refused; a body that is not framed cleanly ends the feed at the first bad byte. It
-//! decides nothing that the library refuses anyway: a name's characters, the request line, control characters.
+//! decides nothing that the library refuses anyway: a name's characters, the request line, control characters. But of a
+//! version that the library refuses it says so, and a later version of HTTP/1 it writes as 1.1, as which it is to be read.
 //! What always holds: cutting the input differently never changes the verdict; memory is one line of a head.
 
 /// Where in a message the walker stands.
@@ -20,6 +21,7 @@ pub enum Place {
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ambiguous {
+    Version,
     BothLengths,
     ManyLengths,
     BadLength,
@@ -38,6 +40,7 @@ impl Ambiguous {
     /// One line for the client.
     pub fn text(self) -> &'static str {
         match self {
+            Ambiguous::Version => "a version of HTTP other than 1.0 and 1.1",
             Ambiguous::BothLengths => "both Content-Length and Transfer-Encoding",
             Ambiguous::ManyLengths => "several Content-Length values",
             Ambiguous::BadLength => "a Content-Length that is not a number",
@@ -109,10 +112,10 @@ impl Walker {
 
     /// Walks the next bytes of the connection. `Err(n)`: a body is not framed cleanly; only the first `n` of these
     /// bytes may be used, and none that follow.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), usize> {
+    pub fn feed(&mut self, bytes: &mut [u8]) -> Result<(), usize> {
         let mut at = 0;
         while at < bytes.len() {
-            let rest = &bytes[at..];
+            let rest = &mut bytes[at..];
             at += match self.state {
                 State::Start => self.start(rest),
                 State::Head { .. } => self.line(rest),
@@ -182,8 +185,16 @@ impl Walker {
     }
 
     /// Takes one line, or what has come of it, of a head or a trailer section.
-    fn line(&mut self, rest: &[u8]) -> usize {
-        let Some(end) = memchr::memchr(b'\n', rest) else {
+    fn line(&mut self, rest: &mut [u8]) -> usize {
+        let end = memchr::memchr(b'\n', rest);
+        if self.state == (State::Head { first: true }) {
+            let line = end.unwrap_or(rest.len());
+            self.version(&mut rest[..line]);
+            if self.refused.is_some() {
+                return rest.len();
+            }
+        }
+        let Some(end) = end else {
             if self.line.len() + rest.len() > self.line_max {
                 self.refuse(Ambiguous::LongLine);
             } else {
@@ -204,6 +215,29 @@ impl Walker {
             self.line = line;
         }
         taken
+    }
+
+    /// RFC 9110 section 2.5, as soon as the version is there, which is when the library judges it. `rest`: of the request line.
+    fn version(&mut self, rest: &mut [u8]) {
+        let before = self.line.len();
+        let later = memchr::memchr_iter(b' ', rest).map(|at| before + at);
+        let Some(space) = memchr::memchr_iter(b' ', &self.line).chain(later).nth(1) else { return };
+        let last = space + 8;
+        let Some(here) = last.checked_sub(before).filter(|at| *at < rest.len() && last < self.line_max)
+        else {
+            return;
+        };
+        let version = |n: usize| match (space + 1 + n).checked_sub(before) {
+            Some(at) => rest[at],
+            None => self.line[space + 1 + n],
+        };
+        match std::array::from_fn(version) {
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => rest[here] = b'1',
+            [b'H', b'T', b'T', b'P', b'/', b'0' | b'2'..=b'9', b'.', b'0'..=b'9'] => {
+                self.refuse(Ambiguous::Version)
+            }
+            _ => {}
+        }
     }
 
     fn whole_line(&mut self, line: &[u8]) {
@@ -353,7 +387,7 @@ mod tests {
         let mut walker = Walker::new(1024);
         let mut from = 0;
         for &cut in cuts.iter().chain([&bytes.len()]) {
-            if let Err(used) = walker.feed(&bytes[from..cut]) {
+            if let Err(used) = walker.feed(&mut bytes[from..cut].to_vec()) {
                 assert!(from + used < bytes.len());
                 return (walker.refused(), true, walker.place());
             }
@@ -385,6 +419,8 @@ mod tests {
         let head = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
         let chunk = |body: &str| format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
         let table = [
+            ("GET / HTTP/2.0\r\n\r\n".into(), Ambiguous::Version),
+            ("GET / HTTP/0.9".into(), Ambiguous::Version),
             (head("Content-Length: 5\r\nTransfer-Encoding: chunked"), Ambiguous::BothLengths),
             (head("Transfer-Encoding: chunked\r\nContent-Length: 5"), Ambiguous::BothLengths),
             (head("Content-Length: 5\r\nContent-Length: 6"), Ambiguous::ManyLengths),
@@ -430,6 +466,28 @@ mod tests {
     }
 
     #[test]
+    fn a_later_version_of_http_1_is_read_as_1_1_however_it_is_cut() {
+        for (line, read) in [
+            ("GET / HTTP/1.2\r\n", "GET / HTTP/1.1\r\n"),
+            ("GET / HTTP/1.9\r\n", "GET / HTTP/1.1\r\n"),
+            ("GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\n"),
+            ("GET / HTTP/1.0\r\n", "GET / HTTP/1.0\r\n"),
+            // What these are is the library's to say.
+            ("GET / HTTP/1.20\r\n", "GET / HTTP/1.10\r\n"),
+            ("GET / http/1.2\r\n", "GET / http/1.2\r\n"),
+            ("GET  / HTTP/1.2\r\n", "GET  / HTTP/1.2\r\n"),
+            ("GET /\r\nA: b HTTP/1.2\r\n", "GET /\r\nA: b HTTP/1.2\r\n"),
+        ] {
+            for cut in 0..line.len() {
+                let (mut walker, mut bytes) = (Walker::new(1024), line.as_bytes().to_vec());
+                let (first, second) = bytes.split_at_mut(cut);
+                assert!(walker.feed(first).is_ok() && walker.feed(second).is_ok());
+                assert_eq!(std::str::from_utf8(&bytes), Ok(read), "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
     fn the_ordinal_is_that_of_the_request_which_carries_it() {
         let clean = "POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi";
         let bad = "POST / HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -441,6 +499,8 @@ mod tests {
     fn piece() -> impl Strategy<Value = Vec<u8>> {
         let known = [
             "GET / HTTP/1.1\r\n",
+            "GET / HTTP/1.2\r\n",
+            "GET / HTTP/2.0\r\n",
             "Host: a\r\n",
             "\r\n",
             "\n",

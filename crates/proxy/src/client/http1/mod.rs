@@ -208,8 +208,13 @@ impl Link {
                 Some(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
             }
             Ok(Err(error)) if error.is_parse() => {
-                let status = self.unread.get().unwrap_or(StatusCode::BAD_REQUEST);
-                let ambiguous = self.walker.borrow().refused();
+                let mut status = self.unread.get().unwrap_or(StatusCode::BAD_REQUEST);
+                // The walker may be ahead: what it refused may be in a later request.
+                let next = self.stream.begun() + 1;
+                let ambiguous = self.walker.borrow().refused().filter(|(ordinal, _)| *ordinal <= next);
+                if let Some((_, Ambiguous::Version)) = ambiguous {
+                    status = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
+                }
                 let text = match ambiguous {
                     Some((_, why)) => why.text().into(),
                     None if error.is_parse_too_large() => {
@@ -439,7 +444,7 @@ impl AsyncRead for WatchedSocket {
             }
         }
         link.reads.set(link.reads.get() + 1);
-        if let Err(clean) = link.walker.borrow_mut().feed(&buf.filled()[before..]) {
+        if let Err(clean) = link.walker.borrow_mut().feed(&mut buf.filled_mut()[before..]) {
             link.poisoned.set(true);
             buf.set_filled(before + clean);
             if clean == 0 {

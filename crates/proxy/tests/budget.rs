@@ -1,0 +1,220 @@
+//! Memory for what is in transit is used up: who waits, who passes, and what those who take nothing keep from others.
+
+mod support;
+
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+use store::{Options, Store};
+use support::{Client, Message, Origin, Proxy, cache_status, field, soon};
+
+/// As little memory in transit as there may be: 4 MiB for bodies from origins and contents, 3 MiB for what is read from disk.
+fn tight(settings: &mut proxy::Settings) {
+    settings.bounds.transit_bytes = 0;
+    settings.bounds.memory_bytes = 0;
+    settings.admin = Some("127.0.0.1:0".parse().unwrap());
+}
+
+/// Bytes of a pool that are free.
+async fn free(proxy: &Proxy, pool: &str) -> u64 {
+    let answer = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+    let stats: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let of = |name: &str| stats["budget"][name].as_u64().unwrap();
+    of(pool) - of(&format!("{pool}-used"))
+}
+
+/// Waits until less than so much of a pool is free.
+async fn used_up(proxy: &Proxy, pool: &str, left: u64) {
+    soon(async {
+        while free(proxy, pool).await >= left {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// Takes contents to their end and answers `/n` with n bytes, the first of them behind the head.
+async fn origin() -> Origin {
+    Origin::with(|mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            if field(&head, "content-length") == Some(NEVER) {
+                return std::future::pending().await;
+            }
+            let content = client.body(&head).await;
+            seen.lock().unwrap().push(format!("{head}{}", content.len()));
+            let length: usize = head.split(['/', ' ']).nth(2).unwrap().parse().unwrap_or(0);
+            client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{FRESH}\r\n")).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if !client.try_send(vec![b'x'; length]).await {
+                return;
+            }
+        }
+    })
+    .await
+}
+
+/// Bytes of content that never comes.
+const NEVER: &str = "1000000";
+
+const FRESH: &str = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
+
+/// Bytes that pass while memory is used up, and bytes of content that do so.
+const SMALL: usize = 64 << 10;
+const SMALL_CONTENT: usize = 16 << 10;
+
+fn post(origin: &Origin, length: impl Display) -> String {
+    let (url, host) = (origin.url("/0"), origin.address);
+    format!("POST {url} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n")
+}
+
+/// Clients that announced content and send none of it, as many as use up the memory for it.
+async fn stalled_uploads(proxy: &Proxy, origin: &Origin) -> Vec<Client> {
+    let mut stalled = Vec::new();
+    for _ in 0..32 {
+        let mut client = proxy.client().await;
+        client.send(post(origin, NEVER)).await;
+        stalled.push(client);
+    }
+    used_up(proxy, "origins", 96 << 10).await;
+    stalled
+}
+
+#[tokio::test]
+async fn while_contents_use_up_the_memory_what_is_small_passes_and_others_wait_for_their_turn() {
+    let origin = origin().await;
+    let proxy = Proxy::with(tight);
+    let stalled = stalled_uploads(&proxy, &origin).await;
+    let answer = proxy.client().await.get(origin.request(&format!("/{SMALL}"), "")).await;
+    assert!(answer.body == vec![b'x'; SMALL], "a small body");
+    let content = vec![b'c'; SMALL_CONTENT];
+    let small = [post(&origin, content.len()).as_bytes(), &content].concat();
+    assert_eq!(proxy.client().await.get(small).await.status(), 200, "small content");
+    // What is larger comes when others have ended.
+    let waits = [post(&origin, 100_000).as_bytes(), &[b'c'; 100_000]].concat();
+    let (mut sends, mut reads) = (proxy.client().await, proxy.client().await);
+    sends.send(waits).await;
+    reads.send(origin.request("/100000", "")).await;
+    let head = reads.head().await.unwrap();
+    proxy.settled().await;
+    let came = origin.requests();
+    assert!(!came.iter().any(|request| request.ends_with("100000")), "{came:?}");
+    drop(stalled);
+    assert_eq!(sends.message().await.status(), 200);
+    assert!(reads.body(&head).await == vec![b'x'; 100_000]);
+    assert!(origin.requests().iter().any(|request| request.ends_with("100000")));
+}
+
+/// It waits for as long as an origin may stall.
+#[tokio::test]
+async fn a_body_for_which_there_is_no_memory_does_not_wait_for_ever() {
+    let origin = origin().await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.timeouts.origin_stall = Duration::from_millis(100);
+    });
+    let mut stalled = Vec::new();
+    for _ in 0..48 {
+        let mut client = Client::narrow(proxy.address).await;
+        client.send(origin.request("/4000000", "Cache-Control: no-store\r\n")).await;
+        stalled.push(client);
+    }
+    used_up(&proxy, "origins", 96 << 10).await;
+    let mut client = proxy.client().await;
+    client.send(origin.request("/100000", "Cache-Control: no-store\r\n")).await;
+    let head = client.head().await.unwrap();
+    let body = client.rest().await;
+    assert!(head.starts_with("HTTP/1.1 200 ") && body.len() < 100_000, "{} bytes", body.len());
+}
+
+fn open(path: &Path) -> Store {
+    let (size, object_max) = (Some(64 << 20), Some(32 << 20));
+    Store::open(&Options { size, object_max, ..Options::at(path) }).unwrap()
+}
+
+const LENGTH: usize = 4 << 20;
+
+/// A proxy whose disk has bodies of `LENGTH` bytes under these paths, after a restart; and their origin.
+async fn stored(folder: &Path, paths: &[&str], fields: &'static str) -> (Proxy, Origin) {
+    let origin = Origin::with(move |mut client, seen| async move {
+        while let Some(head) = client.head().await {
+            let from: usize = field(&head, "range").map_or(0, |range| {
+                range.trim_start_matches("bytes=").split('-').next().unwrap().parse().unwrap()
+            });
+            let is_part = field(&head, "range").is_some();
+            seen.lock().unwrap().push(head);
+            let (rest, last) = (LENGTH - from, LENGTH - 1);
+            let place = format!("Content-Range: bytes {from}-{last}/{LENGTH}\r\n");
+            let (status, place) = if is_part { (206, &place[..]) } else { (200, "") };
+            let head = format!("HTTP/1.1 {status} x\r\n{place}{fields}Content-Length: {rest}\r\n\r\n");
+            client.send(head).await;
+            if !client.try_send(vec![b'x'; rest]).await {
+                return;
+            }
+        }
+    })
+    .await;
+    let path = folder.join("cache");
+    let store = open(&path);
+    let before = Proxy::over(Some(store.clone()), |_| {});
+    for path in paths {
+        assert_eq!(get(&before, &origin, path).await.body.len(), LENGTH);
+    }
+    before.stop();
+    before.ended().await;
+    store.close();
+    drop(store);
+    (Proxy::over(Some(open(&path)), tight), origin)
+}
+
+async fn get(proxy: &Proxy, origin: &Origin, path: &str) -> Message {
+    soon(proxy.client().await.get(origin.request(path, ""))).await
+}
+
+/// Clients that have read the head of a part of a body that lies on disk, and read no more. No two are at the same place of it.
+async fn stalled_readers(proxy: &Proxy, origin: &Origin, count: usize) -> Vec<Client> {
+    let mut stalled = Vec::new();
+    for n in 0..count {
+        let mut client = Client::narrow(proxy.address).await;
+        let range = format!("Range: bytes={}-\r\n", 40_001 * n);
+        client.send(origin.request("/stalled", &range)).await;
+        client.head().await.unwrap();
+        stalled.push(client);
+    }
+    stalled
+}
+
+#[tokio::test]
+async fn readers_that_take_nothing_keep_no_read_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (proxy, origin) =
+        stored(folder.path(), &["/stalled", "/other"], "Cache-Control: max-age=60\r\n").await;
+    // More than half of the memory, and not all.
+    let _stalled = stalled_readers(&proxy, &origin, 40).await;
+    used_up(&proxy, "disk", 1 << 20).await;
+    // For longer than a disk may keep others waiting.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    soon(async {
+        loop {
+            let other = get(&proxy, &origin, "/other").await;
+            assert!(other.body == vec![b'x'; LENGTH]);
+            if cache_status(&other) == "cosm; hit" {
+                break;
+            }
+            // A machine that is busy makes the disk late for a moment.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hit_for_which_there_is_no_memory_comes_from_the_origin() {
+    let folder = tempfile::tempdir().unwrap();
+    let (proxy, origin) = stored(folder.path(), &["/stalled", "/other"], FRESH).await;
+    let _stalled = stalled_readers(&proxy, &origin, 60).await;
+    used_up(&proxy, "disk", 64 << 10).await;
+    let other = get(&proxy, &origin, "/other").await;
+    assert!(other.body == vec![b'x'; LENGTH] && cache_status(&other) == "cosm; hit", "{}", other.head);
+    let asked = origin.requests();
+    assert!(asked.iter().any(|head| head.contains("/other") && field(head, "range").is_some()), "{asked:?}");
+}
