@@ -13,14 +13,22 @@
 //!
 //! A hit in memory takes nothing: its bytes are the memory tier's.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of a request's head that are part of what a connection has anyway.
 pub const HEAD: usize = 8 << 10;
+
+/// Bytes of a body that are part of what a connection has anyway.
+pub const HELD_ANYWAY: usize = 16 << 10;
+
+/// Bytes of a body for which nothing is taken before its client proves slow, as long as there is enough.
+pub const SMALL: usize = 64 << 10;
 
 /// The least that a body from an origin takes while it moves: a small window, and what the two connections hold of it.
 pub const FLOOR: usize = 96 << 10;
@@ -41,12 +49,15 @@ pub fn least(head_max: usize) -> u64 {
 /// What is counted together.
 const UNIT: usize = 1 << 10;
 
+#[derive(Clone)]
 pub struct Budget {
     /// Bytes of memory for all of the process, of which this is a part.
     pub total: u64,
     pub heads: Allowance,
     pub origins: Allowance,
     pub disk: Allowance,
+    /// What each client has of `origins`.
+    pub clients: Arc<Shares>,
 }
 
 /// Bytes that may be taken by several workers.
@@ -56,9 +67,21 @@ pub struct Allowance {
     free: Arc<Semaphore>,
 }
 
-/// Bytes of a pool, until it is dropped.
+/// What each client may take of a pool: one in `OF_CLIENT` bytes, so that nobody alone uses it up.
+pub struct Shares {
+    units: usize,
+    by_client: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
+}
+
+/// Of a pool, what is for one client at most.
+const OF_CLIENT: usize = 2;
+
+/// Bytes of a pool, until it is dropped; and of what a client may take of it.
 #[derive(Debug)]
-pub struct Lease(OwnedSemaphorePermit);
+pub struct Lease {
+    permit: OwnedSemaphorePermit,
+    _of_client: Option<OwnedSemaphorePermit>,
+}
 
 /// A lease where there is no future to wait for it in.
 #[derive(Default)]
@@ -67,6 +90,15 @@ pub enum Claim {
     None,
     Waiting(Pin<Box<dyn Future<Output = Lease>>>),
     Held(Lease),
+}
+
+/// A claim to bytes of a pool for a client, first to what is this client's.
+pub struct ClientsClaim {
+    shares: Arc<Shares>,
+    /// `None` for who asks for many.
+    client: Option<IpAddr>,
+    own: Claim,
+    all: Claim,
 }
 
 impl Budget {
@@ -78,11 +110,13 @@ impl Budget {
     /// Of so many bytes, `LEAST` at least, of `total`.
     pub fn new(bytes: u64, total: u64) -> Budget {
         let eighth = usize::try_from(bytes.max(LEAST) / 8).unwrap_or(usize::MAX >> 16);
+        let origins = Allowance::new(4 * eighth);
         Budget {
             total,
             heads: Allowance::new(eighth),
-            origins: Allowance::new(4 * eighth),
             disk: Allowance::new(3 * eighth),
+            clients: Arc::new(Shares { units: origins.units / OF_CLIENT, by_client: Mutex::default() }),
+            origins,
         }
     }
 }
@@ -111,6 +145,11 @@ impl Allowance {
         2 * self.free() > self.size()
     }
 
+    /// The largest body for which nothing is taken now, bytes.
+    pub fn small(&self) -> usize {
+        if self.is_ample() { SMALL } else { HELD_ANYWAY }
+    }
+
     /// So many bytes are little of what is free.
     pub fn is_ample_for(&self, bytes: usize) -> bool {
         self.is_ample() && bytes <= self.free() / 32
@@ -118,7 +157,7 @@ impl Allowance {
 
     /// As many bytes, or none.
     pub fn try_take(&self, bytes: usize) -> Option<Lease> {
-        self.free.clone().try_acquire_many_owned(self.units(bytes)).ok().map(Lease)
+        self.free.clone().try_acquire_many_owned(self.units(bytes)).ok().map(Lease::of)
     }
 
     /// For what can be done without: nothing of the last two thirds.
@@ -132,7 +171,7 @@ impl Allowance {
         let (free, units) = (self.free.clone(), self.units(bytes));
         async move {
             match free.acquire_many_owned(units).await {
-                Ok(permit) => Lease(permit),
+                Ok(permit) => Lease::of(permit),
                 // Nobody closes it.
                 Err(_) => std::future::pending().await,
             }
@@ -144,20 +183,89 @@ impl Allowance {
     }
 }
 
+impl Shares {
+    /// Whether a client has no more of its share than a body takes at least.
+    pub fn is_used_up(&self, client: Option<IpAddr>) -> bool {
+        let Some(client) = client.map(network) else { return false };
+        let share = self.lock().get(&client).and_then(Weak::upgrade);
+        share.is_some_and(|free| free.available_permits() * UNIT < FLOOR)
+    }
+
+    fn of(&self, client: IpAddr) -> Allowance {
+        let (client, mut clients) = (network(client), self.lock());
+        let free = clients.get(&client).and_then(Weak::upgrade).unwrap_or_else(|| {
+            // Those who have nothing any more go, when they may be half of all.
+            if clients.len() == clients.capacity() {
+                clients.retain(|_, free| free.strong_count() > 0);
+                let len = clients.len();
+                clients.reserve(len);
+            }
+            let free = Arc::new(Semaphore::new(self.units));
+            clients.insert(client, Arc::downgrade(&free));
+            free
+        });
+        Allowance { units: self.units, free }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Weak<Semaphore>>> {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who has one IPv6 address mostly has 2^64 of them.
+fn network(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        IpAddr::V4(_) => client,
+    }
+}
+
+impl ClientsClaim {
+    pub fn new(shares: &Arc<Shares>, client: Option<IpAddr>) -> ClientsClaim {
+        ClientsClaim { shares: shares.clone(), client, own: Claim::None, all: Claim::None }
+    }
+
+    /// Ready once it holds as many bytes of the pool.
+    pub fn poll(&mut self, cx: &mut Context<'_>, pool: &Allowance, bytes: usize) -> Poll<()> {
+        if let Some(client) = self.client
+            && !matches!(self.own, Claim::Held(_))
+        {
+            ready!(self.own.poll(cx, &self.shares.of(client), bytes));
+        }
+        self.all.poll(cx, pool, bytes)
+    }
+
+    /// This claim, and a new one in its place.
+    pub fn take(&mut self) -> ClientsClaim {
+        let new = ClientsClaim::new(&self.shares, self.client);
+        std::mem::replace(self, new)
+    }
+
+    /// What it holds, if that is all that it asked for.
+    pub fn into_lease(self) -> Option<Lease> {
+        let _of_client = self.own.into_lease().map(|own| own.permit);
+        Some(Lease { _of_client, ..self.all.into_lease()? })
+    }
+}
+
 impl Lease {
+    fn of(permit: OwnedSemaphorePermit) -> Lease {
+        Lease { permit, _of_client: None }
+    }
+
     pub fn bytes(&self) -> usize {
-        self.0.num_permits() * UNIT
+        self.permit.num_permits() * UNIT
     }
 
     /// Adds another of the same pool.
     pub fn merge(&mut self, more: Lease) {
-        self.0.merge(more.0);
+        self.permit.merge(more.permit);
     }
 
     /// Gives back what is beyond so many bytes.
     pub fn shrink(&mut self, bytes: usize) {
-        let beyond = self.0.num_permits().saturating_sub(bytes.div_ceil(UNIT));
-        drop(self.0.split(beyond));
+        let beyond = self.permit.num_permits().saturating_sub(bytes.div_ceil(UNIT));
+        drop(self.permit.split(beyond));
     }
 }
 
@@ -173,6 +281,14 @@ impl Claim {
                     None => Claim::Waiting(Box::pin(pool.take(bytes))),
                 },
             };
+        }
+    }
+
+    /// What it holds.
+    pub fn into_lease(self) -> Option<Lease> {
+        match self {
+            Claim::Held(lease) => Some(lease),
+            Claim::None | Claim::Waiting(_) => None,
         }
     }
 

@@ -137,7 +137,7 @@ impl Exchange {
         let expects = fields::expects_continue(&self.request.parts);
         self.is_sent_on();
         let Exchange { request, stream, content } = self;
-        let outgoing = Outgoing { head, content, expects, client: request.zone };
+        let outgoing = Outgoing { head, content, expects, client: request.zone, charged: request.charged() };
         let relay = relay(&stream, &request.parts);
         let fetched = request.worker.origins.fetch(&request.target, outgoing, relay).await?;
         // The content is on its way; what remains of the exchange needs none.

@@ -138,7 +138,7 @@ impl Presented {
             matches!(body, Body::Whole(_)) && cache::ask_for_the_rest(head.headers_mut(), stored, body.len())
         });
         let content = Content::whole(self.content.clone());
-        let outgoing = Outgoing { head, content, expects: false, client: self.zone };
+        let outgoing = Outgoing { head, content, expects: false, client: self.zone, charged: self.charged() };
         self.worker.origins.fetch(&self.target, outgoing, relay).await
     }
 

@@ -1,6 +1,9 @@
 //! The memory tier: whole small objects above the disk, and the heads of large ones, shared by all workers, bounded in bytes.
 //!
 //! A hit costs one lookup and no copy of the body. Keys are compared in full, so equal hashes never mix objects.
+//!
+//! A body that leaves while clients still take it is counted until the last of them has it ([`Lent`]): the more
+//! there is of these, the less stays, so that both together keep to the tier's bytes.
 
 use crate::message::fields::{CACHE_STATUS, with_room};
 use crate::message::hops::{Names, add_via};
@@ -9,9 +12,10 @@ use cache::{Head, NoVarySearch, Stored, Vary, key};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use quick_cache::Weighter;
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use super::lent::{Counting, Leaving, Lent};
+use quick_cache::sync::Cache;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use store::{Body, Key};
 
@@ -168,6 +172,14 @@ impl CacheEntry {
         }
     }
 
+    /// The body, if it is whole.
+    pub(super) fn whole(&self) -> Option<&Bytes> {
+        match &self.entry {
+            Entry::Response(StoredResponse { body: Body::Whole(bytes), .. }) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// What it takes in memory, about: the fields are there twice, in maps that are a third empty.
     fn weight(&self) -> u64 {
         const FIXED: usize = size_of::<CacheEntry>() + 192;
@@ -241,17 +253,28 @@ impl StoredResponse {
 
 /// The tier itself.
 pub struct Memory {
-    cache: Option<Cache<u128, Arc<CacheEntry>, Weigh, Hashed>>,
+    cache: Option<Cache<u128, Arc<CacheEntry>, Weigh, Hashed, Counting>>,
+    lent: Arc<Lent>,
+    /// Bytes of it.
+    size: u64,
+    /// Of these, what is lent and not to be used for what stays.
+    withheld: Mutex<u64>,
     object_max: u64,
 }
+
+/// Of the tier no more than one in so many bytes is lent. Then no body comes in.
+const LENT: u64 = 2;
+/// What is withheld goes in steps of one in so many bytes.
+const STEP: u64 = 64;
 
 impl Memory {
     /// `bytes` of 0 keeps nothing.
     pub fn new(bytes: u64, object_max: u64) -> Memory {
         let items = usize::try_from(bytes / 4096).unwrap_or(usize::MAX).clamp(64, 1 << 20);
-        let cache =
-            (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, DefaultLifecycle::default()));
-        Memory { cache, object_max: object_max.min(bytes / 64) }
+        let lent = Arc::new(Lent::default());
+        let cache = (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, Counting(lent.clone())));
+        let (withheld, object_max) = (Mutex::default(), object_max.min(bytes / 64));
+        Memory { cache, lent, size: bytes, withheld, object_max }
     }
 
     /// What is kept, responses and markers.
@@ -262,6 +285,12 @@ impl Memory {
     /// What that takes, bytes, about.
     pub fn weight(&self) -> u64 {
         self.cache.as_ref().map_or(0, Cache::weight)
+    }
+
+    /// Bytes of bodies that are not kept any more, and that clients still take.
+    pub fn lent(&self) -> u64 {
+        self.lent.look();
+        self.lent.bytes()
     }
 
     /// The largest body that is kept, bytes.
@@ -282,29 +311,55 @@ impl Memory {
         }
     }
 
-    /// Whether a body of this length is kept.
+    /// Whether a body of this length is kept now.
     pub fn takes(&self, length: usize) -> bool {
-        self.cache.is_some() && length as u64 <= self.object_max
+        let most = self.size / LENT;
+        if self.lent.bytes() > most {
+            self.lent.look();
+        }
+        self.cache.is_some() && length as u64 <= self.object_max && self.lent.bytes() <= most
     }
 
     /// Keeps what is whole and small, and heads of what is on disk. What the key held before is gone in any case.
     pub fn insert(&self, held: &Arc<CacheEntry>) {
         let Some(cache) = &self.cache else { return };
-        let keeps = match &held.entry {
-            Entry::Response(StoredResponse { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
-            Entry::Response(StoredResponse { body: Body::Spans(_), .. }) => true,
-            Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
-        };
-        if keeps {
-            cache.insert(held.key.hash(), held.clone());
+        if held.whole().is_none_or(|body| self.takes(body.len())) {
+            // A response with newer fields has the body of the one before it.
+            let mut leaving = Leaving::but_for(held.whole());
+            cache.insert_with_lifecycle(held.key.hash(), held.clone(), &mut leaving);
+            drop(leaving);
+            self.withhold();
         } else {
-            cache.remove(&held.key.hash());
+            self.remove(&held.key);
+            self.lend(held);
         }
     }
 
     pub fn remove(&self, key: &Key) {
-        if let Some(cache) = &self.cache {
-            cache.remove(&key.hash());
+        if let Some((_, held)) = self.cache.as_ref().and_then(|cache| cache.remove(&key.hash())) {
+            self.lent.left(&held);
+        }
+    }
+
+    /// Counts a body that answers as if it were kept, and is not; larger ones are somebody else's to count.
+    pub fn lend(&self, held: &CacheEntry) {
+        if held.whole().is_some_and(|body| body.len() as u64 <= self.object_max) {
+            self.lent.add(held);
+        }
+    }
+
+    /// Leaves less for what stays while much is lent.
+    fn withhold(&self) {
+        let (Some(cache), step) = (&self.cache, (self.size / STEP).max(1)) else { return };
+        if self.lent.bytes() > 0 {
+            self.lent.look();
+        }
+        let lent = (self.lent.bytes() / step * step).min(self.size / LENT);
+        // Another who does so now is as good.
+        let Ok(mut withheld) = self.withheld.try_lock() else { return };
+        if *withheld != lent {
+            *withheld = lent;
+            cache.set_capacity(self.size - lent);
         }
     }
 }
