@@ -17,6 +17,10 @@ const CONNECTION: u64 = 40 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
 
+/// The least in which large pages (docs/decisions.md) have a place: what is freed in between small things stays in them, up to
+/// as much again as what they hold.
+const LARGE_PAGES: u64 = 512 * MIB;
+
 const INDEX: &str = "index";
 
 /// Connections that `auto` is at least, and at most.
@@ -148,6 +152,14 @@ impl Sizes {
 fn disk(config: &mut Config, workers: u64) -> Option<Memory> {
     config.overlay_of(OVERLAY.0 as usize);
     Memory::of(config.store()?, workers, OBJECT).ok()
+}
+
+/// Has the kernel give small pages alone where memory is too little for large ones.
+pub fn page_sizes(total: u64) {
+    if total < LARGE_PAGES {
+        // A kernel that does not know it takes more memory, as it did.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
 }
 
 /// Says so when what a cache holds already needs a larger index than there is memory for.

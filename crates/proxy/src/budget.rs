@@ -344,4 +344,42 @@ mod tests {
         drop((second, third));
         assert_eq!(pool.free(), 100 << 10);
     }
+
+    #[test]
+    fn one_client_takes_its_share_and_leaves_the_rest_to_others() {
+        let budget = Budget::new(LEAST, 0);
+        let pool = &budget.origins;
+        let mut context = Context::from_waker(Waker::noop());
+        let claim = |client: Option<&str>| {
+            ClientsClaim::new(&budget.clients, client.map(|client| client.parse().unwrap()))
+        };
+        let mut take_all = |client| {
+            let mut all = Vec::new();
+            loop {
+                let mut next = claim(client);
+                if next.poll(&mut context, pool, FLOOR).is_pending() {
+                    return (all, next);
+                }
+                all.push(next.into_lease().unwrap());
+            }
+        };
+        let (greedy, mut waits) = take_all(Some("2001:db8::1"));
+        assert!(pool.free() >= pool.size() / 2 && pool.free() < pool.size() / 2 + FLOOR);
+        let same = |client: &str| budget.clients.is_used_up(Some(client.parse().unwrap()));
+        assert!(same("2001:db8::1") && same("2001:db8::2") && !same("2001:db8:0:1::1") && !same("192.0.2.1"));
+        let (other, _) = take_all(Some("192.0.2.1"));
+        assert!(!other.is_empty());
+        // What many have in front of them has no share.
+        drop(other);
+        let (front, _) = take_all(None);
+        assert!(pool.free() < FLOOR);
+        drop((front, greedy));
+        assert!(waits.poll(&mut Context::from_waker(Waker::noop()), pool, FLOOR).is_ready());
+        drop(waits);
+        assert_eq!(pool.free(), pool.size());
+        for n in 0..10_000u32 {
+            drop(budget.clients.of(std::net::Ipv4Addr::from_bits(n).into()));
+        }
+        assert!(budget.clients.lock().capacity() < 100, "who has nothing is forgotten");
+    }
 }

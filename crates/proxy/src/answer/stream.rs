@@ -106,9 +106,9 @@ impl Stream {
         if bytes <= HELD_ANYWAY || !self.departing.get() || self.unsent.borrow().is_some() {
             return;
         }
-        let pool = match self.transaction.borrow().as_ref().map(|transaction| transaction.place) {
-            Some(Place::Memory) => return,
-            Some(Place::Disk) => &budget.disk,
+        let pool = match self.transaction.borrow().as_ref().map(|t| (t.place, t.hop.is_some())) {
+            Some((Place::Memory, false)) => return,
+            Some((Place::Disk, _)) => &budget.disk,
             _ => &budget.origins,
         };
         self.unsent.replace(pool.try_take(bytes));

@@ -367,7 +367,7 @@ impl Walk {
             Step::End(end) => {
                 if let Some((producer, writer)) = self.producer.take() {
                     match end {
-                        Some(end) => producer.end(end),
+                        Some(end) => producer.end(end, [None, None]),
                         None => drop(producer),
                     }
                     self.expected = Expected::Over(end.unwrap_or(End::Broken));

@@ -240,7 +240,8 @@ mod tests {
     async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Line) {
         let mut head = Request::new(());
         head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
-        let outgoing = Outgoing { head, content: None, expects: false, client: Zone::Loopback, charged: None };
+        let outgoing =
+            Outgoing { head, content: None, expects: false, client: Zone::Loopback, charged: None };
         let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
         (body_of(response.into_body()).await, line)
     }

@@ -38,7 +38,15 @@ impl Wire {
         let (heads, origins) = (budget.heads.clone(), budget.origins.clone());
         let (socket, interims, head, large_head) =
             (RefCell::new(socket), Arc::default(), Cell::default(), RefCell::default());
-        Wire(Rc::new(Inner { socket, interims, head, large_head, head_most: of_head(head_max), heads, origins }))
+        Wire(Rc::new(Inner {
+            socket,
+            interims,
+            head,
+            large_head,
+            head_most: of_head(head_max),
+            heads,
+            origins,
+        }))
     }
 
     /// The head of a response is waited for, or it is here.

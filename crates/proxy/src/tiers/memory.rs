@@ -5,6 +5,7 @@
 //! A body that leaves while clients still take it is counted until the last of them has it ([`Lent`]): the more
 //! there is of these, the less stays, so that both together keep to the tier's bytes.
 
+use super::lent::{Counting, Leaving, Lent};
 use crate::message::fields::{CACHE_STATUS, with_room};
 use crate::message::hops::{Names, add_via};
 use bytes::Bytes;
@@ -12,11 +13,10 @@ use cache::{Head, NoVarySearch, Stored, Vary, key};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use quick_cache::Weighter;
-use super::lent::{Counting, Leaving, Lent};
 use quick_cache::sync::Cache;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use store::{Body, Key};
 
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
@@ -400,5 +400,68 @@ impl Hasher for Taken {
 
     fn write_u128(&mut self, hash: u128) {
         self.0 = hash as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cache::Asked;
+    use http::Method;
+    use std::time::{Duration, Instant};
+
+    const SIZE: u64 = 8 << 20;
+    const BODY: usize = 100 << 10;
+
+    fn entry(n: usize, body: Bytes) -> Arc<CacheEntry> {
+        let parts = http::Response::builder().header("cache-control", "max-age=60").body(()).unwrap();
+        let head = Head::storable(&Asked::of(&Method::GET, &HeaderMap::new()), &parts.into_parts().0, 1, 1);
+        let key = Key::new(format!("k{n}"));
+        Arc::new(CacheEntry::response(key, head.unwrap(), Body::Whole(body), &Names::new("t")))
+    }
+
+    #[test]
+    fn what_clients_still_take_leaves_less_room_until_they_have_it() {
+        let memory = Memory::new(SIZE, 1 << 20);
+        let mut clients = Vec::new();
+        for n in 0..1000 {
+            if memory.takes(BODY) {
+                let body = Bytes::from(vec![0; BODY]);
+                memory.insert(&entry(n, body.clone()));
+                clients.push(body);
+            }
+        }
+        let taken = (clients.len() * BODY) as u64;
+        assert!(taken < SIZE * 11 / 10, "{taken} bytes of {SIZE}");
+        assert!(
+            memory.lent() > SIZE / LENT && memory.weight() <= SIZE - SIZE / LENT,
+            "{} lent",
+            memory.lent()
+        );
+        // Nobody removes it by purging, either.
+        for n in 0..1000 {
+            memory.remove(&entry(n, Bytes::new()).key);
+        }
+        assert!(memory.count() == 0 && memory.lent() == taken && !memory.takes(BODY));
+        drop(clients);
+        let until = Instant::now() + Duration::from_secs(20);
+        while !memory.takes(BODY) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(memory.lent(), 0);
+        for n in 0..60 {
+            memory.insert(&entry(n, Bytes::from(vec![0; BODY])));
+        }
+        assert!(memory.weight() > SIZE / LENT, "all of it is used again");
+    }
+
+    #[test]
+    fn a_body_with_newer_fields_is_not_lent() {
+        let memory = Memory::new(SIZE, 1 << 20);
+        let body = Bytes::from(vec![0; BODY]);
+        for _ in 0..1000 {
+            memory.insert(&entry(0, body.clone()));
+        }
+        assert_eq!((memory.lent(), memory.count()), (0, 1));
     }
 }

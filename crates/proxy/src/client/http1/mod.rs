@@ -360,7 +360,9 @@ impl Service<Request<Incoming>> for Http1Service {
             Ok(response) => ResponseFuture::Now(Some(departing(response, flight))),
             Err(later) => {
                 let (worker, link) = (worker.clone(), link.clone());
-                ResponseFuture::Later(Box::pin(async move { link.answer_later(&worker, later, flight).await }))
+                ResponseFuture::Later(Box::pin(
+                    async move { link.answer_later(&worker, later, flight).await },
+                ))
             }
         }
     }
