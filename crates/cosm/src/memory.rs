@@ -12,7 +12,8 @@ const MIB: u64 = 1 << 20;
 const PROGRAM: u64 = 16 * MIB;
 /// A worker: its thread, its ring, and what its runtime and the allocator keep for it.
 const WORKER: u64 = 2 * MIB;
-/// A client's connection with a request that waits for its origin, and the connection to that (results/2026-11-21).
+/// A client's connection with a request that waits for its origin, and the connection to that (results/2026-11-21); heads up to
+/// `budget::HEAD`, and of a response that is not taken up to `budget::HELD_ANYWAY`. One that idles takes half of it.
 const CONNECTION: u64 = 40 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
