@@ -102,6 +102,13 @@ pub struct ClientsClaim {
     shares: Arc<Shares>,
     /// `None` for who asks for many.
     client: Option<IpAddr>,
+    /// Only of what takes something: every body has this.
+    claims: Option<Box<Claims>>,
+}
+
+/// To the client's share, then to the pool.
+#[derive(Default)]
+struct Claims {
     own: Claim,
     all: Claim,
 }
@@ -227,29 +234,25 @@ fn network(client: IpAddr) -> IpAddr {
 
 impl ClientsClaim {
     pub fn new(shares: &Arc<Shares>, client: Option<IpAddr>) -> ClientsClaim {
-        ClientsClaim { shares: shares.clone(), client, own: Claim::None, all: Claim::None }
+        ClientsClaim { shares: shares.clone(), client, claims: None }
     }
 
     /// Ready once it holds as many bytes of the pool.
     pub fn poll(&mut self, cx: &mut Context<'_>, pool: &Allowance, bytes: usize) -> Poll<()> {
+        let Claims { own, all } = &mut **self.claims.get_or_insert_default();
         if let Some(client) = self.client
-            && !matches!(self.own, Claim::Held(_))
+            && !matches!(own, Claim::Held(_))
         {
-            ready!(self.own.poll(cx, &self.shares.of(client), bytes));
+            ready!(own.poll(cx, &self.shares.of(client), bytes));
         }
-        self.all.poll(cx, pool, bytes)
-    }
-
-    /// This claim, and a new one in its place.
-    pub fn take(&mut self) -> ClientsClaim {
-        let new = ClientsClaim::new(&self.shares, self.client);
-        std::mem::replace(self, new)
+        all.poll(cx, pool, bytes)
     }
 
     /// What it holds, if that is all that it asked for.
-    pub fn into_lease(self) -> Option<Lease> {
-        let _of_client = self.own.into_lease().map(|own| own.permit);
-        Some(Lease { _of_client, ..self.all.into_lease()? })
+    pub fn take_lease(&mut self) -> Option<Lease> {
+        let Claims { own, all } = *self.claims.take()?;
+        let _of_client = own.into_lease().map(|own| own.permit);
+        Some(Lease { _of_client, ..all.into_lease()? })
     }
 }
 
@@ -365,7 +368,7 @@ mod tests {
                 if next.poll(&mut context, pool, FLOOR).is_pending() {
                     return (all, next);
                 }
-                all.push(next.into_lease().unwrap());
+                all.push(next.take_lease().unwrap());
             }
         };
         let (greedy, mut waits) = take_all(Some("2001:db8::1"));

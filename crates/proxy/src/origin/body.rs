@@ -106,7 +106,7 @@ impl OriginBody {
 
     /// What was taken for it, when it has ended: its bytes may not have gone yet.
     pub fn take_lease(&mut self) -> Option<Lease> {
-        self.claim.take().into_lease()
+        self.claim.take_lease()
     }
 
     pub fn is_framed(&self) -> bool {
