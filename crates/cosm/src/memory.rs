@@ -12,10 +12,15 @@ const MIB: u64 = 1 << 20;
 const PROGRAM: u64 = 16 * MIB;
 /// A worker: its thread, its ring, and what its runtime and the allocator keep for it.
 const WORKER: u64 = 2 * MIB;
-/// A client's connection with a request that waits for its origin, and the connection to that (results/2026-11-21).
+/// A client's connection with a request that waits for its origin, and the connection to that (results/2026-11-21); heads up to
+/// `budget::HEAD`, and of a response that is not taken up to `budget::HELD_ANYWAY`. One that idles takes half of it.
 const CONNECTION: u64 = 40 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
+
+/// The least in which large pages (docs/decisions.md) have a place: what is freed in between small things stays in them, up to
+/// as much again as what they hold.
+const LARGE_PAGES: u64 = 512 * MIB;
 
 const INDEX: &str = "index";
 
@@ -148,6 +153,14 @@ impl Sizes {
 fn disk(config: &mut Config, workers: u64) -> Option<Memory> {
     config.overlay_of(OVERLAY.0 as usize);
     Memory::of(config.store()?, workers, OBJECT).ok()
+}
+
+/// Has the kernel give small pages alone where memory is too little for large ones.
+pub fn page_sizes(total: u64) {
+    if total < LARGE_PAGES {
+        // A kernel that does not know it takes more memory, as it did.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
 }
 
 /// Says so when what a cache holds already needs a larger index than there is memory for.

@@ -57,6 +57,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         return check(&config, &machine, divided);
     }
     let parts = divided.map_err(Failure::Usage)?;
+    memory::page_sizes(config.memory_total);
     preflight::doubts(&config, &machine).into_iter().for_each(say);
     let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {

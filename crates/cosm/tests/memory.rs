@@ -4,8 +4,9 @@
 mod support;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use support::SOON;
 use support::client::Client;
@@ -40,6 +41,15 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
         }
         let text = String::from_utf8_lossy(&request);
         let path = text.split(' ').nth(1).unwrap_or_default();
+        if path.ends_with("/head") {
+            // One that never ends, of bytes that come slowly.
+            stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+            for _ in 0..14 {
+                write!(stream, "x: {}\r\n", "y".repeat(4_000))?;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            return stream.read(&mut buffer).map(drop);
+        }
         let mut left: usize = path.split('/').nth(1).and_then(|size| size.parse().ok()).unwrap_or(0);
         request.clear();
         write!(stream, "HTTP/1.1 200 OK\r\ncache-control: max-age=9999\r\ncontent-length: {left}\r\n\r\n")?;
@@ -93,6 +103,18 @@ fn ask_and_read_nothing(server: &Server, urls: impl Iterator<Item = String>) -> 
     clients
 }
 
+/// A client for whom the kernel holds little, so that what it does not read stays with the server; each has an address of its own.
+fn narrow(server: &Server, number: u32) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    socket.set_tcp_mss(536).unwrap();
+    let address = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 256 + number);
+    socket.bind(&SocketAddr::new(address.into(), 0).into()).unwrap();
+    socket.connect_timeout(&server.address.into(), SOON).unwrap();
+    socket.set_write_timeout(Some(SOON)).unwrap();
+    socket.into()
+}
+
 /// Waits until the process's memory has stood still for half a second, and tells the most that it ever had, bytes.
 fn settled(server: &Server) -> u64 {
     let until = Instant::now() + SOON;
@@ -115,7 +137,8 @@ fn assert_within(server: &Server, total: u64) {
 }
 
 fn assert_serves(server: &Server, origin: SocketAddr) {
-    let mut client = Client::new(server.address);
+    // What others take of their shares is nothing to who comes from elsewhere.
+    let mut client = Client::at(Ipv4Addr::new(127, 9, 9, 9).into(), server.address);
     for (n, size) in [10_000, 3_000_000, 10_000, 3_000_000].into_iter().enumerate() {
         let url = format!("http://{origin}/{size}/other{}", n % 2);
         let answer = client.get(&url, &[]).unwrap_or_else(|error| panic!("{url} ({n}): {error}"));
@@ -203,5 +226,65 @@ fn heads_of_clients_that_idle_since() {
     };
     let clients: Vec<TcpStream> = (0..200).map(|_| ask()).collect();
     assert_within(&server, 144);
+    drop(clients);
+}
+
+#[test]
+fn clients_that_read_nothing_of_what_memory_had() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 192, 800);
+    let mut clients = Vec::new();
+    // As large as the tier takes, and many times what it holds of them.
+    for n in 0..700 {
+        let url = format!("http://{origin}/250000/{n}");
+        let mut reader = connect(&server);
+        reader.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        write!(reader, "GET {url} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        // All memory for more is with those who do not read.
+        if reader.read_exact(&mut vec![0; 250_000]).is_err() {
+            assert!(n > 100, "{n}");
+            break;
+        }
+        let mut stream = narrow(&server, n);
+        write!(stream, "GET {url} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        clients.push(stream);
+    }
+    assert_within(&server, 192);
+    drop(clients);
+    assert_serves(&server, origin);
+}
+
+#[test]
+fn heads_that_an_origin_never_ends() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 144, 900);
+    let ask = |n| {
+        let mut stream = narrow(&server, n);
+        write!(stream, "GET http://{origin}/{n}/head HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream
+    };
+    let clients: Vec<TcpStream> = (0..800).map(ask).collect();
+    assert_within(&server, 144);
+    assert_serves(&server, origin);
+    drop(clients);
+}
+
+#[test]
+fn one_client_leaves_room_for_others() {
+    many_files();
+    let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
+    let server = start(&folder, 160, 700);
+    let ask = |n| {
+        let mut stream = connect(&server);
+        write!(stream, "GET http://{origin}/8000000/{n} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream
+    };
+    let clients: Vec<TcpStream> = (0..600).map(ask).collect();
+    assert_within(&server, 160);
+    let began = Instant::now();
+    assert_serves(&server, origin);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}: they wait for one another", began.elapsed());
     drop(clients);
 }

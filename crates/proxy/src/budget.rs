@@ -7,20 +7,33 @@
 //!
 //! | pool | what is taken from it | when it is used up |
 //! |---|---|---|
-//! | `heads` | a request's head beyond the first `HEAD` bytes | the rest of the head is not read, until its timeout |
-//! | `origins` | a body from an origin of more than 64 KiB, or of unknown length: its window, and the span that is gathered for the store; a request's content | windows stay at `FLOOR`, bodies pass without being kept, then are read one after the other |
+//! | `heads` | a request's or a response's head beyond the first `HEAD` bytes | the rest of the head is not read, until its timeout |
+//! | `origins` | a body from an origin of more than `SMALL` bytes, or of unknown length: its window, and the span that is gathered for the store; a request's content; a smaller body that its client does not take | windows stay at `FLOOR`, bodies pass without being kept, then those of more than `HELD_ANYWAY` bytes are read one after the other |
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
-//! A hit in memory takes nothing: its bytes are the memory tier's.
+//! Of `origins` one client's address has no more than half ([`Shares`]): who has that waits, others do not. What a body took it
+//! keeps until its last byte has gone to the client.
+//!
+//! A hit in memory takes nothing: its bytes are the memory tier's, also when they have left it (`tiers::lent`). A connection has
+//! one response at a time that its client does not take: requests behind it wait, so that answers without content do not
+//! gather. What it has anyway, beside its buffers, is `HELD_ANYWAY` bytes of that response.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of a request's head that are part of what a connection has anyway.
 pub const HEAD: usize = 8 << 10;
+
+/// Bytes of a body that are part of what a connection has anyway.
+pub const HELD_ANYWAY: usize = 16 << 10;
+
+/// Bytes of a body for which nothing is taken before its client proves slow, as long as there is enough.
+pub const SMALL: usize = 64 << 10;
 
 /// The least that a body from an origin takes while it moves: a small window, and what the two connections hold of it.
 pub const FLOOR: usize = 96 << 10;
@@ -41,12 +54,15 @@ pub fn least(head_max: usize) -> u64 {
 /// What is counted together.
 const UNIT: usize = 1 << 10;
 
+#[derive(Clone)]
 pub struct Budget {
     /// Bytes of memory for all of the process, of which this is a part.
     pub total: u64,
     pub heads: Allowance,
     pub origins: Allowance,
     pub disk: Allowance,
+    /// What each client has of `origins`.
+    pub clients: Arc<Shares>,
 }
 
 /// Bytes that may be taken by several workers.
@@ -56,9 +72,21 @@ pub struct Allowance {
     free: Arc<Semaphore>,
 }
 
-/// Bytes of a pool, until it is dropped.
+/// What each client may take of a pool: one in `OF_CLIENT` bytes, so that nobody alone uses it up.
+pub struct Shares {
+    units: usize,
+    by_client: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
+}
+
+/// Of a pool, what is for one client at most.
+const OF_CLIENT: usize = 2;
+
+/// Bytes of a pool, until it is dropped; and of what a client may take of it.
 #[derive(Debug)]
-pub struct Lease(OwnedSemaphorePermit);
+pub struct Lease {
+    permit: OwnedSemaphorePermit,
+    _of_client: Option<OwnedSemaphorePermit>,
+}
 
 /// A lease where there is no future to wait for it in.
 #[derive(Default)]
@@ -67,6 +95,22 @@ pub enum Claim {
     None,
     Waiting(Pin<Box<dyn Future<Output = Lease>>>),
     Held(Lease),
+}
+
+/// A claim to bytes of a pool for a client, first to what is this client's.
+pub struct ClientsClaim {
+    shares: Arc<Shares>,
+    /// `None` for who asks for many.
+    client: Option<IpAddr>,
+    /// Only of what takes something: every body has this.
+    claims: Option<Box<Claims>>,
+}
+
+/// To the client's share, then to the pool.
+#[derive(Default)]
+struct Claims {
+    own: Claim,
+    all: Claim,
 }
 
 impl Budget {
@@ -78,11 +122,13 @@ impl Budget {
     /// Of so many bytes, `LEAST` at least, of `total`.
     pub fn new(bytes: u64, total: u64) -> Budget {
         let eighth = usize::try_from(bytes.max(LEAST) / 8).unwrap_or(usize::MAX >> 16);
+        let origins = Allowance::new(4 * eighth);
         Budget {
             total,
             heads: Allowance::new(eighth),
-            origins: Allowance::new(4 * eighth),
             disk: Allowance::new(3 * eighth),
+            clients: Arc::new(Shares { units: origins.units / OF_CLIENT, by_client: Mutex::default() }),
+            origins,
         }
     }
 }
@@ -111,6 +157,11 @@ impl Allowance {
         2 * self.free() > self.size()
     }
 
+    /// The largest body for which nothing is taken now, bytes.
+    pub fn small(&self) -> usize {
+        if self.is_ample() { SMALL } else { HELD_ANYWAY }
+    }
+
     /// So many bytes are little of what is free.
     pub fn is_ample_for(&self, bytes: usize) -> bool {
         self.is_ample() && bytes <= self.free() / 32
@@ -118,7 +169,7 @@ impl Allowance {
 
     /// As many bytes, or none.
     pub fn try_take(&self, bytes: usize) -> Option<Lease> {
-        self.free.clone().try_acquire_many_owned(self.units(bytes)).ok().map(Lease)
+        self.free.clone().try_acquire_many_owned(self.units(bytes)).ok().map(Lease::of)
     }
 
     /// For what can be done without: nothing of the last two thirds.
@@ -132,7 +183,7 @@ impl Allowance {
         let (free, units) = (self.free.clone(), self.units(bytes));
         async move {
             match free.acquire_many_owned(units).await {
-                Ok(permit) => Lease(permit),
+                Ok(permit) => Lease::of(permit),
                 // Nobody closes it.
                 Err(_) => std::future::pending().await,
             }
@@ -144,20 +195,85 @@ impl Allowance {
     }
 }
 
+impl Shares {
+    /// Whether a client has no more of its share than a body takes at least.
+    pub fn is_used_up(&self, client: Option<IpAddr>) -> bool {
+        let Some(client) = client.map(network) else { return false };
+        let share = self.lock().get(&client).and_then(Weak::upgrade);
+        share.is_some_and(|free| free.available_permits() * UNIT < FLOOR)
+    }
+
+    fn of(&self, client: IpAddr) -> Allowance {
+        let (client, mut clients) = (network(client), self.lock());
+        let free = clients.get(&client).and_then(Weak::upgrade).unwrap_or_else(|| {
+            // Those who have nothing any more go, when they may be half of all.
+            if clients.len() == clients.capacity() {
+                clients.retain(|_, free| free.strong_count() > 0);
+                let len = clients.len();
+                clients.reserve(len);
+            }
+            let free = Arc::new(Semaphore::new(self.units));
+            clients.insert(client, Arc::downgrade(&free));
+            free
+        });
+        Allowance { units: self.units, free }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Weak<Semaphore>>> {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who has one IPv6 address mostly has 2^64 of them.
+fn network(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        IpAddr::V4(_) => client,
+    }
+}
+
+impl ClientsClaim {
+    pub fn new(shares: &Arc<Shares>, client: Option<IpAddr>) -> ClientsClaim {
+        ClientsClaim { shares: shares.clone(), client, claims: None }
+    }
+
+    /// Ready once it holds as many bytes of the pool.
+    pub fn poll(&mut self, cx: &mut Context<'_>, pool: &Allowance, bytes: usize) -> Poll<()> {
+        let Claims { own, all } = &mut **self.claims.get_or_insert_default();
+        if let Some(client) = self.client
+            && !matches!(own, Claim::Held(_))
+        {
+            ready!(own.poll(cx, &self.shares.of(client), bytes));
+        }
+        all.poll(cx, pool, bytes)
+    }
+
+    /// What it holds, if that is all that it asked for.
+    pub fn take_lease(&mut self) -> Option<Lease> {
+        let Claims { own, all } = *self.claims.take()?;
+        let _of_client = own.into_lease().map(|own| own.permit);
+        Some(Lease { _of_client, ..all.into_lease()? })
+    }
+}
+
 impl Lease {
+    fn of(permit: OwnedSemaphorePermit) -> Lease {
+        Lease { permit, _of_client: None }
+    }
+
     pub fn bytes(&self) -> usize {
-        self.0.num_permits() * UNIT
+        self.permit.num_permits() * UNIT
     }
 
     /// Adds another of the same pool.
     pub fn merge(&mut self, more: Lease) {
-        self.0.merge(more.0);
+        self.permit.merge(more.permit);
     }
 
     /// Gives back what is beyond so many bytes.
     pub fn shrink(&mut self, bytes: usize) {
-        let beyond = self.0.num_permits().saturating_sub(bytes.div_ceil(UNIT));
-        drop(self.0.split(beyond));
+        let beyond = self.permit.num_permits().saturating_sub(bytes.div_ceil(UNIT));
+        drop(self.permit.split(beyond));
     }
 }
 
@@ -173,6 +289,14 @@ impl Claim {
                     None => Claim::Waiting(Box::pin(pool.take(bytes))),
                 },
             };
+        }
+    }
+
+    /// What it holds.
+    pub fn into_lease(self) -> Option<Lease> {
+        match self {
+            Claim::Held(lease) => Some(lease),
+            Claim::None | Claim::Waiting(_) => None,
         }
     }
 
@@ -227,5 +351,43 @@ mod tests {
         assert!(third.poll(&mut context, &pool, 100 << 10).is_pending());
         drop((second, third));
         assert_eq!(pool.free(), 100 << 10);
+    }
+
+    #[test]
+    fn one_client_takes_its_share_and_leaves_the_rest_to_others() {
+        let budget = Budget::new(LEAST, 0);
+        let pool = &budget.origins;
+        let mut context = Context::from_waker(Waker::noop());
+        let claim = |client: Option<&str>| {
+            ClientsClaim::new(&budget.clients, client.map(|client| client.parse().unwrap()))
+        };
+        let mut take_all = |client| {
+            let mut all = Vec::new();
+            loop {
+                let mut next = claim(client);
+                if next.poll(&mut context, pool, FLOOR).is_pending() {
+                    return (all, next);
+                }
+                all.push(next.take_lease().unwrap());
+            }
+        };
+        let (greedy, mut waits) = take_all(Some("2001:db8::1"));
+        assert!(pool.free() >= pool.size() / 2 && pool.free() < pool.size() / 2 + FLOOR);
+        let same = |client: &str| budget.clients.is_used_up(Some(client.parse().unwrap()));
+        assert!(same("2001:db8::1") && same("2001:db8::2") && !same("2001:db8:0:1::1") && !same("192.0.2.1"));
+        let (other, _) = take_all(Some("192.0.2.1"));
+        assert!(!other.is_empty());
+        // What many have in front of them has no share.
+        drop(other);
+        let (front, _) = take_all(None);
+        assert!(pool.free() < FLOOR);
+        drop((front, greedy));
+        assert!(waits.poll(&mut Context::from_waker(Waker::noop()), pool, FLOOR).is_ready());
+        drop(waits);
+        assert_eq!(pool.free(), pool.size());
+        for n in 0..10_000u32 {
+            drop(budget.clients.of(std::net::Ipv4Addr::from_bits(n).into()));
+        }
+        assert!(budget.clients.lock().capacity() < 100, "who has nothing is forgotten");
     }
 }

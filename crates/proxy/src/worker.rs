@@ -51,7 +51,7 @@ impl Worker {
     pub fn new(shared: Arc<Shared>, exit: Exit) -> Rc<Worker> {
         let (current, exit) = (Current::of(&shared.settings), Rc::new(exit));
         Rc::new(Worker {
-            origins: Origins::new(current.clone(), exit.clone(), shared.budget.origins.clone()),
+            origins: Origins::new(current.clone(), exit.clone(), shared.budget.clone()),
             exit,
             reverse: Reverse::new(&current.get()),
             readers: shared.tiers.stores.readers(),

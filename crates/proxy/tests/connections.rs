@@ -231,3 +231,28 @@ async fn who_speaks_another_protocol_is_told_so() {
         assert_eq!(client.rest().await, "");
     }
 }
+
+#[tokio::test]
+async fn requests_without_end_wait_until_their_answers_are_taken() {
+    const REQUESTS: usize = 600;
+    let field = format!("x: {}\r\n", "y".repeat(50_000));
+    let origin =
+        Origin::answering(format!("HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n{field}\r\n")).await;
+    let proxy = Proxy::forward();
+    let mut client = Client::narrow(proxy.address).await;
+    client.send(origin.request("/", "").repeat(REQUESTS)).await;
+    // Some are answered, into what the kernel holds; then nothing moves.
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let now = origin.requests().len();
+        if now == before && now > 0 {
+            break;
+        }
+        before = now;
+    }
+    assert!(before < REQUESTS / 2, "{before} answers of 50 KB wait for a client that takes none");
+    for n in 0..REQUESTS {
+        assert_eq!(client.message().await.status(), 204, "{n}");
+    }
+}

@@ -1,11 +1,14 @@
 //! A small HTTP/1.1 client on one connection, which it keeps as long as the server does.
 
 use super::SOON;
+use socket2::{Domain, Socket, Type};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 pub struct Client {
     server: SocketAddr,
+    /// Its own address, if it is not the usual one.
+    address: Option<IpAddr>,
     connection: Option<BufReader<TcpStream>>,
     /// Body bytes of an answer that broke off.
     pub partial: Vec<u8>,
@@ -43,7 +46,12 @@ impl Answer {
 
 impl Client {
     pub fn new(server: SocketAddr) -> Client {
-        Client { server, connection: None, partial: Vec::new() }
+        Client { server, address: None, connection: None, partial: Vec::new() }
+    }
+
+    /// One with an address of its own.
+    pub fn at(address: IpAddr, server: SocketAddr) -> Client {
+        Client { server, address: Some(address), connection: None, partial: Vec::new() }
     }
 
     /// `target` goes into the request line as it is: absolute through a forward proxy, a path to a reverse one.
@@ -66,7 +74,7 @@ impl Client {
         self.partial.clear();
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connect(self.server)?,
+            None => connect(self.address, self.server)?,
         };
         let host = target.strip_prefix("http://").and_then(|t| t.split('/').next()).unwrap_or("test.example");
         let mut request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
@@ -89,8 +97,13 @@ impl Client {
     }
 }
 
-fn connect(server: SocketAddr) -> io::Result<BufReader<TcpStream>> {
-    let stream = TcpStream::connect_timeout(&server, SOON)?;
+fn connect(address: Option<IpAddr>, server: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
+    if let Some(address) = address {
+        socket.bind(&SocketAddr::new(address, 0).into())?;
+    }
+    socket.connect_timeout(&server.into(), SOON)?;
+    let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SOON))?;
     stream.set_write_timeout(Some(SOON))?;

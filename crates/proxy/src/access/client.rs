@@ -24,6 +24,12 @@ pub struct Client {
 }
 
 impl Client {
+    /// Who may not take more of the memory for bodies than its share. Behind a proxy in front, which is trusted or on this
+    /// host's socket, there are many clients.
+    pub fn charged(&self) -> Option<IpAddr> {
+        self.peer.address().filter(|_| !self.trusted)
+    }
+
     pub fn of(peer: Peer, settings: &Settings) -> Client {
         let scheme = Scheme::Http;
         let address = match peer {

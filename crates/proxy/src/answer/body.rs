@@ -22,7 +22,7 @@ pub struct ReplyBody {
     flight: Option<Flight>,
 }
 
-enum Source {
+pub(super) enum Source {
     Whole(Bytes),
     Pieces(Box<dyn Pieces>),
 }
@@ -88,8 +88,12 @@ impl Body for ReplyBody {
             Some(Ok(frame)) => (frame.data_ref().map_or(0, Bytes::len), self.is_end_stream()),
             Some(Err(_)) => (0, false),
         };
-        if let Some(flight) = &mut self.flight {
+        let ReplyBody { source, flight, .. } = &mut *self;
+        if let Some(flight) = flight {
             flight.sent(bytes, over);
+            if over && matches!(source, Source::Pieces(_)) {
+                flight.hold(std::mem::replace(source, Source::Whole(Bytes::new())));
+            }
         }
         Poll::Ready(next)
     }

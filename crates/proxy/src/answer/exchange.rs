@@ -137,7 +137,8 @@ impl Exchange {
         self.is_sent_on();
         let Exchange { request, stream, content } = self;
         let head = || request.for_origin();
-        let outgoing = Outgoing { head: &head, content, expects, client: request.zone };
+        let outgoing =
+            Outgoing { head: &head, content, expects, client: request.zone, charged: request.charged() };
         let relay = relay(&stream, &request.parts);
         let fetched = request.worker.origins.fetch(&request.target, outgoing, relay).await?;
         // The content is on its way; what remains of the exchange needs none.

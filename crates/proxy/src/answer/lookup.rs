@@ -86,6 +86,11 @@ impl Exchange {
             };
             let lone = || fills.lone(&want.look.key, want.look.began);
             let seat = match joined {
+                // Others shall not wait for its memory.
+                Joined::Leader(lead) if request.has_its_share() => {
+                    lead.again();
+                    return self.lead(lone(), &want, waited).await;
+                }
                 Joined::Leader(lead) => return self.lead(lead, &want, waited).await,
                 Joined::Alone => return self.lead(lone(), &want, waited).await,
                 Joined::Follower(seat) => seat,

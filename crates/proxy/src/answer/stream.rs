@@ -4,6 +4,8 @@
 //! response has ended when the connection has sent on (`flushed`) what its `Flight` saw the end of, or when either breaks off.
 
 use crate::access::client::Client;
+use crate::answer::body::Source;
+use crate::budget::{Budget, HELD_ANYWAY, Lease};
 use crate::message::interim::Interim;
 use crate::origin::Line;
 use crate::report::{Exit, Place, Transaction};
@@ -26,6 +28,10 @@ pub struct Stream {
     transaction: RefCell<Option<Transaction>>,
     /// The connection has all of the response, but for a tunnel's bytes.
     departing: Cell<bool>,
+    /// A body that has ended, while the connection still has some of it: what it was taken from stays taken.
+    departing_body: RefCell<Option<Source>>,
+    /// The same for what was taken from nothing.
+    unsent: RefCell<Option<Lease>>,
     /// The client takes nothing for now, and memory is short: what it has not taken is enough.
     full: Cell<bool>,
     interims: RefCell<Vec<Interim>>,
@@ -52,6 +58,8 @@ impl Stream {
             exit,
             transaction: RefCell::new(None),
             departing: Cell::new(false),
+            departing_body: RefCell::default(),
+            unsent: RefCell::default(),
             full: Cell::new(false),
             interims: RefCell::default(),
             tunnel: RefCell::new(None),
@@ -89,6 +97,30 @@ impl Stream {
     pub fn flushed(&self) {
         if self.departing.get() && !self.is_tunnel() {
             self.tell();
+        }
+    }
+
+    /// The connection cannot send so many bytes now, of a response whose body has ended: they are taken from the budget if they
+    /// can be, unless they are the memory tier's.
+    pub fn count_unsent(&self, bytes: usize, budget: &Budget) {
+        if bytes <= HELD_ANYWAY || !self.departing.get() || self.unsent.borrow().is_some() {
+            return;
+        }
+        let pool = match self.transaction.borrow().as_ref().map(|t| (t.place, t.hop.is_some())) {
+            Some((Place::Memory, false)) => return,
+            Some((Place::Disk, _)) => &budget.disk,
+            _ => &budget.origins,
+        };
+        self.unsent.replace(pool.try_take(bytes));
+    }
+
+    /// Nothing of any response is left here.
+    pub fn release(&self) {
+        if self.departing_body.borrow().is_some() {
+            self.departing_body.take();
+        }
+        if self.unsent.borrow().is_some() {
+            self.unsent.take();
         }
     }
 
@@ -199,6 +231,11 @@ impl Flight {
     /// No more of the body is to be given for now. The connection asks again when it goes on.
     pub fn is_full(&self) -> bool {
         self.stream.full.get()
+    }
+
+    /// The body has ended; what it has of the memory is kept until its last byte has gone.
+    pub(super) fn hold(&self, body: Source) {
+        self.stream.departing_body.replace(Some(body));
     }
 
     /// Bytes of the body went out; `over` when they were the last.

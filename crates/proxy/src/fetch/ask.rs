@@ -142,7 +142,8 @@ impl Presented {
             Ok(head)
         };
         let content = Content::whole(self.content.clone());
-        let outgoing = Outgoing { head: &head, content, expects: false, client: self.zone };
+        let outgoing =
+            Outgoing { head: &head, content, expects: false, client: self.zone, charged: self.charged() };
         let fetched = self.worker.origins.fetch(&self.target, outgoing, relay).await?;
         let unasked = match fetched.parts.status {
             status @ (StatusCode::NOT_MODIFIED | StatusCode::PARTIAL_CONTENT) => {

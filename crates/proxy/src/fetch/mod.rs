@@ -35,6 +35,7 @@ use http::header::{CACHE_CONTROL, PRAGMA};
 use http::request::Parts;
 use http::{HeaderMap, Request};
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::rc::Rc;
 use store::Key;
 
@@ -68,6 +69,17 @@ impl Presented {
     ) -> Presented {
         let (content, disk) = (Bytes::new(), Disk::default());
         Presented { worker, target, uri, parts, asked, content, asker, zone, disk }
+    }
+
+    /// Whose share of the memory for bodies is taken from.
+    pub fn charged(&self) -> Option<IpAddr> {
+        self.asker.as_ref().and_then(|client| client.charged())
+    }
+
+    /// The client has its share of that already: what it asks for has to wait, and nobody shall wait with it.
+    pub fn has_its_share(&self) -> bool {
+        let budget = &self.worker.shared.budget;
+        budget.clients.is_used_up(self.charged())
     }
 
     /// What the origin is told of who asks.

@@ -2,6 +2,7 @@
 
 use super::Fill;
 use super::state::{End, Keep, Room, Stage, wake_readers};
+use crate::budget::Lease;
 use bytes::Bytes;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -64,16 +65,17 @@ impl Producer {
         .await
     }
 
-    /// The body is over. From here on requests find the object, or fetch it anew.
-    pub fn end(self, end: End) {
-        self.fill.leave(|state| state.end(end));
+    /// The body is over. From here on requests find the object, or fetch it anew. What it was taken from stays taken as long as
+    /// somebody reads it.
+    pub fn end(self, end: End, leases: [Option<Lease>; 2]) {
+        self.fill.leave(|state| state.end(end, leases));
     }
 }
 
 impl Drop for Producer {
     fn drop(&mut self) {
         if matches!(self.fill.lock().stage, Stage::Open(..)) {
-            self.fill.leave(|state| state.end(End::Broken));
+            self.fill.leave(|state| state.end(End::Broken, [None, None]));
         }
     }
 }

@@ -28,6 +28,7 @@ use super::readers::Readers;
 use super::window::Window;
 use super::window_size::{WindowSize, Windows};
 use super::{Answer, Failure, Opened};
+use crate::budget::Lease;
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use store::{Spans, Writer};
@@ -73,6 +74,8 @@ pub(super) struct Body {
     /// What that may hold.
     pub(super) size: WindowSize,
     keep: Keep,
+    /// What its bytes were taken from, once it is over.
+    _leases: [Option<Lease>; 2],
 }
 
 /// What the store does with a body. It changes as the table in this module's head says.
@@ -142,7 +145,7 @@ impl State {
     pub(super) fn open(&mut self, head: Arc<Opened>, keep: Keep) {
         debug_assert!(matches!(self.stage, Stage::Waiting(_)), "opened after a decision");
         let (window, size) = (Window::default(), WindowSize::default());
-        self.stage = Stage::Open(Body { head, window, size, keep }, Pump::default());
+        self.stage = Stage::Open(Body { head, window, size, keep, _leases: [None, None] }, Pump::default());
     }
 
     /// From `Open` to `Open`.
@@ -153,9 +156,9 @@ impl State {
     }
 
     /// From `Open` to `Over`.
-    pub(super) fn end(&mut self, end: End) {
+    pub(super) fn end(&mut self, end: End, leases: [Option<Lease>; 2]) {
         self.stage = match std::mem::take(&mut self.stage) {
-            Stage::Open(body, _) => Stage::Over(body, end),
+            Stage::Open(body, _) => Stage::Over(Body { _leases: leases, ..body }, end),
             other => {
                 debug_assert!(false, "no body comes");
                 other

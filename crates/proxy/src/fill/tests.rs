@@ -198,7 +198,7 @@ fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
     producer.fill.lock().cut_off();
     while seats[1].poll_piece(&mut context).is_ready() {}
     drop(own);
-    producer.end(End::Broken);
+    producer.end(End::Broken, [None, None]);
     assert!(matches!(seats[1].poll_piece(&mut context), Poll::Ready(Piece::Gone)));
     seats.clear();
 }
@@ -367,7 +367,7 @@ impl Walk {
             Step::End(end) => {
                 if let Some((producer, writer)) = self.producer.take() {
                     match end {
-                        Some(end) => producer.end(end),
+                        Some(end) => producer.end(end, [None, None]),
                         None => drop(producer),
                     }
                     self.expected = Expected::Over(end.unwrap_or(End::Broken));

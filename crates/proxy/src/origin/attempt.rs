@@ -32,13 +32,14 @@ impl Line {
     ) -> Result<Response<Incoming>, Failed> {
         let interims = self.interims().clone();
         interims.begin();
+        self.waits_for_head(true);
         let seen = interims.clone();
         hyper::ext::on_informational(&mut request, move |interim| {
             seen.push(interim.status(), interim.headers())
         });
         let mut response = pin!(self.send(request));
         let mut patience = pin!(Patience::new(settings, gate));
-        poll_fn(|cx| {
+        let attempted = poll_fn(|cx| {
             let answered = response.as_mut().poll(cx);
             if interims.are_too_many() {
                 let text = "the origin sent interim responses without end";
@@ -62,7 +63,9 @@ impl Line {
             }
             patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Failed::Refused(refusal)))
         })
-        .await
+        .await;
+        self.waits_for_head(false);
+        attempted
     }
 }
 

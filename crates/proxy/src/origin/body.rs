@@ -1,6 +1,6 @@
 //! A response's body on its way from an origin.
 
-use crate::budget::{Allowance, Claim, FLOOR};
+use crate::budget::{Allowance, ClientsClaim, FLOOR, Lease};
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
 use crate::report::Exit;
@@ -26,7 +26,7 @@ pub struct OriginBody {
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     /// What comes behind what came with the head is read once it has this.
-    claim: Claim,
+    claim: ClientsClaim,
     allowance: Allowance,
     moved: bool,
     /// What came with the head, and how the body ended if that was all.
@@ -36,10 +36,6 @@ pub struct OriginBody {
     framed: bool,
 }
 
-/// Bytes of a body that are taken in with the head; and while memory is short.
-const EARLY: usize = 64 << 10;
-const FEW: usize = 16 << 10;
-
 impl OriginBody {
     pub fn new(
         incoming: Incoming,
@@ -48,6 +44,7 @@ impl OriginBody {
         patience: Duration,
         exit: Rc<Exit>,
         allowance: Allowance,
+        claim: ClientsClaim,
     ) -> OriginBody {
         let framed = chunked || incoming.size_hint().exact().is_some();
         OriginBody {
@@ -56,7 +53,7 @@ impl OriginBody {
             exit,
             patience,
             timer: None,
-            claim: Claim::default(),
+            claim,
             allowance,
             moved: true,
             early: VecDeque::new(),
@@ -68,7 +65,7 @@ impl OriginBody {
     /// Takes in what came with the head, or comes while the worker sees to what else is ready: one message to the client
     /// then has both, and a small body is whole before anything is done with it. Waits for nothing.
     pub async fn gather(&mut self) {
-        let most = if self.allowance.is_ample() { EARLY } else { FEW };
+        let most = self.allowance.small();
         let mut gathered = 0;
         for more in [true, false] {
             while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < most {
@@ -107,6 +104,11 @@ impl OriginBody {
         whole.then(|| self.early.drain(..).filter_map(|frame| frame.into_data().ok()).collect())
     }
 
+    /// What was taken for it, when it has ended: its bytes may not have gone yet.
+    pub fn take_lease(&mut self) -> Option<Lease> {
+        self.claim.take_lease()
+    }
+
     pub fn is_framed(&self) -> bool {
         self.framed
     }
@@ -125,7 +127,7 @@ impl OriginBody {
 
     /// What a connection has anyway is enough for the rest.
     fn is_small(&self) -> bool {
-        self.incoming.size_hint().exact().is_some_and(|rest| rest <= EARLY as u64)
+        self.incoming.size_hint().exact().is_some_and(|rest| rest <= self.allowance.small() as u64)
     }
 
     fn release_at_end(&mut self) {

@@ -1,6 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
-use crate::budget::{Allowance, Claim};
+use crate::budget::{Allowance, ClientsClaim};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -101,7 +101,7 @@ pub struct Upload {
     content: Option<Content>,
     gate: Rc<Gate>,
     /// What is still to come is read once it has this.
-    claim: Claim,
+    claim: ClientsClaim,
     allowance: Allowance,
 }
 
@@ -118,7 +118,12 @@ pub struct Gate {
 
 impl Upload {
     /// With `expects`, the content is not read before the gate is opened. More than a little is taken from the allowance.
-    pub fn new(content: Option<Content>, expects: bool, allowance: &Allowance) -> (Upload, Rc<Gate>) {
+    pub fn new(
+        content: Option<Content>,
+        expects: bool,
+        allowance: &Allowance,
+        claim: ClientsClaim,
+    ) -> (Upload, Rc<Gate>) {
         let done = content.as_ref().is_none_or(Body::is_end_stream);
         let gate = Rc::new(Gate {
             open: Cell::new(!expects || done),
@@ -126,8 +131,7 @@ impl Upload {
             moved: Cell::new(0),
             waker: RefCell::new(None),
         });
-        let upload =
-            Upload { content, gate: gate.clone(), claim: Claim::default(), allowance: allowance.clone() };
+        let upload = Upload { content, gate: gate.clone(), claim, allowance: allowance.clone() };
         (upload, gate)
     }
 

@@ -1,5 +1,6 @@
 //! A response as caching takes it in: how its body ends is settled, and what came with its head is here.
 
+use crate::budget::ClientsClaim;
 use crate::message::interim::Interim;
 use crate::message::length;
 use crate::message::refusal::Refusal;
@@ -27,6 +28,7 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         self.exit.add(Number::Fetches, 1);
+        let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
         let sent = self.send(target, outgoing, relay).await;
         let (response, line) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
         let shareable = line.shareable;
@@ -36,8 +38,8 @@ impl Origins {
         })?;
         let line = if length.doubtful { line.not_again() } else { line };
         let (stall, exit) = (self.settings().timeouts.origin_stall, self.exit.clone());
-        let allowance = self.allowance.clone();
-        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit, allowance);
+        let allowance = self.budget.origins.clone();
+        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit, allowance, claim);
         if parts.status != StatusCode::SWITCHING_PROTOCOLS {
             body.gather().await;
         }

@@ -54,7 +54,7 @@ impl Line {
         bounds: &Bounds,
         (needs, shareable): (Zone, bool),
     ) -> hyper::Result<Line> {
-        let wire = Wire::new(socket, pool.allowance.clone());
+        let wire = Wire::new(socket, &pool.budget, bounds.head_bytes);
         let handshake = http1::Builder::new()
             .max_buf_size(bounds.head_bytes.max(64 << 10))
             .max_header_size(bounds.head_bytes)
@@ -89,6 +89,11 @@ impl Line {
         request: Request<Upload>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<> {
         self.sender.try_send_request(request)
+    }
+
+    /// The head of a response is waited for, or it is here.
+    pub fn waits_for_head(&self, waits: bool) {
+        self.wire.waits_for_head(waits);
     }
 
     /// Interim responses to the request under way.

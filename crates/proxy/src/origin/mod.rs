@@ -22,7 +22,7 @@ use self::content::{Content, Upload};
 use self::dns::Resolver;
 use self::pool::{Key, Pool, Protocol};
 use crate::access::reach::{Reach, Zone};
-use crate::budget::Allowance;
+use crate::budget::{Budget, ClientsClaim};
 use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
@@ -35,6 +35,7 @@ use crate::transport::Hop;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -49,8 +50,8 @@ pub struct Origins {
     reach_changes: Cell<u64>,
     pub route: Route,
     exit: Rc<Exit>,
-    /// What bodies on their way are taken from.
-    allowance: Allowance,
+    /// What heads and bodies on their way are taken from.
+    budget: Budget,
     resolver: Resolver,
     pool: RefCell<Pool<Line>>,
 }
@@ -64,11 +65,13 @@ pub struct Outgoing<'a> {
     pub expects: bool,
     /// Where the client is.
     pub client: Zone,
+    /// Whose share is taken from for it, if anybody's alone.
+    pub charged: Option<IpAddr>,
 }
 
 impl Origins {
-    /// Bodies are taken from `allowance`.
-    pub fn new(current: Rc<Current>, exit: Rc<Exit>, allowance: Allowance) -> Rc<Origins> {
+    /// Heads and bodies are taken from `budget`.
+    pub fn new(current: Rc<Current>, exit: Rc<Exit>, budget: Budget) -> Rc<Origins> {
         let settings = current.get();
         let bounds = &settings.bounds;
         let in_all = (bounds.connections / IDLE_SHARE / settings.workers.max(1)).max(1);
@@ -80,7 +83,7 @@ impl Origins {
             reach_changes: Cell::new(0),
             route,
             exit,
-            allowance,
+            budget,
             resolver: Resolver::default(),
             pool,
         })
@@ -119,7 +122,7 @@ impl Origins {
         outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
     ) -> Result<(Response<Incoming>, Line), Refusal> {
-        let Outgoing { head: make, mut content, expects, client } = outgoing;
+        let Outgoing { head: make, mut content, expects, client, charged } = outgoing;
         let mut head = make()?;
         let key = Key { hop: self.route.next_hop(target)?, scheme: target.scheme, protocol: Protocol::Http1 };
         let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
@@ -131,7 +134,8 @@ impl Origins {
             let again = content.as_ref().map(Content::again);
             let repeats = line.is_reused() && is_idempotent(head.method()) && !matches!(again, Some(None));
             let spare = repeats.then(|| again.flatten());
-            let (upload, gate) = Upload::new(content.take(), expects, &self.allowance);
+            let claim = ClientsClaim::new(&self.budget.clients, charged);
+            let (upload, gate) = Upload::new(content.take(), expects, &self.budget.origins, claim);
             let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
                 Ok(response) => return Ok((response, line.sent(&gate))),
                 Err(failed) => failed,
@@ -186,7 +190,6 @@ fn broken(hop: &Hop, why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
     use crate::settings::current::InForce;
     use http_body::Body;
     use std::cell::Cell;
@@ -241,7 +244,8 @@ mod tests {
             head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
             Ok(head)
         };
-        let outgoing = Outgoing { head: &head, content: None, expects: false, client: Zone::Loopback };
+        let outgoing =
+            Outgoing { head: &head, content: None, expects: false, client: Zone::Loopback, charged: None };
         let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
         (body_of(response.into_body()).await, line)
     }
@@ -260,7 +264,7 @@ mod tests {
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
             runtime.unwrap().block_on(async {
                 let current = Current::of(&InForce::new(Settings::default()));
-                let origins = Origins::new(current, exit(), Budget::new(0, 0).origins);
+                let origins = Origins::new(current, exit(), Budget::new(0, 0));
                 let (one, line) = ask(&origins, &target).await;
                 line.release();
                 assert_eq!(one, b"one");
@@ -282,7 +286,7 @@ mod tests {
         let (parts, ()) = Request::get(url).header("host", "a").body(()).unwrap().into_parts();
         let target = Target::of(&parts, None).unwrap();
         let head = || Ok(Request::get(target.path.clone()).header("host", "a").body(()).unwrap());
-        let outgoing = Outgoing { head: &head, content: None, expects: false, client };
+        let outgoing = Outgoing { head: &head, content: None, expects: false, client, charged: None };
         match origins.send(&target, outgoing, |_| {}).await {
             Err(refusal) => refusal.status.as_u16(),
             Ok((response, line)) => {
@@ -313,7 +317,7 @@ mod tests {
         };
         let settings = Settings { listen: vec!["0.0.0.0:1".parse().unwrap()], ..Settings::default() };
         let current = Current::of(&InForce::new(settings));
-        let origins = Origins::new(current, exit(), Budget::new(0, 0).origins);
+        let origins = Origins::new(current, exit(), Budget::new(0, 0));
         let ask = async {
             assert_eq!(status(&origins, &url, Zone::Loopback).await, 200);
             tokio::task::yield_now().await;
@@ -340,7 +344,7 @@ mod tests {
         let target = Target::of(&parts, None).unwrap();
         let in_force = InForce::new(Settings::default());
         let current = Current::of(&in_force);
-        let origins = Origins::new(current.clone(), exit(), Budget::new(0, 0).origins);
+        let origins = Origins::new(current.clone(), exit(), Budget::new(0, 0));
         let answer = async |listener: &tokio::net::TcpListener| {
             let (mut stream, _) = listener.accept().await.unwrap();
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);

@@ -4,9 +4,9 @@
 //! Both are on one thread and neither keeps it borrowed while it waits.
 
 use super::interim::Interims;
-use crate::budget::Allowance;
+use crate::budget::{Allowance, Budget, Claim, HEAD, of_head};
 use crate::transport::Socket;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -20,16 +20,41 @@ pub struct Wire(Rc<Inner>);
 struct Inner {
     socket: RefCell<Socket>,
     interims: Arc<Interims>,
-    allowance: Allowance,
+    /// Bytes that came since the request was sent, while its response's head is not here.
+    head: Cell<Option<usize>>,
+    /// Of a head of more than `HEAD` bytes.
+    large_head: RefCell<Claim>,
+    /// Bytes that this takes.
+    head_most: usize,
+    heads: Allowance,
+    origins: Allowance,
 }
 
 /// Bytes that are read at once while memory is short: the library's buffers grow by what reads bring.
 const LITTLE: usize = 16 << 10;
 
 impl Wire {
-    pub fn new(socket: Socket, allowance: Allowance) -> Wire {
-        let (socket, interims) = (RefCell::new(socket), Arc::default());
-        Wire(Rc::new(Inner { socket, interims, allowance }))
+    pub fn new(socket: Socket, budget: &Budget, head_max: usize) -> Wire {
+        let (heads, origins) = (budget.heads.clone(), budget.origins.clone());
+        let (socket, interims, head, large_head) =
+            (RefCell::new(socket), Arc::default(), Cell::default(), RefCell::default());
+        Wire(Rc::new(Inner {
+            socket,
+            interims,
+            head,
+            large_head,
+            head_most: of_head(head_max),
+            heads,
+            origins,
+        }))
+    }
+
+    /// The head of a response is waited for, or it is here.
+    pub fn waits_for_head(&self, waits: bool) {
+        self.0.head.set(waits.then_some(0));
+        if !waits {
+            self.0.large_head.take();
+        }
     }
 
     /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
@@ -54,8 +79,22 @@ impl AsyncRead for Wire {
             let text = "interim responses without end";
             return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, text)));
         }
-        let mut socket = self.0.socket.borrow_mut();
-        if buf.remaining() <= LITTLE || self.0.allowance.is_ample() {
+        let inner = &*self.0;
+        let head = inner.head.get();
+        if head.is_some_and(|came| came >= HEAD) {
+            ready!(inner.large_head.borrow_mut().poll(cx, &inner.heads, inner.head_most));
+        }
+        let before = buf.filled().len();
+        ready!(inner.poll_some(cx, buf))?;
+        inner.head.set(head.map(|came| came + buf.filled().len() - before));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Inner {
+    fn poll_some(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut socket = self.socket.borrow_mut();
+        if buf.remaining() <= LITTLE || self.origins.is_ample() {
             return Pin::new(&mut *socket).poll_read(cx, buf);
         }
         let mut some = ReadBuf::new(buf.initialize_unfilled_to(LITTLE - 1));

@@ -44,6 +44,7 @@ const BUDGET: &[StatRow<Budget>] = &[
 const MEMORY: &[StatRow<Memory>] = &[
     ("objects", Kind::Gauge, "responses and markers in the memory tier", Memory::count),
     ("bytes", Kind::Gauge, "bytes of memory that they take, about", Memory::weight),
+    ("lent", Kind::Gauge, "bytes of bodies that left it while clients still take them", Memory::lent),
 ];
 
 #[rustfmt::skip]

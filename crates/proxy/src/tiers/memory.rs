@@ -1,7 +1,11 @@
 //! The memory tier: whole small objects above the disk, and the heads of large ones, shared by all workers, bounded in bytes.
 //!
 //! A hit costs one lookup and no copy of the body. Keys are compared in full, so equal hashes never mix objects.
+//!
+//! A body that leaves while clients still take it is counted until the last of them has it ([`Lent`]): the more
+//! there is of these, the less stays, so that both together keep to the tier's bytes.
 
+use super::lent::{Counting, Leaving, Lent};
 use crate::message::fields::{CACHE_STATUS, with_room};
 use crate::message::hops::{Names, add_via};
 use bytes::Bytes;
@@ -9,10 +13,10 @@ use cache::{Head, NoVarySearch, Stored, Vary, key};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use quick_cache::Weighter;
-use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::sync::Cache;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use store::{Body, Key};
 
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
@@ -169,6 +173,14 @@ impl CacheEntry {
         }
     }
 
+    /// The body, if it is whole.
+    pub(super) fn whole(&self) -> Option<&Bytes> {
+        match &self.entry {
+            Entry::Response(StoredResponse { body: Body::Whole(bytes), .. }) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// What it takes in memory, about: the fields are there twice, in maps that are a third empty.
     fn weight(&self) -> u64 {
         const FIXED: usize = size_of::<CacheEntry>() + 192;
@@ -242,17 +254,28 @@ impl StoredResponse {
 
 /// The tier itself.
 pub struct Memory {
-    cache: Option<Cache<u128, Arc<CacheEntry>, Weigh, Hashed>>,
+    cache: Option<Cache<u128, Arc<CacheEntry>, Weigh, Hashed, Counting>>,
+    lent: Arc<Lent>,
+    /// Bytes of it.
+    size: u64,
+    /// Of these, what is lent and not to be used for what stays.
+    withheld: Mutex<u64>,
     object_max: u64,
 }
+
+/// Of the tier no more than one in so many bytes is lent. Then no body comes in.
+const LENT: u64 = 2;
+/// What is withheld goes in steps of one in so many bytes.
+const STEP: u64 = 64;
 
 impl Memory {
     /// `bytes` of 0 keeps nothing.
     pub fn new(bytes: u64, object_max: u64) -> Memory {
         let items = usize::try_from(bytes / 4096).unwrap_or(usize::MAX).clamp(64, 1 << 20);
-        let cache =
-            (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, DefaultLifecycle::default()));
-        Memory { cache, object_max: object_max.min(bytes / 64) }
+        let lent = Arc::new(Lent::default());
+        let cache = (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, Counting(lent.clone())));
+        let (withheld, object_max) = (Mutex::default(), object_max.min(bytes / 64));
+        Memory { cache, lent, size: bytes, withheld, object_max }
     }
 
     /// What is kept, responses and markers.
@@ -263,6 +286,12 @@ impl Memory {
     /// What that takes, bytes, about.
     pub fn weight(&self) -> u64 {
         self.cache.as_ref().map_or(0, Cache::weight)
+    }
+
+    /// Bytes of bodies that are not kept any more, and that clients still take.
+    pub fn lent(&self) -> u64 {
+        self.lent.look();
+        self.lent.bytes()
     }
 
     /// The largest body that is kept, bytes.
@@ -283,29 +312,55 @@ impl Memory {
         }
     }
 
-    /// Whether a body of this length is kept.
+    /// Whether a body of this length is kept now.
     pub fn takes(&self, length: usize) -> bool {
-        self.cache.is_some() && length as u64 <= self.object_max
+        let most = self.size / LENT;
+        if self.lent.bytes() > most {
+            self.lent.look();
+        }
+        self.cache.is_some() && length as u64 <= self.object_max && self.lent.bytes() <= most
     }
 
     /// Keeps what is whole and small, and heads of what is on disk. What the key held before is gone in any case.
     pub fn insert(&self, held: &Arc<CacheEntry>) {
         let Some(cache) = &self.cache else { return };
-        let keeps = match &held.entry {
-            Entry::Response(StoredResponse { body: Body::Whole(bytes), .. }) => self.takes(bytes.len()),
-            Entry::Response(StoredResponse { body: Body::Spans(_), .. }) => true,
-            Entry::Varies(_) | Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => true,
-        };
-        if keeps {
-            cache.insert(held.key.hash(), held.clone());
+        if held.whole().is_none_or(|body| self.takes(body.len())) {
+            // A response with newer fields has the body of the one before it.
+            let mut leaving = Leaving::but_for(held.whole());
+            cache.insert_with_lifecycle(held.key.hash(), held.clone(), &mut leaving);
+            drop(leaving);
+            self.withhold();
         } else {
-            cache.remove(&held.key.hash());
+            self.remove(&held.key);
+            self.lend(held);
         }
     }
 
     pub fn remove(&self, key: &Key) {
-        if let Some(cache) = &self.cache {
-            cache.remove(&key.hash());
+        if let Some((_, held)) = self.cache.as_ref().and_then(|cache| cache.remove(&key.hash())) {
+            self.lent.left(&held);
+        }
+    }
+
+    /// Counts a body that answers as if it were kept, and is not; larger ones are somebody else's to count.
+    pub fn lend(&self, held: &CacheEntry) {
+        if held.whole().is_some_and(|body| body.len() as u64 <= self.object_max) {
+            self.lent.add(held);
+        }
+    }
+
+    /// Leaves less for what stays while much is lent.
+    fn withhold(&self) {
+        let (Some(cache), step) = (&self.cache, (self.size / STEP).max(1)) else { return };
+        if self.lent.bytes() > 0 {
+            self.lent.look();
+        }
+        let lent = (self.lent.bytes() / step * step).min(self.size / LENT);
+        // Another who does so now is as good.
+        let Ok(mut withheld) = self.withheld.try_lock() else { return };
+        if *withheld != lent {
+            *withheld = lent;
+            cache.set_capacity(self.size - lent);
         }
     }
 }
@@ -346,5 +401,68 @@ impl Hasher for Taken {
 
     fn write_u128(&mut self, hash: u128) {
         self.0 = hash as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cache::Asked;
+    use http::Method;
+    use std::time::{Duration, Instant};
+
+    const SIZE: u64 = 8 << 20;
+    const BODY: usize = 100 << 10;
+
+    fn entry(n: usize, body: Bytes) -> Arc<CacheEntry> {
+        let parts = http::Response::builder().header("cache-control", "max-age=60").body(()).unwrap();
+        let head = Head::storable(&Asked::of(&Method::GET, &HeaderMap::new()), &parts.into_parts().0, 1, 1);
+        let key = Key::new(format!("k{n}"));
+        Arc::new(CacheEntry::response(key, head.unwrap(), Body::Whole(body), &Names::new("t")))
+    }
+
+    #[test]
+    fn what_clients_still_take_leaves_less_room_until_they_have_it() {
+        let memory = Memory::new(SIZE, 1 << 20);
+        let mut clients = Vec::new();
+        for n in 0..1000 {
+            if memory.takes(BODY) {
+                let body = Bytes::from(vec![0; BODY]);
+                memory.insert(&entry(n, body.clone()));
+                clients.push(body);
+            }
+        }
+        let taken = (clients.len() * BODY) as u64;
+        assert!(taken < SIZE * 11 / 10, "{taken} bytes of {SIZE}");
+        assert!(
+            memory.lent() > SIZE / LENT && memory.weight() <= SIZE - SIZE / LENT,
+            "{} lent",
+            memory.lent()
+        );
+        // Nobody removes it by purging, either.
+        for n in 0..1000 {
+            memory.remove(&entry(n, Bytes::new()).key);
+        }
+        assert!(memory.count() == 0 && memory.lent() == taken && !memory.takes(BODY));
+        drop(clients);
+        let until = Instant::now() + Duration::from_secs(20);
+        while !memory.takes(BODY) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(memory.lent(), 0);
+        for n in 0..60 {
+            memory.insert(&entry(n, Bytes::from(vec![0; BODY])));
+        }
+        assert!(memory.weight() > SIZE / LENT, "all of it is used again");
+    }
+
+    #[test]
+    fn a_body_with_newer_fields_is_not_lent() {
+        let memory = Memory::new(SIZE, 1 << 20);
+        let body = Bytes::from(vec![0; BODY]);
+        for _ in 0..1000 {
+            memory.insert(&entry(0, body.clone()));
+        }
+        assert_eq!((memory.lent(), memory.count()), (0, 1));
     }
 }

@@ -2,6 +2,7 @@
 //! what was removed never comes back (`invalidation`).
 
 pub mod invalidation;
+mod lent;
 pub mod memory;
 pub mod span_cache;
 pub mod stores;
@@ -30,9 +31,6 @@ pub struct Tiers {
     /// What large records are taken from that are read from the disk.
     allowance: Option<Allowance>,
 }
-
-/// Bytes of a record that are part of what a connection has anyway.
-const SMALL_RECORD: usize = 64 << 10;
 
 /// What looking for something had to do with the disk, the last time.
 #[derive(Debug, Default)]
@@ -127,7 +125,7 @@ impl Tiers {
         let began = self.now();
         let size = self.stores.of(key)?.stored_bytes(key)?;
         let lease = match &self.allowance {
-            Some(allowance) if size > SMALL_RECORD => {
+            Some(allowance) if size > allowance.small() => {
                 match timeout(reader.patience(), allowance.take(most_bytes(size))).await {
                     Ok(lease) => Some(lease),
                     // Who reads slowly has all of it: as good as a disk that is late.
@@ -165,7 +163,10 @@ impl Tiers {
                 Some(held)
             }
             // It answers who asked before it was replaced, and does not stay.
-            Since::Replaced => Some(held),
+            Since::Replaced => {
+                self.memory.lend(&held);
+                Some(held)
+            }
             Since::Removed => None,
         })
     }
@@ -194,7 +195,11 @@ impl Tiers {
                 }
                 (None, on_disk) => {
                     self.memory.remove(&key);
-                    on_disk.unwrap_or(Err(Refused::TooLarge)).map_err(not_stored)
+                    let why = match body.len() as u64 > self.memory.object_max() {
+                        true => Refused::TooLarge,
+                        false => Refused::Busy,
+                    };
+                    on_disk.unwrap_or(Err(why)).map_err(not_stored)
                 }
             }
         };

@@ -1,6 +1,7 @@
 //! A body as its fill takes it in: an origin's, and the rest of it when that broke off. Small frames that are there at once
 //! become one piece.
 
+use crate::budget::Lease;
 use crate::fill::window::{GATHERED, SMALL};
 use crate::message::pieces::Pieces;
 use crate::origin::body::OriginBody;
@@ -43,6 +44,11 @@ impl Intake {
             _ => 0,
         };
         self.stream().left().map(|left| left + ahead)
+    }
+
+    /// As [`OriginBody::take_lease`].
+    pub fn take_lease(&mut self) -> Option<Lease> {
+        self.first.take_lease()
     }
 
     pub fn is_over(&mut self) -> bool {

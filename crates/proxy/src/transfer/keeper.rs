@@ -91,6 +91,11 @@ impl Keeper {
         (keeper, kept)
     }
 
+    /// What the bytes were taken from that are gathered. What the store has is not in the window any more.
+    pub fn take_lease(&mut self) -> Option<Lease> {
+        self.lease.take_if(|_| matches!(self.keeping, Keeping::Gathering))
+    }
+
     /// What a fill begins with.
     pub fn keep(&self) -> Keep {
         match &self.keeping {

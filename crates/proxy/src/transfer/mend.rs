@@ -51,7 +51,9 @@ impl Repair {
             self.resume.ask(head.headers_mut(), from, to);
             Ok(head)
         };
-        let outgoing = Outgoing { head: &head, content: None, expects: false, client: self.client };
+        // Few of them are asked for at once.
+        let (content, charged) = (None, None);
+        let outgoing = Outgoing { head: &head, content, expects: false, client: self.client, charged };
         let Fetched { parts, body, shareable } =
             worker.origins.fetch(&self.target, outgoing, |_| {}).await.ok()?;
         let left = self.resume.continues(&parts, from, to)?;

@@ -136,11 +136,13 @@ impl Pump {
             self.take(begin);
         }
         let end = self.take_all().await;
+        // Its readers may have all of it yet to take.
+        let leases = [self.body.take_lease(), self.keeper.take_lease()];
         match end {
             End::Complete => Box::pin(self.keeper.commit(&self.producer)).await,
             End::Broken => self.keeper.give_up(&self.producer),
         }
-        self.producer.end(end);
+        self.producer.end(end, leases);
     }
 
     async fn take_all(&mut self) -> End {

@@ -10,7 +10,7 @@ use self::framing::{Ambiguous, Place, Walker};
 use super::protocol::Foreign;
 use super::tunnel;
 use crate::access::client::Client;
-use crate::answer::answer;
+use crate::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
 use crate::budget::{Claim, HEAD, of_head};
@@ -63,6 +63,9 @@ pub struct Link {
     read_blocked: Cell<bool>,
     writes: Cell<u64>,
     write_blocked: Cell<bool>,
+    /// The client has not taken all of the responses so far, and whether a request waits for that.
+    behind: Cell<bool>,
+    waits_for_client: Cell<bool>,
     interim: RefCell<Interim>,
     seen: Cell<Option<(Wait, Instant)>>,
     overdue: Cell<Option<Wait>>,
@@ -104,6 +107,8 @@ impl Link {
             read_blocked: Cell::new(false),
             writes: Cell::new(0),
             write_blocked: Cell::new(false),
+            behind: Cell::new(false),
+            waits_for_client: Cell::new(false),
             interim: RefCell::default(),
             seen: Cell::new(None),
             overdue: Cell::new(None),
@@ -135,6 +140,26 @@ impl Link {
 
     pub fn wake(&self) {
         self.stream.wake();
+    }
+
+    /// Waits until the client has taken what was answered before: requests that it sends without end bring no responses without
+    /// end.
+    async fn taken(&self) {
+        poll_fn(|_| {
+            self.waits_for_client.set(self.behind.get());
+            if self.behind.get() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    /// The client has taken everything.
+    fn flushed(&self) {
+        self.stream.flushed();
+        self.answered.set(self.stream.begun() == self.stream.ended());
+        self.stream.release();
+        if self.behind.replace(false) && self.waits_for_client.replace(false) {
+            self.wake();
+        }
     }
 
     fn interim_waits(&self) -> bool {
@@ -326,32 +351,62 @@ impl Service<Request<Incoming>> for Http1Service {
         link.answered.set(false);
         link.give_back_head(worker);
         let flight = link.stream.begin(request.method().clone());
-        let answered = match link.refused() {
+        if link.behind.get() {
+            let (worker, link) = (worker.clone(), link.clone());
+            return ResponseFuture::Later(Box::pin(async move {
+                link.taken().await;
+                match link.answer(&worker, request) {
+                    Ok(response) => departing(response, flight),
+                    Err(later) => link.answer_later(&worker, later, flight).await,
+                }
+            }));
+        }
+        match link.answer(worker, request) {
+            Ok(response) => ResponseFuture::Now(Some(departing(response, flight))),
+            Err(later) => {
+                let (worker, link) = (worker.clone(), link.clone());
+                ResponseFuture::Later(Box::pin(
+                    async move { link.answer_later(&worker, later, flight).await },
+                ))
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Answers a request that was counted in, at once if that can be.
+    fn answer(
+        &self,
+        worker: &Rc<Worker>,
+        request: Request<Incoming>,
+    ) -> Result<Response<ReplyBody>, answer::Pending> {
+        match self.refused() {
             Some(why) => Ok(refusal(why)),
-            None => answer(worker, &link.stream, request),
-        };
-        let later = match answered {
-            Ok(response) => return ResponseFuture::Now(Some(departing(response, flight))),
-            Err(later) => later,
-        };
-        let (worker, link) = (worker.clone(), link.clone());
-        ResponseFuture::Later(Box::pin(async move {
-            let mut response = later.answer(&worker, &link.stream).await;
-            // The body may have turned out to be ambiguous while it was passed on.
-            if let Some(why) = link.refused() {
-                response = refusal(why);
-            }
-            if link.interim_waits() {
-                tokio::task::yield_now().await;
-            }
-            link.stream.take_interims();
-            if link.stream.is_tunnel() {
-                link.walker.borrow_mut().stop();
-            }
-            // The head goes out at once, whatever the body waits for.
-            link.stream.note(Transaction::begins);
-            departing(response, flight)
-        }))
+            None => answer::answer(worker, &self.stream, request),
+        }
+    }
+
+    async fn answer_later(
+        &self,
+        worker: &Rc<Worker>,
+        later: answer::Pending,
+        flight: Flight,
+    ) -> Response<ReplyBody> {
+        let mut response = later.answer(worker, &self.stream).await;
+        // The body may have turned out to be ambiguous while it was passed on.
+        if let Some(why) = self.refused() {
+            response = refusal(why);
+        }
+        if self.interim_waits() {
+            tokio::task::yield_now().await;
+        }
+        self.stream.take_interims();
+        if self.stream.is_tunnel() {
+            self.walker.borrow_mut().stop();
+        }
+        // The head goes out at once, whatever the body waits for.
+        self.stream.note(Transaction::begins);
+        departing(response, flight)
     }
 }
 
@@ -496,13 +551,18 @@ impl WatchedSocket {
         Poll::Ready(Ok(()))
     }
 
-    fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Of a write of so many bytes.
+    fn wrote<T>(&self, result: Poll<io::Result<T>>, bytes: usize) -> Poll<io::Result<T>> {
         self.link.write_blocked.set(result.is_pending());
         self.link.stream.set_full(result.is_pending() && !self.worker.shared.budget.is_ample());
         match result.is_ready() {
             true => self.link.writes.set(self.link.writes.get() + 1),
-            // The last byte will tell little of the first.
-            false => self.link.stream.note(Transaction::begins),
+            false => {
+                self.link.behind.set(true);
+                self.link.stream.count_unsent(bytes, &self.worker.shared.budget);
+                // The last byte will tell little of the first.
+                self.link.stream.note(Transaction::begins);
+            }
         }
         result
     }
@@ -532,7 +592,7 @@ impl WatchedSocket {
         }
         while !interim.bytes.is_empty() {
             let write = Pin::new(&mut self.socket).poll_write(cx, &interim.bytes[interim.sent..]);
-            interim.sent += ready!(self.wrote(write))?;
+            interim.sent += ready!(self.wrote(write, 0))?;
             if interim.sent == interim.bytes.len() {
                 *interim = Interim::default();
             }
@@ -548,7 +608,7 @@ impl AsyncWrite for WatchedSocket {
         }
         ready!(self.poll_interim(cx, true))?;
         let write = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.wrote(write)
+        self.wrote(write, buf.len())
     }
 
     fn poll_write_vectored(
@@ -561,7 +621,7 @@ impl AsyncWrite for WatchedSocket {
         }
         ready!(self.poll_interim(cx, true))?;
         let write = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.wrote(write)
+        self.wrote(write, bufs.iter().map(|buf| buf.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -571,9 +631,7 @@ impl AsyncWrite for WatchedSocket {
     /// The library flushes when it has nothing of its own to write: all of a response has gone, and it is the place for interim
     /// responses.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let stream = &self.link.stream;
-        stream.flushed();
-        self.link.answered.set(stream.begun() == stream.ended());
+        self.link.flushed();
         self.poll_interim(cx, false)
     }
 
