@@ -1,4 +1,4 @@
-//! The operator's door: a listener of its own, with a thread of its own.
+//! The operator's service: a listener of its own, with a thread of its own.
 //!
 //! `POST /purge?url=…` and its kin, `GET /healthz`, `GET /stats.json`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.

@@ -13,6 +13,8 @@ fn tight(settings: &mut proxy::Settings) {
     settings.bounds.transit_bytes = 0;
     settings.bounds.memory_bytes = 0;
     settings.admin = Some("127.0.0.1:0".parse().unwrap());
+    // As behind a proxy in front: all of these clients have one address, and no share.
+    settings.trust = vec!["127.0.0.0/8".parse().unwrap()];
 }
 
 /// Bytes of a pool that are free.
@@ -58,9 +60,8 @@ const NEVER: &str = "1000000";
 
 const FRESH: &str = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
 
-/// Bytes that pass while memory is used up, and bytes of content that do so.
-const SMALL: usize = 64 << 10;
-const SMALL_CONTENT: usize = 16 << 10;
+/// Bytes of a body and of content that pass while memory is used up.
+const SMALL: usize = 16 << 10;
 
 fn post(origin: &Origin, length: impl Display) -> String {
     let (url, host) = (origin.url("/0"), origin.address);
@@ -86,7 +87,7 @@ async fn while_contents_use_up_the_memory_what_is_small_passes_and_others_wait_f
     let stalled = stalled_uploads(&proxy, &origin).await;
     let answer = proxy.client().await.get(origin.request(&format!("/{SMALL}"), "")).await;
     assert!(answer.body == vec![b'x'; SMALL], "a small body");
-    let content = vec![b'c'; SMALL_CONTENT];
+    let content = vec![b'c'; SMALL];
     let small = [post(&origin, content.len()).as_bytes(), &content].concat();
     assert_eq!(proxy.client().await.get(small).await.status(), 200, "small content");
     // What is larger comes when others have ended.

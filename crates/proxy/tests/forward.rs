@@ -187,7 +187,8 @@ async fn expect_continue_waits_for_the_origin() {
         client.send("HTTP/1.1 100 Continue\r\n\r\n").await;
         let body = client.exactly(3).await;
         seen.lock().unwrap().push(String::from_utf8(body).unwrap());
-        client.send(OK).await;
+        // It ends here: a request that is sent once only must not be sent on it.
+        client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").await;
     })
     .await;
     let proxy = Proxy::with(|settings| settings.timeouts.expect = Duration::from_secs(600));

@@ -6,7 +6,7 @@ use crate::answer::exchange::{Exchange, relay};
 use crate::answer::reply;
 use crate::clock;
 use crate::fetch::{Fetch, Look, Want, resident};
-use crate::fill::{Answer, Failure, Joined, LOOKS, Lead, News, Opened, Seat};
+use crate::fill::{Answer, Failure, FillReader, Joined, LOOKS, Leader, News, Opened};
 use crate::message::refusal::Refusal;
 use crate::report::Place;
 use crate::tiers::memory::{CacheEntry, StoredResponse};
@@ -27,14 +27,14 @@ enum Followed {
     /// What came does not suit: its fetch, if that goes on.
     LookAgain(Option<Arc<Opened>>),
     /// The one who fetched went away: it is this one's turn.
-    Lead(Lead),
+    Leader(Leader),
     Alone,
 }
 
 impl Exchange {
     pub async fn lookup(self) -> Response<ReplyBody> {
         // Fetches of others that did not suit, the last of them if it goes on, and the duty to fetch for others.
-        let (mut vain, mut refused, mut duty) = (0, None, None::<Lead>);
+        let (mut vain, mut refused, mut duty) = (0, None, None::<Leader>);
         let mut waited = false;
         // Why nothing stored could answer when it first joined another's fetch.
         let mut followed = None::<Miss>;
@@ -100,7 +100,7 @@ impl Exchange {
             match self.follow(seat, &want).await {
                 Followed::Answered(response) => return response,
                 Followed::Alone => return self.lead(lone(), &want, waited).await,
-                Followed::Lead(lead) => duty = Some(lead),
+                Followed::Leader(lead) => duty = Some(lead),
                 Followed::LookAgain(opened) => (vain, refused) = (vain + 1, opened),
             }
         }
@@ -125,7 +125,7 @@ impl Exchange {
     }
 
     /// Waits for another request's fetch, and is answered by it if it is for this request too.
-    async fn follow(&self, seat: Seat, want: &Want) -> Followed {
+    async fn follow(&self, seat: FillReader, want: &Want) -> Followed {
         let request = &self.request;
         let news = match request.parts.headers.contains_key(VIA) {
             false => seat.news().await,
@@ -149,13 +149,13 @@ impl Exchange {
                 Followed::Answered(self.hit(&answer.held, report))
             }
             News::Answered(_) | News::Again => Followed::LookAgain(None),
-            News::Lead(lead) => Followed::Lead(lead),
+            News::Leader(lead) => Followed::Leader(lead),
             News::Alone => Followed::Alone,
             News::Failed(failure) => Followed::Answered(self.failed(failure, want)),
         }
     }
 
-    fn read_along(&self, seat: Seat, opened: &Opened, want: &Want) -> Response<ReplyBody> {
+    fn read_along(&self, seat: FillReader, opened: &Opened, want: &Want) -> Response<ReplyBody> {
         let worker = &self.request.worker;
         let report = collapsed(Outcome::Miss(want.why));
         let resident = resident(&opened.held);
@@ -169,7 +169,7 @@ impl Exchange {
     }
 
     /// Fetches on behalf of everybody who joined. `waited`: for another's fetch, and was not answered by that.
-    async fn lead(&self, lead: Lead, want: &Want, waited: bool) -> Response<ReplyBody> {
+    async fn lead(&self, lead: Leader, want: &Want, waited: bool) -> Response<ReplyBody> {
         self.is_sent_on();
         let collapsed = waited.then_some(false);
         let report = |outcome: Outcome| Report { collapsed, ..outcome.into() };

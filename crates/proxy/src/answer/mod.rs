@@ -21,7 +21,7 @@ use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
 use crate::report::Place;
-use crate::tiers::memory::{CacheEntry, Entry};
+use crate::tiers::memory::{CacheEntry, EntryKind};
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::{Method, Request, Response};
@@ -98,7 +98,7 @@ fn hit(
     held: &Arc<CacheEntry>,
     now: Time,
 ) -> Option<Response<ReplyBody>> {
-    let Entry::Response(resident) = &held.entry else { return None };
+    let EntryKind::Response(resident) = &held.kind else { return None };
     // Of what is on disk only the head is here.
     if matches!(resident.body, Body::Spans(_))
         || !cache::can_answer(asked, &parts.headers, &resident.head, resident.body.len())
@@ -117,14 +117,14 @@ fn hit(
 /// What the memory tier holds for a request, its variant selected.
 pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<CacheEntry>> {
     let held = worker.shared.tiers.memory.get(primary)?;
-    let found = match &held.entry {
-        Entry::Response(_) => held,
+    let found = match &held.kind {
+        EntryKind::Response(_) => held,
         // What the origin is told of the client is not in the request yet.
-        Entry::Varies(variants) if variants.vary.names().iter().any(|n| is_believed(n.as_str())) => {
+        EntryKind::Varies(variants) if variants.vary.names().iter().any(|n| is_believed(n.as_str())) => {
             return None;
         }
-        Entry::Varies(variants) => worker.shared.tiers.memory.get(&variants.of(primary, request))?,
-        Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => return None,
+        EntryKind::Varies(variants) => worker.shared.tiers.memory.get(&variants.of(primary, request))?,
+        EntryKind::SameAs(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => return None,
     };
     (!worker.shared.tiers.covers(&found)).then_some(found)
 }

@@ -4,7 +4,7 @@
 use super::judge::resident;
 use super::{Filled, Look, Presented};
 use crate::clock;
-use crate::fill::{Answer, Failure, Lead};
+use crate::fill::{Answer, Failure, Leader};
 use crate::message::interim::Interim;
 use crate::message::pieces::Pieces as _;
 use crate::message::refusal::Refusal;
@@ -55,7 +55,7 @@ impl Want {
 
 impl Presented {
     /// Fetches on behalf of everybody who joined. `relay` sees the interim responses.
-    pub async fn fetch(&self, lead: Lead, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
+    pub async fn fetch(&self, lead: Leader, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
         let mut validating = want.stale().map(|(held, _)| &**held);
         let mut resting = want.part().map(|held| &**held).filter(|_| !self.asked.has_range());
         loop {
@@ -158,7 +158,7 @@ impl Presented {
         Ok(fetched)
     }
 
-    fn pass(&self, lead: Lead, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {
+    fn pass(&self, lead: Leader, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {
         // What comes from where not everybody may reach is this client's own affair.
         if fetched.shareable && says_of_resource(fetched.parts.status, why) {
             lead.alone(&self.worker.shared.fills);
@@ -172,7 +172,7 @@ impl Presented {
     }
 
     /// The origin says that the stored response holds: it is updated, and answers.
-    fn validated(&self, lead: Lead, stale: &CacheEntry, head: Head, want: &Want) -> Arc<CacheEntry> {
+    fn validated(&self, lead: Leader, stale: &CacheEntry, head: Head, want: &Want) -> Arc<CacheEntry> {
         let held = self.renew(stale, head, want.look.began);
         if resident(&held).head.may_stay(self.worker.settings().set_cookie).is_err() {
             // It is for this client alone from now on.
@@ -186,7 +186,7 @@ impl Presented {
 }
 
 /// No response came.
-fn unanswered(lead: Lead, refusal: Refusal) -> Fetch {
+fn unanswered(lead: Leader, refusal: Refusal) -> Fetch {
     // That is about this client or its request alone: the others look for themselves.
     if matches!(refusal.status, StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST) {
         return Fetch::Refused(refusal);
@@ -201,7 +201,7 @@ fn unanswered(lead: Lead, refusal: Refusal) -> Fetch {
 }
 
 /// Those who wait get the failure too.
-fn failed(lead: Lead, failure: Failure) -> Fetch {
+fn failed(lead: Leader, failure: Failure) -> Fetch {
     lead.failed(failure.clone());
     Fetch::Failed(failure)
 }

@@ -2,7 +2,7 @@
 //! before somebody asks for it.
 
 use super::{Fetch, Filled, Presented, Want};
-use crate::fill::{Joined, Lead};
+use crate::fill::{Joined, Leader};
 use crate::message::pieces::Pieces;
 use crate::transfer::pump::{Counted, LeadersBody};
 use cache::Asked;
@@ -52,7 +52,7 @@ impl Presented {
     /// Reads the body to its end: a fill goes on as long as somebody reads, and a connection is used again when its response was
     /// read. What is not kept, what may have no end, and what takes too long is not worth it; nor is anything while clients
     /// need the memory.
-    async fn fetch_all(&self, lead: Lead, want: &Want) {
+    async fn fetch_all(&self, lead: Leader, want: &Want) {
         let fetch = self.fetch(lead, want, &|_| {}).await;
         let settings = self.worker.settings();
         let few = settings.bounds.finish_bytes;

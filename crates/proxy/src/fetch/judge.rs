@@ -3,7 +3,7 @@
 use super::{Look, Presented, Want};
 use crate::clock;
 use crate::fill::Answer;
-use crate::tiers::memory::{CacheEntry, Entry, StoredResponse};
+use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use cache::{Miss, Outage, Outcome, Stale, Verdict};
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ impl Presented {
 
 /// What is found for a request is a response; `look` sees to it.
 pub fn resident(held: &CacheEntry) -> &StoredResponse {
-    match &held.entry {
-        Entry::Response(resident) => resident,
+    match &held.kind {
+        EntryKind::Response(resident) => resident,
         _ => unreachable!("a marker where a response was looked up"),
     }
 }

@@ -1,11 +1,11 @@
 //! How a response is stored: under which key, which markers lead there, and what its readers get meanwhile.
 
 use super::{Look, Presented, Want};
-use crate::fill::Lead;
+use crate::fill::Leader;
 use crate::message::pieces::Pieces as _;
 use crate::origin::fetch::Fetched;
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::{CacheEntry, Entry, Searches, Variants, nonce};
+use crate::tiers::memory::{CacheEntry, EntryKind, Searches, Variants, nonce};
 use crate::transfer::keeper::{self, Object};
 use crate::transfer::pump::{self, LeadersBody, Started};
 use bytes::Bytes;
@@ -47,7 +47,7 @@ impl Presented {
     /// Has what a look was for stored while it is read; `begin` goes before what the origin sends.
     pub(super) fn fill(
         &self,
-        lead: Lead,
+        lead: Leader,
         fetched: Fetched,
         (head, begin): (Head, Bytes),
         began: Moment,
@@ -63,7 +63,7 @@ impl Presented {
     }
 
     /// Has an object stored while it is read.
-    pub fn store(&self, lead: Lead, fetched: Fetched, object: Object) -> Filled {
+    pub fn store(&self, lead: Leader, fetched: Fetched, object: Object) -> Filled {
         let Fetched { mut parts, body, .. } = fetched;
         let rest = (!object.begin.is_empty()).then_some(parts.status);
         if rest.is_some() {
@@ -113,8 +113,8 @@ impl Presented {
     fn primary_key(&self, head: &Head, look: &Look) -> Key {
         let config = NoVarySearch::of(&head.headers);
         match look.marker.as_deref() {
-            Some(CacheEntry { entry: Entry::Queries(_), .. }) => look.primary.clone(),
-            Some(CacheEntry { entry: Entry::Searches(searches), .. }) if searches.config == config => {
+            Some(CacheEntry { kind: EntryKind::Queries(_), .. }) => look.primary.clone(),
+            Some(CacheEntry { kind: EntryKind::Searches(searches), .. }) if searches.config == config => {
                 look.primary.clone()
             }
             _ if config.is_default() => look.uri.clone(),

@@ -2,7 +2,7 @@
 
 use super::Presented;
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::{CacheEntry, Entry, Variants, nonce};
+use crate::tiers::memory::{CacheEntry, EntryKind, Variants, nonce};
 use cache::key;
 use std::sync::Arc;
 use store::Key;
@@ -31,7 +31,7 @@ impl Presented {
         let (uri, began) = (self.uri.clone(), self.worker.shared.tiers.now());
         if self.asked.is_query() {
             let marker = self.queries(&uri).await;
-            let Entry::Queries(nonce) = &marker.entry else { unreachable!("a marker of queries") };
+            let EntryKind::Queries(nonce) = &marker.kind else { unreachable!("a marker of queries") };
             let key = key::of_query(marker.key.bytes(), *nonce, &self.parts.headers, &self.content);
             return self.look_under(began, uri, Key::new(key), Some(marker)).await;
         }
@@ -41,7 +41,7 @@ impl Presented {
         }
         let marker = Key::new(key::searches(exact.uri.bytes()));
         let Some(marker) = self.find(&marker).await else { return exact };
-        let Entry::Searches(searches) = &marker.entry else { return exact };
+        let EntryKind::Searches(searches) = &marker.kind else { return exact };
         let key = searches.of(&marker.key, self.target.path.as_str());
         self.look_under(began, exact.uri, key, Some(marker)).await
     }
@@ -55,9 +55,9 @@ impl Presented {
     ) -> Look {
         let blank = Look { began, uri, key: primary.clone(), primary, marker, variants: None, found: None };
         let Some(held) = self.find(&blank.primary).await else { return blank };
-        match &held.entry {
-            Entry::Response(_) => Look { found: Some(held), ..blank },
-            Entry::Varies(variants) => {
+        match &held.kind {
+            EntryKind::Response(_) => Look { found: Some(held), ..blank },
+            EntryKind::Varies(variants) => {
                 let mut key = variants.of(&blank.primary, &self.selecting(&variants.vary));
                 let mut found = self.response(&key).await;
                 if found.is_none()
@@ -69,7 +69,7 @@ impl Presented {
                 Look { key, variants: Some(variants.clone()), found, ..blank }
             }
             // No primary key has one of these.
-            Entry::SameAs(_) | Entry::Searches(_) | Entry::Queries(_) => blank,
+            EntryKind::SameAs(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => blank,
         }
     }
 
@@ -78,20 +78,20 @@ impl Presented {
     async fn queries(&self, uri: &Key) -> Arc<CacheEntry> {
         let key = Key::new(key::queries(uri.bytes()));
         match self.find(&key).await {
-            Some(held) if matches!(held.entry, Entry::Queries(_)) => held,
+            Some(held) if matches!(held.kind, EntryKind::Queries(_)) => held,
             _ => self.mark(CacheEntry::queries(key, nonce())),
         }
     }
 
     async fn response(&self, key: &Key) -> Option<Arc<CacheEntry>> {
-        self.find(key).await.filter(|held| matches!(held.entry, Entry::Response(_)))
+        self.find(key).await.filter(|held| matches!(held.kind, EntryKind::Response(_)))
     }
 
     /// The key of the stored response in the language that the client likes best.
     async fn in_preferred_language(&self, primary: &Key, variants: &Variants) -> Option<Key> {
         let language = cache::preferred_language(&self.parts.headers)?;
-        match &self.find(&variants.alias(primary, &self.selecting(&variants.vary), &language)?).await?.entry {
-            Entry::SameAs(key) => Some(key.clone()),
+        match &self.find(&variants.alias(primary, &self.selecting(&variants.vary), &language)?).await?.kind {
+            EntryKind::SameAs(key) => Some(key.clone()),
             _ => None,
         }
     }

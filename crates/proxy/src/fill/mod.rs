@@ -27,21 +27,21 @@
 //! however many fills there are.
 
 mod alone;
-mod lead;
+mod leader;
 mod patience;
 mod producer;
+mod reader;
 mod readers;
 pub mod repair;
-mod seat;
 mod state;
 #[cfg(test)]
 mod tests;
 pub mod window;
 mod window_size;
 
-pub use self::lead::Lead;
+pub use self::leader::Leader;
 pub use self::producer::Producer;
-pub use self::seat::{News, Piece, Seat};
+pub use self::reader::{FillReader, News, Piece};
 pub use self::state::{End, Keep, Room};
 pub use self::window_size::Windows;
 
@@ -111,8 +111,8 @@ pub struct Answer {
 
 /// How a request takes part.
 pub enum Joined {
-    Leader(Lead),
-    Follower(Seat),
+    Leader(Leader),
+    Follower(FillReader),
     /// Not worth waiting: fetch alone.
     Alone,
 }
@@ -174,12 +174,12 @@ impl Fills {
         // It takes the place of one that is of no use to whoever comes now.
         let fill = Fill::new(key.clone(), tiers.now(), self.windows.clone(), Some(self.clone()));
         table.insert(key.hash(), fill.clone());
-        Joined::Leader(Lead { fill })
+        Joined::Leader(Leader { fill })
     }
 
     /// A fetch that nobody follows.
-    pub fn lone(&self, key: &Key, began: Moment) -> Lead {
-        Lead { fill: Fill::new(key.clone(), began, self.windows.clone(), None) }
+    pub fn lone(&self, key: &Key, began: Moment) -> Leader {
+        Leader { fill: Fill::new(key.clone(), began, self.windows.clone(), None) }
     }
 }
 
@@ -202,8 +202,8 @@ impl Fill {
         }
     }
 
-    fn seat(self: &Arc<Fill>, state: &mut State) -> Seat {
-        Seat { fill: self.clone(), id: state.readers.add(), early: state.is_waiting() }
+    fn seat(self: &Arc<Fill>, state: &mut State) -> FillReader {
+        FillReader { fill: self.clone(), id: state.readers.add(), early: state.is_waiting() }
     }
 
     /// Takes a step after which nobody joins.

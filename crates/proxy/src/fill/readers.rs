@@ -28,7 +28,7 @@ pub(super) struct Slot {
 /// What one of those who wait is to do when the others wait on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
-    Lead,
+    Leader,
     Alone,
 }
 
@@ -120,7 +120,7 @@ impl Readers {
     /// `None` when there is nobody.
     pub(super) fn call(&mut self, number: usize) -> Option<Vec<Waker>> {
         let mut wakers = Vec::new();
-        let mut call = Call::Lead;
+        let mut call = Call::Leader;
         for slot in self.slots.values_mut().filter(|slot| slot.call.is_none()).take(number) {
             slot.call = Some(std::mem::replace(&mut call, Call::Alone));
             if let Some(waker) = slot.waker.take() {

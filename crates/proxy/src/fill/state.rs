@@ -13,7 +13,7 @@
 //!
 //! | state | what there is | who leaves it, and how |
 //! |---|---|---|
-//! | `Waiting` | readers that wait for news, all at the body's begin | the one [`Lead`](super::Lead) there is |
+//! | `Waiting` | readers that wait for news, all at the body's begin | the one [`Leader`](super::Leader) there is |
 //! | `Decided` | what those who waited do now; no body, and nobody joins | nobody |
 //! | `Open` | a head, a window of the body, and what the store does with it (`Keep`) | the one [`Producer`](super::Producer) |
 //! | `Over` | the same without more to come; nobody joins | nobody |

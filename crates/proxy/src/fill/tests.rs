@@ -40,14 +40,14 @@ fn key() -> Key {
     Key::new("k")
 }
 
-fn leader(fills: &Arc<Fills>) -> Lead {
+fn leader(fills: &Arc<Fills>) -> Leader {
     match join(fills, 0) {
         Joined::Leader(lead) => lead,
         _ => panic!("somebody leads already"),
     }
 }
 
-fn followers(fills: &Arc<Fills>, count: usize) -> Vec<Seat> {
+fn followers(fills: &Arc<Fills>, count: usize) -> Vec<FillReader> {
     let follow = |_| match join(fills, 0) {
         Joined::Follower(seat) => seat,
         _ => panic!("nobody leads"),
@@ -55,7 +55,7 @@ fn followers(fills: &Arc<Fills>, count: usize) -> Vec<Seat> {
     (0..count).map(follow).collect()
 }
 
-fn news(seat: &Seat) -> Option<News> {
+fn news(seat: &FillReader) -> Option<News> {
     match pin!(seat.news()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(news) => Some(news),
         Poll::Pending => None,
@@ -63,11 +63,11 @@ fn news(seat: &Seat) -> Option<News> {
 }
 
 /// What the seats hear now: the one that leads, how many go alone, and who still waits.
-fn hear(seats: &mut Vec<Seat>) -> (Option<Lead>, usize) {
+fn hear(seats: &mut Vec<FillReader>) -> (Option<Leader>, usize) {
     let (mut lead, mut alone) = (None, 0);
     seats.retain(|seat| match news(seat) {
         None => true,
-        Some(News::Lead(called)) => {
+        Some(News::Leader(called)) => {
             assert!(lead.replace(called).is_none(), "two lead");
             false
         }
@@ -149,7 +149,7 @@ fn what_was_removed_is_joined_by_nobody() {
     drop(lead);
     assert!(hear(&mut seats).0.is_some() && news(&seat).is_none());
     drop(later);
-    assert!(matches!(news(&seat), Some(News::Lead(_))));
+    assert!(matches!(news(&seat), Some(News::Leader(_))));
 }
 
 #[test]
@@ -245,7 +245,7 @@ enum Step {
     Read(usize),
     Leave(usize),
     /// The leader, if there is one.
-    Lead(Leads),
+    Leader(Leads),
     /// The producer, if there is one.
     Push(usize),
     CutOff,
@@ -282,7 +282,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(Step::Hear),
         12 => any::<usize>().prop_map(Step::Read),
         2 => any::<usize>().prop_map(Step::Leave),
-        2 => leads.prop_map(Step::Lead),
+        2 => leads.prop_map(Step::Leader),
         10 => (1..PUSHED).prop_map(Step::Push),
         4 => Just(Step::CutOff),
         2 => Just(Step::Write),
@@ -305,9 +305,9 @@ enum Expected {
 struct Walk {
     fills: Arc<Fills>,
     fill: Arc<Fill>,
-    lead: Option<Lead>,
+    lead: Option<Leader>,
     producer: Option<(Producer, Option<Writer>)>,
-    seats: Vec<(Seat, u64)>,
+    seats: Vec<(FillReader, u64)>,
     expected: Expected,
     /// Bytes pushed.
     length: u64,
@@ -350,7 +350,7 @@ impl Walk {
                 self.seats.swap_remove(n % self.seats.len());
                 self.find_out();
             }
-            Step::Lead(leads) => {
+            Step::Leader(leads) => {
                 if let Some(lead) = self.lead.take() {
                     self.lead(lead, leads);
                 }
@@ -381,7 +381,7 @@ impl Walk {
         self.check();
     }
 
-    fn lead(&mut self, lead: Lead, leads: Leads) {
+    fn lead(&mut self, lead: Leader, leads: Leads) {
         let failure = || Failure { refusal: Refusal::bad_request("no"), answered: None };
         match leads {
             Leads::Open { kept } => {
@@ -415,8 +415,8 @@ impl Walk {
     /// Without a leader one of those who wait is called, or all is over.
     fn find_out(&mut self) {
         if self.expected == Expected::Waiting && self.lead.is_none() {
-            let called = |seat: &Seat| self.fill.lock().readers.get(seat.id).unwrap().call;
-            let leaders = self.seats.iter().filter(|(seat, _)| called(seat) == Some(readers::Call::Lead));
+            let called = |seat: &FillReader| self.fill.lock().readers.get(seat.id).unwrap().call;
+            let leaders = self.seats.iter().filter(|(seat, _)| called(seat) == Some(readers::Call::Leader));
             match leaders.count() {
                 0 => self.expected = Expected::Decided("again"),
                 n => assert_eq!(n, 1, "one is called to lead"),
@@ -437,7 +437,7 @@ impl Walk {
             Some(News::Answered(_)) => Expected::Decided("answered"),
             Some(News::Again) => Expected::Decided("again"),
             Some(News::Failed(_)) => Expected::Decided("failed"),
-            Some(News::Lead(lead)) => {
+            Some(News::Leader(lead)) => {
                 assert!(self.lead.replace(lead).is_none(), "two lead");
                 self.seats.swap_remove(n);
                 Expected::Waiting

@@ -12,7 +12,7 @@
 //! finds nothing of it. The newest removals are known exactly; of older ones keys that share a bucket may be told of each
 //! other's, which costs a miss. Nobody outside can choose keys that share one.
 
-use crate::tiers::memory::{CacheEntry, Entry};
+use crate::tiers::memory::{CacheEntry, EntryKind};
 use crate::tiers::stores::Stores;
 use cache::{Purges, Scope};
 use std::collections::HashMap;
@@ -166,7 +166,7 @@ impl Invalidation {
 
     /// Whether something stored may no longer answer: a purge by scope covers it.
     pub fn covers(&self, held: &CacheEntry) -> bool {
-        let Entry::Response(resident) = &held.entry else { return false };
+        let EntryKind::Response(resident) = &held.kind else { return false };
         let newest = self.newest.load(Ordering::Acquire);
         if held.purges_known() >= newest {
             return false;

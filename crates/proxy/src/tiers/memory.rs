@@ -22,7 +22,7 @@ use store::{Body, Key};
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
 pub struct CacheEntry {
     pub key: Key,
-    pub entry: Entry,
+    pub kind: EntryKind,
     uses: AtomicU32,
     /// Later purges may cover it.
     purges_known: AtomicU64,
@@ -35,7 +35,7 @@ const COUNTED: u32 = u32::MAX;
     clippy::large_enum_variant,
     reason = "nearly all are responses, and a hit shall not follow one more pointer"
 )]
-pub enum Entry {
+pub enum EntryKind {
     Response(StoredResponse),
     /// The key's responses vary: look under the key of the request's variant.
     Varies(Variants),
@@ -96,28 +96,28 @@ impl CacheEntry {
         headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
         CacheEntry {
             purges_known: AtomicU64::new(head.purges_known),
-            ..CacheEntry::of(key, Entry::Response(StoredResponse { head, headers, nearer, body }))
+            ..CacheEntry::of(key, EntryKind::Response(StoredResponse { head, headers, nearer, body }))
         }
     }
 
-    fn of(key: Key, entry: Entry) -> CacheEntry {
-        CacheEntry { key, entry, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
+    fn of(key: Key, kind: EntryKind) -> CacheEntry {
+        CacheEntry { key, kind, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
     }
 
     pub fn varies(key: Key, variants: Variants) -> CacheEntry {
-        CacheEntry::of(key, Entry::Varies(variants))
+        CacheEntry::of(key, EntryKind::Varies(variants))
     }
 
     pub fn same_as(key: Key, other: Key) -> CacheEntry {
-        CacheEntry::of(key, Entry::SameAs(other))
+        CacheEntry::of(key, EntryKind::SameAs(other))
     }
 
     pub fn searches(key: Key, searches: Searches) -> CacheEntry {
-        CacheEntry::of(key, Entry::Searches(searches))
+        CacheEntry::of(key, EntryKind::Searches(searches))
     }
 
     pub fn queries(key: Key, nonce: Nonce) -> CacheEntry {
-        CacheEntry::of(key, Entry::Queries(nonce))
+        CacheEntry::of(key, EntryKind::Queries(nonce))
     }
 
     /// The newest purge that is known not to cover it.
@@ -131,12 +131,14 @@ impl CacheEntry {
 
     /// What a marker is stored as: the bytes that say what it is, and its nonce as the body. `None` for what is none.
     pub fn marker(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (stored, nonce) = match &self.entry {
-            Entry::Response(_) => return None,
-            Entry::Varies(Variants { vary, nonce }) => (Stored::Varies(vary.clone()), &nonce[..]),
-            Entry::SameAs(key) => (Stored::SameAs(key.bytes().to_vec()), &[][..]),
-            Entry::Searches(Searches { config, nonce }) => (Stored::NoVarySearch(config.clone()), &nonce[..]),
-            Entry::Queries(nonce) => (Stored::Queries, &nonce[..]),
+        let (stored, nonce) = match &self.kind {
+            EntryKind::Response(_) => return None,
+            EntryKind::Varies(Variants { vary, nonce }) => (Stored::Varies(vary.clone()), &nonce[..]),
+            EntryKind::SameAs(key) => (Stored::SameAs(key.bytes().to_vec()), &[][..]),
+            EntryKind::Searches(Searches { config, nonce }) => {
+                (Stored::NoVarySearch(config.clone()), &nonce[..])
+            }
+            EntryKind::Queries(nonce) => (Stored::Queries, &nonce[..]),
         };
         Some((stored.encode(), nonce.to_vec()))
     }
@@ -175,8 +177,8 @@ impl CacheEntry {
 
     /// The body, if it is whole.
     pub(super) fn whole(&self) -> Option<&Bytes> {
-        match &self.entry {
-            Entry::Response(StoredResponse { body: Body::Whole(bytes), .. }) => Some(bytes),
+        match &self.kind {
+            EntryKind::Response(StoredResponse { body: Body::Whole(bytes), .. }) => Some(bytes),
             _ => None,
         }
     }
@@ -185,10 +187,10 @@ impl CacheEntry {
     fn weight(&self) -> u64 {
         const FIXED: usize = size_of::<CacheEntry>() + 192;
         const FIELD: usize = 2 * 156;
-        let (fields, body) = match &self.entry {
-            Entry::Varies(_) | Entry::Searches(_) | Entry::Queries(_) => (0, 0),
-            Entry::SameAs(other) => (other.bytes().len(), 0),
-            Entry::Response(resident) => {
+        let (fields, body) = match &self.kind {
+            EntryKind::Varies(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => (0, 0),
+            EntryKind::SameAs(other) => (other.bytes().len(), 0),
+            EntryKind::Response(resident) => {
                 let fields =
                     resident.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
                 let body = match &resident.body {

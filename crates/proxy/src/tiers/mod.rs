@@ -8,7 +8,7 @@ pub mod span_cache;
 pub mod stores;
 
 use self::invalidation::{Invalidation, Moment, Removal, Since};
-use self::memory::{CacheEntry, Entry, Memory, StoredResponse};
+use self::memory::{CacheEntry, EntryKind, Memory, StoredResponse};
 use self::span_cache::most_bytes;
 use self::stores::Stores;
 use crate::budget::{Allowance, Lease};
@@ -108,7 +108,7 @@ impl Tiers {
     /// Whether what memory holds is all there: of large objects it has the heads alone, and the disk, where nothing hangs, the
     /// bodies.
     fn is_readable(&self, held: &CacheEntry, reader: Option<&Reader>) -> bool {
-        let Entry::Response(StoredResponse { body: Body::Spans(spans), .. }) = &held.entry else {
+        let EntryKind::Response(StoredResponse { body: Body::Spans(spans), .. }) = &held.kind else {
             return true;
         };
         let there = |store: &store::Store| store.contains_all(&held.key, spans);
@@ -154,7 +154,7 @@ impl Tiers {
         };
         let held = Arc::new(CacheEntry::decode(key.clone(), object, &self.memory, names)?);
         // It may have been stored when more was permitted.
-        if let Entry::Response(resident) = &held.entry {
+        if let EntryKind::Response(resident) = &held.kind {
             resident.head.may_stay(self.set_cookie).ok()?;
         }
         self.invalidation.look(key, began, |since| match since {
@@ -234,7 +234,7 @@ impl Tiers {
 
     /// A stored response with new fields: kept if they let it stay, and if what was found at `began` is still there.
     pub fn renew(&self, began: Moment, held: &CacheEntry, head: Head, names: &Names) -> Arc<CacheEntry> {
-        let Entry::Response(StoredResponse { body, .. }) = &held.entry else {
+        let EntryKind::Response(StoredResponse { body, .. }) = &held.kind else {
             unreachable!("fields for what is no response")
         };
         let (encoded, stays) = (head.encode(), head.may_stay(self.set_cookie).is_ok());

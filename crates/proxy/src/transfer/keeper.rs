@@ -8,7 +8,7 @@
 use crate::budget::Lease;
 use crate::fill::{Keep, Producer};
 use crate::tiers::invalidation::Moment;
-use crate::tiers::memory::{CacheEntry, Entry, StoredResponse};
+use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use crate::tiers::{Finished, not_stored};
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
@@ -261,7 +261,8 @@ pub fn keep(worker: &Worker, object: Object, mut body: Bytes) -> Result<(), Opti
 
 /// A stored part and a new one as one, where they fit together and stay small.
 fn combine(stored: &CacheEntry, head: &Head, body: &Bytes, most: u64) -> Option<(Head, Bytes)> {
-    let Entry::Response(StoredResponse { head: old, body: Body::Whole(earlier), .. }) = &stored.entry else {
+    let EntryKind::Response(StoredResponse { head: old, body: Body::Whole(earlier), .. }) = &stored.kind
+    else {
         return None;
     };
     let both = cache::combined(old, earlier.len() as u64, head, body.len() as u64)?;

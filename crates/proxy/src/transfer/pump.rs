@@ -4,14 +4,14 @@
 
 use crate::fill::repair::Repair;
 use crate::fill::window::joined;
-use crate::fill::{Answer, End, Lead, Opened, Producer, Room, Seat};
+use crate::fill::{Answer, End, FillReader, Leader, Opened, Producer, Room};
 use crate::message::pieces::Pieces as _;
 use crate::origin::body::OriginBody;
 use crate::tiers::memory::CacheEntry;
 use crate::transfer::intake::Intake;
 use crate::transfer::keeper::{Keeper, Object, gather_max, keep};
 use crate::transfer::mend::For;
-use crate::transfer::reading::SeatBody;
+use crate::transfer::reading::FillBody;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{NotStored, Verdict};
@@ -30,14 +30,14 @@ pub struct Started {
 
 pub enum LeadersBody {
     Whole(Bytes),
-    Pieces(SeatBody),
+    Pieces(FillBody),
 }
 
 /// Stores a response, at once or while it is read. The returned body is the leader's, to whom the response is what
 /// `verdict` says. `repair` tells how a body of that length goes on if it must.
 pub fn start(
     worker: &Rc<Worker>,
-    lead: Lead,
+    lead: Leader,
     mut body: OriginBody,
     mut object: Object,
     verdict: Verdict,
@@ -64,14 +64,14 @@ pub fn start(
         pump.run(begin).await;
         drop(counted);
     });
-    let body = LeadersBody::Pieces(SeatBody::new(worker, seat, length, repair));
+    let body = LeadersBody::Pieces(FillBody::new(worker, seat, length, repair));
     Started { body, kept: kept.map_err(Some) }
 }
 
 /// All of the body is here, for those who follow too.
 fn keep_whole(
     worker: &Rc<Worker>,
-    lead: Lead,
+    lead: Leader,
     mut object: Object,
     mut pieces: Vec<Bytes>,
     verdict: Verdict,
@@ -99,8 +99,8 @@ fn keep_whole(
 }
 
 /// The body of a follower.
-pub fn follow(worker: &Rc<Worker>, seat: Seat, opened: &Opened) -> SeatBody {
-    SeatBody::new(worker, seat, opened.length, opened.repair.clone())
+pub fn follow(worker: &Rc<Worker>, seat: FillReader, opened: &Opened) -> FillBody {
+    FillBody::new(worker, seat, opened.length, opened.repair.clone())
 }
 
 /// Something that a stopping worker waits for.

@@ -2,7 +2,7 @@
 //! where neither has it (`mend`).
 
 use crate::fill::repair::Repair;
-use crate::fill::{End, Piece, Seat};
+use crate::fill::{End, FillReader, Piece};
 use crate::message::pieces::Pieces;
 use crate::transfer::intake::Next;
 use crate::transfer::mend::Mender;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// One reader's body.
-pub struct SeatBody {
+pub struct FillBody {
     worker: Rc<Worker>,
     /// Until the body has to be repaired: then the fill waits for it no longer.
-    seat: Option<Seat>,
+    seat: Option<FillReader>,
     spans: Option<Box<SpanReader>>,
     mender: Mender,
     at: u64,
@@ -29,15 +29,15 @@ pub struct SeatBody {
     failed: Option<io::Error>,
 }
 
-impl SeatBody {
+impl FillBody {
     pub fn new(
         worker: &Rc<Worker>,
-        seat: Seat,
+        seat: FillReader,
         length: Option<u64>,
         repair: Option<Arc<Repair>>,
-    ) -> SeatBody {
+    ) -> FillBody {
         let mender = Mender::new(worker.clone(), repair);
-        SeatBody {
+        FillBody {
             worker: worker.clone(),
             seat: Some(seat),
             spans: None,
@@ -103,7 +103,7 @@ impl SeatBody {
     }
 }
 
-impl Pieces for SeatBody {
+impl Pieces for FillBody {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let next = match self.failed.take() {
             Some(error) => Some(Err(error)),

@@ -266,8 +266,8 @@ impl Link {
 /// Serves a connection until it ends, or gives it back when it begins with what is no HTTP/1.
 pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option<(Foreign, Socket)> {
     let io = TokioIo::new(WatchedSocket { socket, link: link.clone(), worker: worker.clone() });
-    let door = Http1Service { worker: worker.clone(), link: link.clone() };
-    let mut connection = builder(&worker.settings().bounds).serve_connection(io, door);
+    let service = Http1Service { worker: worker.clone(), link: link.clone() };
+    let mut connection = builder(&worker.settings().bounds).serve_connection(io, service);
     let mut told = false;
     let end = poll_fn(|cx| {
         link.stream.woken_by(cx.waker());

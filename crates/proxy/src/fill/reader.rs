@@ -2,7 +2,7 @@
 
 use super::readers::Call;
 use super::state::{Decision, End, Stage, State, wake_pump};
-use super::{Answer, Failure, Fill, Lead, Opened};
+use super::{Answer, Failure, Fill, Leader, Opened};
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::sync::{Arc, MutexGuard};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use store::Spans;
 
 /// One reader's place in a fill.
-pub struct Seat {
+pub struct FillReader {
     pub(super) fill: Arc<Fill>,
     pub(super) id: u64,
     /// The response had not come yet when it joined.
@@ -22,7 +22,7 @@ pub enum News {
     Open(Arc<Opened>),
     Answered(Answer),
     /// It takes over.
-    Lead(Lead),
+    Leader(Leader),
     Alone,
     Again,
     Failed(Failure),
@@ -38,16 +38,16 @@ pub enum Piece {
     End(End),
 }
 
-impl Seat {
+impl FillReader {
     /// Waits for the leader's decision, or for a call.
     pub async fn news(&self) -> News {
         poll_fn(|cx| {
             let state = &mut *self.fill.lock();
             let call = state.readers.get(self.id).and_then(|slot| slot.call);
             Poll::Ready(match (call, &state.stage) {
-                (Some(Call::Lead), _) => {
+                (Some(Call::Leader), _) => {
                     state.readers.remove(self.id);
-                    News::Lead(Lead { fill: self.fill.clone() })
+                    News::Leader(Leader { fill: self.fill.clone() })
                 }
                 (Some(Call::Alone), _) | (None, Stage::Decided(Decision::Alone)) => News::Alone,
                 (None, Stage::Waiting(_)) => {
@@ -105,15 +105,15 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for FillReader {
     fn drop(&mut self) {
         let mut state = self.fill.lock();
         let called = state.readers.remove(self.id).and_then(|slot| slot.call);
         state.make_room();
         wake_pump(state);
-        if called == Some(Call::Lead) {
+        if called == Some(Call::Leader) {
             // It left before it heard: another is called.
-            drop(Lead { fill: self.fill.clone() });
+            drop(Leader { fill: self.fill.clone() });
         }
     }
 }

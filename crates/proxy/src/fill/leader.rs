@@ -1,20 +1,20 @@
 //! The leader of a fill: it decides for those who wait.
 
 use super::state::{Decision, Keep, Stage, wake_readers};
-use super::{Answer, Failure, Fill, Fills, Opened, Producer, Seat, lock};
+use super::{Answer, Failure, Fill, FillReader, Fills, Opened, Producer, lock};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 use store::Key;
 
 /// The duty to decide a fill, of which there is one while it waits. Dropping it undecided calls another.
-pub struct Lead {
+pub struct Leader {
     pub(super) fill: Arc<Fill>,
 }
 
-impl Lead {
+impl Leader {
     /// The response is storable: followers read along. Returns who gives them the body, and the leader's own seat.
-    pub fn open(self, opened: Opened, keep: Keep) -> (Producer, Seat) {
+    pub fn open(self, opened: Opened, keep: Keep) -> (Producer, FillReader) {
         let fill = self.fill.clone();
         let opened = Arc::new(opened);
         // Those who hear of it find it under both keys.
@@ -84,7 +84,7 @@ impl Lead {
     }
 }
 
-impl Drop for Lead {
+impl Drop for Leader {
     fn drop(&mut self) {
         let fill = &self.fill;
         let home = fill.home.as_deref();
