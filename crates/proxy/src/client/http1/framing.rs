@@ -188,8 +188,10 @@ impl Walker {
     fn line(&mut self, rest: &mut [u8]) -> usize {
         let end = memchr::memchr(b'\n', rest);
         if self.state == (State::Head { first: true }) {
-            let line = end.unwrap_or(rest.len());
-            self.version(&mut rest[..line]);
+            let line = &mut rest[..end.unwrap_or(rest.len())];
+            if !line.ends_with(b" HTTP/1.1\r") {
+                self.version(line);
+            }
             if self.refused.is_some() {
                 return rest.len();
             }
