@@ -84,13 +84,13 @@ pub fn start(settings: Settings, stores: impl IntoIterator<Item = Store>) -> io:
 pub fn start_telling(
     settings: Settings,
     stores: impl IntoIterator<Item = Store>,
-    ended: Ended,
+    ended: impl Fn(&Transaction) + Send + Sync + 'static,
 ) -> io::Result<Running> {
     let stores = Stores::new(stores)?;
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
     let limit = ConnectionLimit::new(settings.bounds.connections);
-    let shared = Arc::new(shared(settings, stores, ended));
+    let shared = Arc::new(shared(settings, stores, Arc::new(ended)));
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 1);
     let mut admin = None;
@@ -172,7 +172,7 @@ fn work(
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    let exit = Exit::new(counters, shared.ended);
+    let exit = Exit::new(counters, shared.ended.clone());
     runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
 }
 

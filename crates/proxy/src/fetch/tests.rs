@@ -46,8 +46,8 @@ fn worker() -> Rc<Worker> {
 fn worker_with(change: impl FnOnce(&mut Settings)) -> Rc<Worker> {
     let mut settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
     change(&mut settings);
-    let shared = crate::shared(settings, Stores::default(), |_| {});
-    Worker::new(Arc::new(shared), Exit::new(Arc::default(), |_| {}))
+    let shared = crate::shared(settings, Stores::default(), Arc::new(|_| {}));
+    Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_| {})))
 }
 
 /// Has the cache fetch a URL, if nothing stored answers it, and waits until it did. Why it had to, or how it would have answered.

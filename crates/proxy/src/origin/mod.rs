@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn exit() -> Rc<Exit> {
-        Rc::new(Exit::new(Arc::default(), |_| {}))
+        Rc::new(Exit::new(Arc::default(), Arc::new(|_| {})))
     }
 
     /// One request to a loopback origin from a client of a zone, on a proxy that serves everybody.

@@ -19,8 +19,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Key;
 
-/// Is told of each request by the worker that served it, which waits meanwhile.
-pub type Ended = fn(&Transaction);
+/// Is told of each request by the worker that served it, whose other requests wait meanwhile: what it does with that, it hands to
+/// another thread.
+pub type Ended = Arc<dyn Fn(&Transaction) + Send + Sync>;
 
 /// A request whose response has ended: its last byte went to the kernel, it broke off, or the client left.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! What carries bytes: addresses, listeners and sockets of TCP and of Unix. Nothing here knows HTTP.
 //!
 //! A transport is a variant of each of these enums, so that reads and writes need neither a table of functions nor a box.
-//! TLS would be one more `Socket`, around one of these, and a `Listener` that makes it; nobody above tells them apart.
+//! TLS would be one more `Socket`, around one of these; its handshake is the connection's own task (`client::protocol`), so that
+//! nobody who accepts waits for it. What is above reads and writes all of them alike.
 
 mod address;
 mod hop;
