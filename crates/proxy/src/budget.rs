@@ -85,7 +85,7 @@ const OF_CLIENT: usize = 2;
 #[derive(Debug)]
 pub struct Lease {
     permit: OwnedSemaphorePermit,
-    _of_client: Option<OwnedSemaphorePermit>,
+    of_client: Option<OwnedSemaphorePermit>,
 }
 
 /// A lease where there is no future to wait for it in.
@@ -248,17 +248,53 @@ impl ClientsClaim {
         all.poll(cx, pool, bytes)
     }
 
+    /// From here on it holds this, and needs no more.
+    pub fn hold(&mut self, Lease { permit, of_client }: Lease) {
+        let held = |permit| Claim::Held(Lease::of(permit));
+        let own = of_client.map(held).unwrap_or_default();
+        self.claims = Some(Box::new(Claims { own, all: held(permit) }));
+    }
+
+    /// Whether the client has its share.
+    pub fn is_used_up(&self) -> bool {
+        self.shares.is_used_up(self.client)
+    }
+
+    pub fn holds(&self) -> bool {
+        self.claims.as_ref().is_some_and(|claims| matches!(claims.all, Claim::Held(_)))
+    }
+
+    /// The largest body for which nothing is taken now, bytes: who has its share is not given more in small pieces.
+    pub fn small(&self, pool: &Allowance) -> usize {
+        let is_touched = pool.free() < pool.size();
+        if is_touched && self.shares.is_used_up(self.client) { HELD_ANYWAY } else { pool.small() }
+    }
+
+    /// As many bytes at once, or none.
+    pub fn try_take(
+        shares: &Shares,
+        client: Option<IpAddr>,
+        pool: &Allowance,
+        bytes: usize,
+    ) -> Option<Lease> {
+        let of_client = match client {
+            Some(client) => Some(shares.of(client).try_take(bytes)?.permit),
+            None => None,
+        };
+        Some(Lease { of_client, ..pool.try_take(bytes)? })
+    }
+
     /// What it holds, if that is all that it asked for.
     pub fn take_lease(&mut self) -> Option<Lease> {
         let Claims { own, all } = *self.claims.take()?;
-        let _of_client = own.into_lease().map(|own| own.permit);
-        Some(Lease { _of_client, ..all.into_lease()? })
+        let of_client = own.into_lease().map(|own| own.permit);
+        Some(Lease { of_client, ..all.into_lease()? })
     }
 }
 
 impl Lease {
     fn of(permit: OwnedSemaphorePermit) -> Lease {
-        Lease { permit, _of_client: None }
+        Lease { permit, of_client: None }
     }
 
     pub fn bytes(&self) -> usize {

@@ -193,6 +193,10 @@ impl Exchange {
             Ok(answered) => answered,
             Err(refusal) => return refusal.response(),
         };
+        let asks = cache::Asks::of(&exchange.request.parts.headers);
+        if let Some(why) = asks.unasked(fetched.parts.status) {
+            return Refusal::new(StatusCode::BAD_GATEWAY, why).response();
+        }
         if fetched.parts.status == StatusCode::OK
             && fetched.shareable
             && let Some(held) = found

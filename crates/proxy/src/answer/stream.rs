@@ -5,7 +5,7 @@
 
 use crate::access::client::Client;
 use crate::answer::body::Source;
-use crate::budget::{Budget, HELD_ANYWAY, Lease};
+use crate::budget::{Budget, ClientsClaim, HELD_ANYWAY, Lease};
 use crate::message::interim::Interim;
 use crate::origin::Line;
 use crate::report::{Exit, Place, Transaction};
@@ -111,7 +111,11 @@ impl Stream {
             Some((Place::Disk, _)) => &budget.disk,
             _ => &budget.origins,
         };
-        self.unsent.replace(pool.try_take(bytes));
+        let client = match std::ptr::eq(pool, &budget.origins) {
+            true => self.client().charged(),
+            false => None,
+        };
+        self.unsent.replace(ClientsClaim::try_take(&budget.clients, client, pool, bytes));
     }
 
     /// Nothing of any response is left here.

@@ -53,7 +53,16 @@ impl Presented {
         began: Moment,
         want: &Want,
     ) -> Filled {
-        lead.worth_waiting(&self.worker.shared.fills);
+        let fills = &self.worker.shared.fills;
+        lead.worth_waiting(fills);
+        // This client waits for memory; others need not.
+        let lead = match lead.is_shared() && fetched.body.has_to_wait() {
+            true => {
+                lead.again();
+                fills.lone(&want.look.key, began)
+            }
+            false => lead,
+        };
         // What a disk that is late may have is not written once more if it is large: who reads it there would lose it.
         let stores = !self.disk.late.get()
             || fetched.body.left().is_some_and(|left| keeper::is_small(&self.worker, left));

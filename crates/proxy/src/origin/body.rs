@@ -65,7 +65,7 @@ impl OriginBody {
     /// Takes in what came with the head, or comes while the worker sees to what else is ready: one message to the client
     /// then has both, and a small body is whole before anything is done with it. Waits for nothing.
     pub async fn gather(&mut self) {
-        let most = self.allowance.small();
+        let most = self.claim.small(&self.allowance);
         let mut gathered = 0;
         for more in [true, false] {
             while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < most {
@@ -125,9 +125,15 @@ impl OriginBody {
         bytes
     }
 
-    /// What a connection has anyway is enough for the rest.
-    fn is_small(&self) -> bool {
-        self.incoming.size_hint().exact().is_some_and(|rest| rest <= self.allowance.small() as u64)
+    /// What a connection has anyway is not enough for the rest.
+    fn needs_more(&self) -> bool {
+        let small = || self.claim.small(&self.allowance) as u64;
+        !self.claim.holds() && self.incoming.size_hint().exact().is_none_or(|rest| rest > small())
+    }
+
+    /// The client has its share of the memory: what is to come waits.
+    pub fn has_to_wait(&self) -> bool {
+        self.ended.is_none() && self.needs_more() && self.claim.is_used_up()
     }
 
     fn release_at_end(&mut self) {
@@ -166,7 +172,7 @@ impl Pieces for OriginBody {
             Some(ended) => return Poll::Ready(std::mem::replace(ended, Ok(())).err().map(Err)),
             None => {}
         }
-        if !self.is_small() {
+        if self.needs_more() {
             let this = &mut *self;
             if this.claim.poll(cx, &this.allowance, FLOOR).is_pending() {
                 ready!(self.poll_stall(cx));

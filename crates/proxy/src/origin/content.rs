@@ -1,6 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
-use crate::budget::{Allowance, ClientsClaim};
+use crate::budget::{Allowance, ClientsClaim, Lease};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -114,6 +114,9 @@ pub struct Gate {
     done: Cell<bool>,
     moved: Cell<u64>,
     waker: RefCell<Option<Waker>>,
+    /// What was taken for the body: of one exchange, so that its response does not wait for what its content has.
+    lease: RefCell<Option<Lease>>,
+    has_taken: Cell<bool>,
 }
 
 impl Upload {
@@ -130,6 +133,8 @@ impl Upload {
             done: Cell::new(done),
             moved: Cell::new(0),
             waker: RefCell::new(None),
+            lease: RefCell::new(None),
+            has_taken: Cell::new(false),
         });
         let upload = Upload { content, gate: gate.clone(), claim, allowance: allowance.clone() };
         (upload, gate)
@@ -157,6 +162,11 @@ impl Gate {
         self.done.get()
     }
 
+    /// What was taken for the body, for that of the response.
+    pub fn take_lease(&self) -> Option<Lease> {
+        self.lease.take()
+    }
+
     /// Changes when the body moves.
     pub fn moved(&self) -> u64 {
         self.moved.get()
@@ -177,8 +187,10 @@ impl Body for Upload {
             return Poll::Pending;
         }
         let Some(content) = &mut this.content else { return Poll::Ready(None) };
-        if !content.is_small() {
+        if !this.gate.has_taken.get() && !content.is_small() {
             ready!(this.claim.poll(cx, &this.allowance, UPLOAD));
+            this.gate.lease.replace(this.claim.take_lease());
+            this.gate.has_taken.set(true);
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
         this.gate.moved.set(this.gate.moved.get() + 1);

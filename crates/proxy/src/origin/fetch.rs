@@ -28,9 +28,12 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         self.exit.add(Number::Fetches, 1);
-        let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
+        let mut claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
         let sent = self.send(target, outgoing, relay).await;
-        let (response, line) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
+        let (response, line, lease) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
+        if let Some(lease) = lease {
+            claim.hold(lease);
+        }
         let shareable = line.shareable;
         let (mut parts, incoming) = response.into_parts();
         let length = length::settle(&mut parts).map_err(|why| {

@@ -22,7 +22,7 @@ use self::content::{Content, Upload};
 use self::dns::Resolver;
 use self::pool::{Key, Pool, Protocol};
 use crate::access::reach::{Reach, Zone};
-use crate::budget::{Budget, ClientsClaim};
+use crate::budget::{Budget, ClientsClaim, Lease};
 use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
@@ -112,7 +112,8 @@ impl Origins {
         self.current.get()
     }
 
-    /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100.
+    /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100. What was taken for the
+    /// request's content is the response's.
     ///
     /// A connection from the pool may have been closed by the origin meanwhile: then a request that can safely be
     /// repeated is sent once more, on a new connection.
@@ -121,7 +122,7 @@ impl Origins {
         target: &Target,
         outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
-    ) -> Result<(Response<Incoming>, Line), Refusal> {
+    ) -> Result<(Response<Incoming>, Line, Option<Lease>), Refusal> {
         let Outgoing { head: make, mut content, expects, client, charged } = outgoing;
         let mut head = make()?;
         let key = Key { hop: self.route.next_hop(target)?, scheme: target.scheme, protocol: Protocol::Http1 };
@@ -137,7 +138,7 @@ impl Origins {
             let claim = ClientsClaim::new(&self.budget.clients, charged);
             let (upload, gate) = Upload::new(content.take(), expects, &self.budget.origins, claim);
             let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
-                Ok(response) => return Ok((response, line.sent(&gate))),
+                Ok(response) => return Ok((response, line.sent(&gate), gate.take_lease())),
                 Err(failed) => failed,
             };
             (head, content) = match (failed, spare) {
@@ -246,7 +247,7 @@ mod tests {
         };
         let outgoing =
             Outgoing { head: &head, content: None, expects: false, client: Zone::Loopback, charged: None };
-        let (response, line) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
+        let (response, line, _) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
         (body_of(response.into_body()).await, line)
     }
 
@@ -289,7 +290,7 @@ mod tests {
         let outgoing = Outgoing { head: &head, content: None, expects: false, client, charged: None };
         match origins.send(&target, outgoing, |_| {}).await {
             Err(refusal) => refusal.status.as_u16(),
-            Ok((response, line)) => {
+            Ok((response, line, _)) => {
                 assert!(response.into_body().is_end_stream());
                 line.release();
                 200

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 #[derive(Clone)]
@@ -24,6 +24,8 @@ struct Inner {
     head: Cell<Option<usize>>,
     /// Of a head of more than `HEAD` bytes.
     large_head: RefCell<Claim>,
+    /// Who reads, and waits for that.
+    reads: RefCell<Option<Waker>>,
     /// Bytes that this takes.
     head_most: usize,
     heads: Allowance,
@@ -43,6 +45,7 @@ impl Wire {
             interims,
             head,
             large_head,
+            reads: RefCell::default(),
             head_most: of_head(head_max),
             heads,
             origins,
@@ -54,6 +57,9 @@ impl Wire {
         self.0.head.set(waits.then_some(0));
         if !waits {
             self.0.large_head.take();
+            if let Some(reads) = self.0.reads.take() {
+                reads.wake();
+            }
         }
     }
 
@@ -82,7 +88,10 @@ impl AsyncRead for Wire {
         let inner = &*self.0;
         let head = inner.head.get();
         if head.is_some_and(|came| came >= HEAD) {
-            ready!(inner.large_head.borrow_mut().poll(cx, &inner.heads, inner.head_most));
+            if inner.large_head.borrow_mut().poll(cx, &inner.heads, inner.head_most).is_pending() {
+                inner.reads.replace(Some(cx.waker().clone()));
+                return Poll::Pending;
+            }
         }
         let before = buf.filled().len();
         ready!(inner.poll_some(cx, buf))?;

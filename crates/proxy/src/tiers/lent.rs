@@ -1,7 +1,8 @@
 //! Bodies that left the memory tier while clients still take them.
 //!
 //! What always holds: a body is counted, once, from when it leaves until it is seen that nobody else has it, which is looked
-//! at now and then. One that nobody takes when it leaves costs a look at its references.
+//! at now and then. One that nobody takes when it leaves costs a look at its references. They tell only for bodies in memory of
+//! their own (`CacheEntry::own`): no other is in the tier.
 
 use super::memory::CacheEntry;
 use bytes::Bytes;

@@ -26,6 +26,9 @@ pub struct CacheEntry {
     uses: AtomicU32,
     /// Later purges may cover it.
     purges_known: AtomicU64,
+    /// Its body is in memory of its own. What a read brought is part of a larger buffer: it answers, and neither stays nor
+    /// is lent.
+    own: bool,
 }
 
 /// Uses of what was just read from the disk: the read was already counted as the first.
@@ -86,6 +89,11 @@ impl CacheEntry {
         CacheEntry::response(key, head, body, names)
     }
 
+    /// The same response with newer fields.
+    pub fn renewed(&self, head: Head, body: Body, names: &Names) -> CacheEntry {
+        CacheEntry { own: self.own, ..CacheEntry::kept(self.key.clone(), head, body, names) }
+    }
+
     pub fn response(key: Key, head: Head, body: Body, names: &Names) -> CacheEntry {
         let mut headers = with_room(&head.headers, 3);
         add_via(&mut headers, names);
@@ -101,7 +109,7 @@ impl CacheEntry {
     }
 
     fn of(key: Key, kind: EntryKind) -> CacheEntry {
-        CacheEntry { key, kind, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0) }
+        CacheEntry { key, kind, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0), own: true }
     }
 
     pub fn varies(key: Key, variants: Variants) -> CacheEntry {
@@ -143,11 +151,11 @@ impl CacheEntry {
         Some((stored.encode(), nonce.to_vec()))
     }
 
-    /// What the store returned (and counted a reference of); `None` if this version cannot read it.
-    pub fn decode(key: Key, object: store::Object, memory: &Memory, names: &Names) -> Option<CacheEntry> {
+    /// What the store returned (and counted a reference of); `None` if this version cannot read it. `own`: the body is a copy.
+    pub fn decode(key: Key, object: store::Object, own: bool, names: &Names) -> Option<CacheEntry> {
         match (Stored::decode(&object.meta)?, object.body) {
             (Stored::Response(head), body) => {
-                let held = CacheEntry::response(key, head, memory.own(body), names);
+                let held = CacheEntry { own, ..CacheEntry::response(key, head, body, names) };
                 held.uses.store(COUNTED, Ordering::Relaxed);
                 Some(held)
             }
@@ -267,8 +275,9 @@ pub struct Memory {
 
 /// Of the tier no more than one in so many bytes is lent. Then no body comes in.
 const LENT: u64 = 2;
-/// What is withheld goes in steps of one in so many bytes.
-const STEP: u64 = 64;
+/// What is withheld goes in steps of one in so many bytes: at each the tier forgets some of what it remembers of bodies that
+/// left.
+const STEP: u64 = 8;
 
 impl Memory {
     /// `bytes` of 0 keeps nothing.
@@ -306,14 +315,6 @@ impl Memory {
         (held.key == *key).then_some(held)
     }
 
-    /// A copy of a body that is to stay, if it may: what a read brought is part of a larger buffer that must not.
-    pub fn own(&self, body: Body) -> Body {
-        match body {
-            Body::Whole(bytes) if self.takes(bytes.len()) => Body::Whole(Bytes::copy_from_slice(&bytes)),
-            body => body,
-        }
-    }
-
     /// Whether a body of this length is kept now.
     pub fn takes(&self, length: usize) -> bool {
         let most = self.size / LENT;
@@ -323,10 +324,11 @@ impl Memory {
         self.cache.is_some() && length as u64 <= self.object_max && self.lent.bytes() <= most
     }
 
-    /// Keeps what is whole and small, and heads of what is on disk. What the key held before is gone in any case.
+    /// Keeps what is whole, small and in memory of its own, and heads of what is on disk. What the key held before is gone in
+    /// any case.
     pub fn insert(&self, held: &Arc<CacheEntry>) {
         let Some(cache) = &self.cache else { return };
-        if held.whole().is_none_or(|body| self.takes(body.len())) {
+        if held.whole().is_none_or(|body| held.own && self.takes(body.len())) {
             // A response with newer fields has the body of the one before it.
             let mut leaving = Leaving::but_for(held.whole());
             cache.insert_with_lifecycle(held.key.hash(), held.clone(), &mut leaving);
@@ -344,9 +346,10 @@ impl Memory {
         }
     }
 
-    /// Counts a body that answers as if it were kept, and is not; larger ones are somebody else's to count.
+    /// Counts a body that answers as if it were kept, and is not; larger ones, and what a read brought, are somebody else's to
+    /// count.
     pub fn lend(&self, held: &CacheEntry) {
-        if held.whole().is_some_and(|body| body.len() as u64 <= self.object_max) {
+        if held.own && held.whole().is_some_and(|body| body.len() as u64 <= self.object_max) {
             self.lent.add(held);
         }
     }
@@ -357,12 +360,18 @@ impl Memory {
         if self.lent.bytes() > 0 {
             self.lent.look();
         }
-        let lent = (self.lent.bytes() / step * step).min(self.size / LENT);
         // Another who does so now is as good.
         let Ok(mut withheld) = self.withheld.try_lock() else { return };
-        if *withheld != lent {
-            *withheld = lent;
-            cache.set_capacity(self.size - lent);
+        loop {
+            let lent = self.lent.bytes();
+            let most = (lent / step * step).min(self.size / LENT);
+            // It goes down late, so that it does not go up and down.
+            if most == *withheld || most < *withheld && lent + step / 2 >= *withheld {
+                break;
+            }
+            *withheld = most;
+            // What has to go now may be lent itself.
+            cache.set_capacity(self.size - most);
         }
     }
 }
@@ -435,7 +444,7 @@ mod tests {
             }
         }
         let taken = (clients.len() * BODY) as u64;
-        assert!(taken < SIZE * 11 / 10, "{taken} bytes of {SIZE}");
+        assert!(taken < SIZE + SIZE / STEP + SIZE / 20, "{taken} bytes of {SIZE}");
         assert!(
             memory.lent() > SIZE / LENT && memory.weight() <= SIZE - SIZE / LENT,
             "{} lent",
@@ -456,6 +465,35 @@ mod tests {
             memory.insert(&entry(n, Bytes::from(vec![0; BODY])));
         }
         assert!(memory.weight() > SIZE / LENT, "all of it is used again");
+    }
+
+    #[test]
+    fn what_a_read_brought_neither_stays_nor_is_lent() {
+        let memory = Memory::new(SIZE, 1 << 20);
+        let read = |n| {
+            let body = Bytes::from_owner(vec![0; BODY]);
+            let entry = Arc::into_inner(entry(n, body.clone())).unwrap();
+            let newer = match &entry.kind {
+                EntryKind::Response(response) => response.head.clone(),
+                _ => unreachable!("a response"),
+            };
+            let entry = CacheEntry { own: false, ..entry };
+            let renewed = entry.renewed(newer, Body::Whole(body), &Names::new("t"));
+            [Arc::new(entry), Arc::new(renewed)]
+        };
+        for n in 0..1000 {
+            read(n).iter().for_each(|entry| memory.insert(entry));
+        }
+        assert_eq!((memory.lent(), memory.count()), (0, 0));
+        // Also when so much is lent that nothing comes in.
+        let lent: Vec<_> = (0..1000).map(|n| entry(n, Bytes::from(vec![0; BODY]))).collect();
+        lent.iter().for_each(|entry| memory.insert(entry));
+        let before = (memory.lent(), memory.count());
+        assert!(!memory.takes(BODY));
+        for n in 1000..2000 {
+            read(n).iter().for_each(|entry| memory.insert(entry));
+        }
+        assert_eq!((memory.lent(), memory.count()), before);
     }
 
     #[test]

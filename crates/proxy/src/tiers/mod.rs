@@ -137,22 +137,25 @@ impl Tiers {
             }
             _ => None,
         };
-        let object = match reader.look(key).await {
-            Lookup::Found(Object { meta, body: Body::Whole(body) }) if !self.memory.takes(body.len()) => {
+        // What a read brought is part of a larger buffer, which must not stay.
+        let (object, own) = match reader.look(key).await {
+            Lookup::Found(Object { meta, body: Body::Whole(body) }) => {
+                let own = self.memory.takes(body.len());
                 let body = match lease {
+                    _ if own => Bytes::copy_from_slice(&body),
                     Some(lease) => Bytes::from_owner(Leased { body, _lease: lease }),
                     None => body,
                 };
-                Object { meta, body: Body::Whole(body) }
+                (Object { meta, body: Body::Whole(body) }, own)
             }
-            Lookup::Found(object) => object,
+            Lookup::Found(object) => (object, true),
             Lookup::Missing => return None,
             Lookup::Late => {
                 late.set(true);
                 return None;
             }
         };
-        let held = Arc::new(CacheEntry::decode(key.clone(), object, &self.memory, names)?);
+        let held = Arc::new(CacheEntry::decode(key.clone(), object, own, names)?);
         // It may have been stored when more was permitted.
         if let EntryKind::Response(resident) = &held.kind {
             resident.head.may_stay(self.set_cookie).ok()?;
@@ -238,7 +241,7 @@ impl Tiers {
             unreachable!("fields for what is no response")
         };
         let (encoded, stays) = (head.encode(), head.may_stay(self.set_cookie).is_ok());
-        let renewed = Arc::new(CacheEntry::kept(held.key.clone(), head, body.clone(), names));
+        let renewed = Arc::new(held.renewed(head, body.clone(), names));
         if !stays {
             self.remove(&held.key);
             return renewed;
