@@ -85,7 +85,7 @@ const OF_CLIENT: usize = 2;
 #[derive(Debug)]
 pub struct Lease {
     permit: OwnedSemaphorePermit,
-    of_client: Option<OwnedSemaphorePermit>,
+    _of_client: Option<OwnedSemaphorePermit>,
 }
 
 /// A lease where there is no future to wait for it in.
@@ -248,11 +248,9 @@ impl ClientsClaim {
         all.poll(cx, pool, bytes)
     }
 
-    /// From here on it holds this, and needs no more.
-    pub fn hold(&mut self, Lease { permit, of_client }: Lease) {
-        let held = |permit| Claim::Held(Lease::of(permit));
-        let own = of_client.map(held).unwrap_or_default();
-        self.claims = Some(Box::new(Claims { own, all: held(permit) }));
+    /// It is not waited for any more.
+    pub fn give_up(&mut self) {
+        self.claims = None;
     }
 
     /// Whether the client has its share.
@@ -277,24 +275,24 @@ impl ClientsClaim {
         pool: &Allowance,
         bytes: usize,
     ) -> Option<Lease> {
-        let of_client = match client {
+        let _of_client = match client {
             Some(client) => Some(shares.of(client).try_take(bytes)?.permit),
             None => None,
         };
-        Some(Lease { of_client, ..pool.try_take(bytes)? })
+        Some(Lease { _of_client, ..pool.try_take(bytes)? })
     }
 
     /// What it holds, if that is all that it asked for.
     pub fn take_lease(&mut self) -> Option<Lease> {
         let Claims { own, all } = *self.claims.take()?;
-        let of_client = own.into_lease().map(|own| own.permit);
-        Some(Lease { of_client, ..all.into_lease()? })
+        let _of_client = own.into_lease().map(|own| own.permit);
+        Some(Lease { _of_client, ..all.into_lease()? })
     }
 }
 
 impl Lease {
     fn of(permit: OwnedSemaphorePermit) -> Lease {
-        Lease { permit, of_client: None }
+        Lease { permit, _of_client: None }
     }
 
     pub fn bytes(&self) -> usize {

@@ -709,6 +709,19 @@ async fn a_head_says_that_what_was_gone_is_back() {
 
 /// RFC 9110 sections 15.3.7 and 15.4.5.
 #[tokio::test]
+async fn a_304_to_a_head_that_had_no_condition_is_no_response() {
+    let origin = Origin::answering("HTTP/1.1 304 x\r\nETag: \"1\"\r\n\r\n").await;
+    let proxy = Proxy::forward();
+    for (condition, status) in [("", "502"), ("If-None-Match: \"1\"\r\n", "304")] {
+        let request = origin.request("/", condition).replacen("GET", "HEAD", 1);
+        let mut client = proxy.client().await;
+        client.send(request).await;
+        let head = client.head().await.unwrap();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_304_or_206_that_nobody_asked_for_is_no_response() {
     const PART: &str = "HTTP/1.1 206 x\r\nContent-Range: bytes 0-0/5\r\nCache-Control: max-age=60\r\n\
                         Content-Length: 1\r\n\r\nh";

@@ -3,6 +3,7 @@
 use crate::budget::{Allowance, ClientsClaim, FLOOR, Lease};
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
+use crate::origin::content::{Gate, Side};
 use crate::report::Exit;
 use crate::report::counters::Number;
 use bytes::Bytes;
@@ -27,6 +28,8 @@ pub struct OriginBody {
     timer: Option<Pin<Box<Sleep>>>,
     /// What comes behind what came with the head is read once it has this.
     claim: ClientsClaim,
+    /// Of the request, if that has content, with which it shares what is taken.
+    gate: Option<Rc<Gate>>,
     allowance: Allowance,
     moved: bool,
     /// What came with the head, and how the body ended if that was all.
@@ -44,8 +47,9 @@ impl OriginBody {
         patience: Duration,
         exit: Rc<Exit>,
         allowance: Allowance,
-        claim: ClientsClaim,
+        (claim, gate): (ClientsClaim, Rc<Gate>),
     ) -> OriginBody {
+        let gate = (gate.has_taken() || !gate.is_done()).then_some(gate);
         let framed = chunked || incoming.size_hint().exact().is_some();
         OriginBody {
             incoming,
@@ -54,6 +58,7 @@ impl OriginBody {
             patience,
             timer: None,
             claim,
+            gate,
             allowance,
             moved: true,
             early: VecDeque::new(),
@@ -106,7 +111,7 @@ impl OriginBody {
 
     /// What was taken for it, when it has ended: its bytes may not have gone yet.
     pub fn take_lease(&mut self) -> Option<Lease> {
-        self.claim.take_lease()
+        self.gate.as_ref().and_then(|gate| gate.take_lease()).or_else(|| self.claim.take_lease())
     }
 
     pub fn is_framed(&self) -> bool {
@@ -128,7 +133,8 @@ impl OriginBody {
     /// What a connection has anyway is not enough for the rest.
     fn needs_more(&self) -> bool {
         let small = || self.claim.small(&self.allowance) as u64;
-        !self.claim.holds() && self.incoming.size_hint().exact().is_none_or(|rest| rest > small())
+        let holds = self.claim.holds() || self.gate.as_ref().is_some_and(|gate| gate.has_taken());
+        !holds && self.incoming.size_hint().exact().is_none_or(|rest| rest > small())
     }
 
     /// The client has its share of the memory: what is to come waits.
@@ -174,7 +180,11 @@ impl Pieces for OriginBody {
         }
         if self.needs_more() {
             let this = &mut *self;
-            if this.claim.poll(cx, &this.allowance, FLOOR).is_pending() {
+            let polled = match &this.gate {
+                Some(gate) => gate.poll_lease(Side::Response, cx, &mut this.claim, &this.allowance),
+                None => this.claim.poll(cx, &this.allowance, FLOOR),
+            };
+            if polled.is_pending() {
                 ready!(self.poll_stall(cx));
                 self.line = None;
                 let error = io::Error::new(io::ErrorKind::OutOfMemory, "too little memory for more bodies");

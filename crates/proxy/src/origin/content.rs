@@ -114,9 +114,19 @@ pub struct Gate {
     done: Cell<bool>,
     moved: Cell<u64>,
     waker: RefCell<Option<Waker>>,
-    /// What was taken for the body: of one exchange, so that its response does not wait for what its content has.
+    /// What was taken for the content or for the response's body: both have one, so that neither waits for what the other
+    /// has.
     lease: RefCell<Option<Lease>>,
     has_taken: Cell<bool>,
+    /// Who waits for it: the content, the response's body.
+    waiting: RefCell<[Option<Waker>; 2]>,
+}
+
+/// Whose claim it is, of the two that share a lease.
+#[derive(Clone, Copy)]
+pub enum Side {
+    Content,
+    Response,
 }
 
 impl Upload {
@@ -135,6 +145,7 @@ impl Upload {
             waker: RefCell::new(None),
             lease: RefCell::new(None),
             has_taken: Cell::new(false),
+            waiting: RefCell::default(),
         });
         let upload = Upload { content, gate: gate.clone(), claim, allowance: allowance.clone() };
         (upload, gate)
@@ -162,7 +173,32 @@ impl Gate {
         self.done.get()
     }
 
-    /// What was taken for the body, for that of the response.
+    /// Ready once there is a lease for both sides.
+    pub fn poll_lease(
+        &self,
+        side: Side,
+        cx: &mut Context<'_>,
+        claim: &mut ClientsClaim,
+        pool: &Allowance,
+    ) -> Poll<()> {
+        if self.has_taken.get() {
+            claim.give_up();
+            return Poll::Ready(());
+        }
+        if claim.poll(cx, pool, UPLOAD).is_pending() {
+            self.waiting.borrow_mut()[side as usize] = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.lease.replace(claim.take_lease());
+        self.has_taken.set(true);
+        self.waiting.take().into_iter().flatten().for_each(Waker::wake);
+        Poll::Ready(())
+    }
+
+    pub fn has_taken(&self) -> bool {
+        self.has_taken.get()
+    }
+
     pub fn take_lease(&self) -> Option<Lease> {
         self.lease.take()
     }
@@ -187,10 +223,8 @@ impl Body for Upload {
             return Poll::Pending;
         }
         let Some(content) = &mut this.content else { return Poll::Ready(None) };
-        if !this.gate.has_taken.get() && !content.is_small() {
-            ready!(this.claim.poll(cx, &this.allowance, UPLOAD));
-            this.gate.lease.replace(this.claim.take_lease());
-            this.gate.has_taken.set(true);
+        if !content.is_small() {
+            ready!(this.gate.poll_lease(Side::Content, cx, &mut this.claim, &this.allowance));
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
         this.gate.moved.set(this.gate.moved.get() + 1);
@@ -206,5 +240,48 @@ impl Body for Upload {
 
     fn size_hint(&self) -> SizeHint {
         self.content.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+
+    #[test]
+    fn content_and_response_do_not_wait_for_each_other() {
+        let budget = Budget::new(0, 0);
+        let (pool, mut context) = (&budget.origins, Context::from_waker(Waker::noop()));
+        let client = Some("192.0.2.1".parse().unwrap());
+        let claim = || ClientsClaim::new(&budget.clients, client);
+        let gate = || Upload::new(None, false, pool, claim()).1;
+        for (first, second) in [(Side::Content, Side::Response), (Side::Response, Side::Content)] {
+            // As many exchanges as there is memory for, of one side each, and one that has to wait.
+            let mut exchanges = Vec::new();
+            loop {
+                let (gate, mut claim) = (gate(), claim());
+                let is_held = gate.poll_lease(first, &mut context, &mut claim, pool).is_ready();
+                exchanges.push((gate, claim));
+                if !is_held {
+                    break;
+                }
+            }
+            let (waits, mut waiting) = exchanges.pop().unwrap();
+            assert!(exchanges.len() > 2);
+            for (gate, _) in &exchanges {
+                assert!(gate.poll_lease(second, &mut context, &mut claim(), pool).is_ready());
+            }
+            let mut other = claim();
+            assert!(waits.poll_lease(second, &mut context, &mut other, pool).is_pending());
+            // Whichever side gets it, both have it, and the other takes nothing.
+            exchanges.pop();
+            assert!(waits.poll_lease(first, &mut context, &mut waiting, pool).is_ready());
+            assert!(waits.poll_lease(second, &mut context, &mut other, pool).is_ready());
+            drop(other);
+            assert_eq!(pool.taken(), (exchanges.len() + 1) * UPLOAD);
+            assert!(waits.take_lease().is_some_and(|lease| lease.bytes() == UPLOAD));
+            drop((exchanges, waits));
+            assert_eq!(pool.free(), pool.size());
+        }
     }
 }

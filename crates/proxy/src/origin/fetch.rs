@@ -28,12 +28,9 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         self.exit.add(Number::Fetches, 1);
-        let mut claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
+        let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
         let sent = self.send(target, outgoing, relay).await;
-        let (response, line, lease) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
-        if let Some(lease) = lease {
-            claim.hold(lease);
-        }
+        let (response, line, gate) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
         let shareable = line.shareable;
         let (mut parts, incoming) = response.into_parts();
         let length = length::settle(&mut parts).map_err(|why| {
@@ -42,7 +39,7 @@ impl Origins {
         let line = if length.doubtful { line.not_again() } else { line };
         let (stall, exit) = (self.settings().timeouts.origin_stall, self.exit.clone());
         let allowance = self.budget.origins.clone();
-        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit, allowance, claim);
+        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit, allowance, (claim, gate));
         if parts.status != StatusCode::SWITCHING_PROTOCOLS {
             body.gather().await;
         }

@@ -18,11 +18,11 @@ mod wire;
 pub use self::line::Line;
 
 use self::attempt::Failed;
-use self::content::{Content, Upload};
+use self::content::{Content, Gate, Upload};
 use self::dns::Resolver;
 use self::pool::{Key, Pool, Protocol};
 use crate::access::reach::{Reach, Zone};
-use crate::budget::{Budget, ClientsClaim, Lease};
+use crate::budget::{Budget, ClientsClaim};
 use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
@@ -112,8 +112,8 @@ impl Origins {
         self.current.get()
     }
 
-    /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100. What was taken for the
-    /// request's content is the response's.
+    /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100. What is
+    /// taken for the request's content is also the response's.
     ///
     /// A connection from the pool may have been closed by the origin meanwhile: then a request that can safely be
     /// repeated is sent once more, on a new connection.
@@ -122,7 +122,7 @@ impl Origins {
         target: &Target,
         outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
-    ) -> Result<(Response<Incoming>, Line, Option<Lease>), Refusal> {
+    ) -> Result<(Response<Incoming>, Line, Rc<Gate>), Refusal> {
         let Outgoing { head: make, mut content, expects, client, charged } = outgoing;
         let mut head = make()?;
         let key = Key { hop: self.route.next_hop(target)?, scheme: target.scheme, protocol: Protocol::Http1 };
@@ -138,7 +138,7 @@ impl Origins {
             let claim = ClientsClaim::new(&self.budget.clients, charged);
             let (upload, gate) = Upload::new(content.take(), expects, &self.budget.origins, claim);
             let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
-                Ok(response) => return Ok((response, line.sent(&gate), gate.take_lease())),
+                Ok(response) => return Ok((response, line.sent(&gate), gate)),
                 Err(failed) => failed,
             };
             (head, content) = match (failed, spare) {

@@ -87,11 +87,11 @@ impl AsyncRead for Wire {
         }
         let inner = &*self.0;
         let head = inner.head.get();
-        if head.is_some_and(|came| came >= HEAD) {
-            if inner.large_head.borrow_mut().poll(cx, &inner.heads, inner.head_most).is_pending() {
-                inner.reads.replace(Some(cx.waker().clone()));
-                return Poll::Pending;
-            }
+        if head.is_some_and(|came| came >= HEAD)
+            && inner.large_head.borrow_mut().poll(cx, &inner.heads, inner.head_most).is_pending()
+        {
+            inner.reads.replace(Some(cx.waker().clone()));
+            return Poll::Pending;
         }
         let before = buf.filled().len();
         ready!(inner.poll_some(cx, buf))?;
