@@ -131,7 +131,7 @@ fn what_was_measured_is_a_medium() {
     std::fs::create_dir(&work).unwrap();
     let (work, file) = (work.to_str().unwrap(), file.to_str().unwrap());
     let measure = |size: &str, more: &[&str]| {
-        let run = ["lab", "measure", work, "--size", size, "--time", "10ms", "--out", file];
+        let run = ["lab", "measure", work, "--size", size, "--time", "10ms", "--files", "500", "--out", file];
         start(&[&run[..], more].concat()).wait_with_output().unwrap()
     };
     let output = measure("2MiB", &[]);
@@ -143,7 +143,7 @@ fn what_was_measured_is_a_medium() {
         return;
     }
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(table.lines().count() == 9 && table.contains("hdd-18t"), "{table}");
+    assert!(table.lines().count() == 18 && table.contains("hdd-18t"), "{table}");
     let speeds: Value = serde_json::from_slice(&measure("2MiB", &["--json"]).stdout).unwrap();
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert!(speeds == kept && speeds["read-4k"].as_f64().unwrap() > 0.0, "{speeds}");

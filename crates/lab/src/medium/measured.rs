@@ -1,12 +1,16 @@
-//! A device as it was measured from outside, and what it is measured by: loads, the same on a real directory (`real::measure`) and on a
-//! modelled device.
+//! A device and a filesystem as they were measured from outside, and what they are measured by: loads of the device, the same on a
+//! real directory (`real::measure`) and on a modelled device, and of small files (`file_loads`).
 //!
 //! Its model knows three numbers for reads and three for writes: how long one takes alone, and how many transfers and
 //! bytes a second go through when others are under way. What it cannot know is what the measuring did not ask for: work
-//! that comes later, such as cleaning, and limits that are reached later.
+//! that comes later, such as cleaning, and limits that are reached later. Of the kernel it knows three more (`host`): what a call
+//! costs, and beyond that one that makes and one that removes a file, with all that the device alone does not
+//! explain: the processor, the journal, discards.
 
 use super::block_replay::{Pace, replay};
 use super::device::{Device, DeviceModel};
+use super::file_loads::FILE;
+use super::filesystem::{Host, TODAY};
 use super::queue::{Order, Rules};
 use crate::block::{Millis, Request, SECTOR, Trace, Transfer, Way};
 use serde::{Deserialize, Serialize};
@@ -51,7 +55,7 @@ pub const LOADS: [Load; 8] = [
     },
 ];
 
-/// Transfers a second under each load, by its name.
+/// Transfers or files a second under each load, by its name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Speeds(pub BTreeMap<String, f64>);
@@ -68,6 +72,17 @@ impl Speeds {
         let found = self.0.get(load).filter(|speed| speed.is_finite() && **speed > 0.0);
         found.copied().ok_or_else(|| format!("no speed `{load}`: `cosm lab measure` writes them"))
     }
+}
+
+/// The computer of today with the costs of its calls as they were measured.
+pub fn host(speeds: &Speeds) -> Result<Host, String> {
+    let each = |load: &str| speeds.of(load).map(|speed| 1000.0 / speed);
+    // Open, read or write, and close, which is half a call.
+    let call = (each("reread-8k")? - FILE as f64 / TODAY.copy).max(0.0) / 2.5;
+    let written = FILE as f64 / (speeds.of("write-1m")? * MIB as f64 / 1000.0);
+    let make = (each("create-8k")? - 2.5 * call - written).max(0.0);
+    let remove = (each("unlink-8k")? - call).max(0.0);
+    Ok(Host { call, make, remove, ..TODAY })
 }
 
 /// What a modelled device does with a load within so many bytes, transfers a second; nothing where a model does not know.
@@ -139,7 +154,11 @@ impl Device for Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium::file_loads::{self, FILE_LOADS};
+    use crate::medium::filesystem::FileSystem;
+    use crate::medium::filesystem::fs_type::EXT4;
     use crate::medium::queue::Queue;
+    use crate::medium::table::LEAST_MEMORY;
 
     fn speeds() -> Speeds {
         let some = [
@@ -149,6 +168,9 @@ mod tests {
             ("write-1m", 700.0),
             ("write-4k", 5000.0),
             ("write-4k-32", 40_000.0),
+            ("create-8k", 9000.0),
+            ("reread-8k", 200_000.0),
+            ("unlink-8k", 20_000.0),
         ];
         Speeds(some.map(|(name, speed)| (name.to_owned(), speed)).into())
     }
@@ -174,9 +196,16 @@ mod tests {
 
     #[test]
     fn the_model_is_as_fast_as_what_was_measured() {
+        let device = Box::new(Measured::new(&speeds(), 1 << 30).unwrap());
+        let memory = LEAST_MEMORY / 2;
+        let host = Host { pages: memory, metadata: memory, ..host(&speeds()).unwrap() };
+        let mut medium = FileSystem::with(EXT4, device, RULES, host, 1 << 30);
+        let files = file_loads::run(&mut medium, 10_000).unwrap();
         for (name, speed) in speeds().0 {
-            let load = LOADS.iter().find(|load| load.name == name).unwrap();
-            let found = passed(load);
+            let found = match FILE_LOADS.iter().position(|load| load.name == name) {
+                Some(nth) => files[nth],
+                None => passed(LOADS.iter().find(|load| load.name == name).unwrap()),
+            };
             assert!((0.85..1.15).contains(&(found / speed)), "{name}: {found} where {speed} were measured");
         }
     }
@@ -188,7 +217,8 @@ mod tests {
                 let mut few = speeds();
                 few.0.remove(name);
                 few.0.extend(wrong.map(|speed| (name.clone(), speed)));
-                assert!(Measured::new(&few, 1 << 30).err().unwrap().contains(name), "{name}");
+                let error = Measured::new(&few, 1 << 30).err().or(host(&few).err());
+                assert!(error.unwrap().contains(name), "{name}");
             }
         }
     }

@@ -8,6 +8,7 @@ mod counted;
 pub mod device;
 pub mod distances;
 pub mod drive;
+pub mod file_loads;
 pub mod filesystem;
 pub mod flash;
 pub mod hbench;

@@ -111,13 +111,15 @@ pub const ALL: &[MediumKind] = &[
     MediumKind {
         name: "measured",
         takes: Takes::File,
-        about: "a device as fast as `cosm lab measure` found one, with ext4 (model)",
+        about: "a device and its ext4 as fast as `cosm lab measure` found them (model)",
         alone: false,
         make: |given| {
-            let size = needed(&given.scale);
+            // Its size costs nothing and changes nothing, but that directories have room.
+            let size = needed(&given.scale).max(LARGE);
             let at = |why: String| format!("{}: {why}", given.path.display());
-            let device = Measured::new(&Speeds::open(&given.path)?, size).map_err(at)?;
-            Ok(on_ext4(Box::new(device), measured::RULES, size, given))
+            let speeds = Speeds::open(&given.path)?;
+            let device = Measured::new(&speeds, size).map_err(at)?;
+            Ok(on_ext4(Box::new(device), measured::RULES, measured::host(&speeds).map_err(at)?, size, given))
         },
     },
     MediumKind {
@@ -207,13 +209,13 @@ fn today(name: &str, given: &Given) -> Result<Box<dyn Medium>, Failed> {
             megabytes(size / 480)
         ));
     }
-    Ok(on_ext4((kind.make)(size), kind.rules, size, given))
+    Ok(on_ext4((kind.make)(size), kind.rules, TODAY, size, given))
 }
 
 /// With half of the memory for pages and half for other blocks.
-fn on_ext4(device: Box<dyn Device>, rules: Rules, size: u64, given: &Given) -> Box<dyn Medium> {
+fn on_ext4(device: Box<dyn Device>, rules: Rules, host: Host, size: u64, given: &Given) -> Box<dyn Medium> {
     let memory = bytes(given.memory, &given.scale);
-    let host = Host { pages: memory / 2, metadata: memory / 2, ..TODAY };
+    let host = Host { pages: memory / 2, metadata: memory / 2, ..host };
     Box::new(FileSystem::with(EXT4, device, rules, host, size))
 }
 
@@ -241,7 +243,7 @@ mod tests {
     /// One of each, on small disks; the real one in a folder of its own.
     fn all(directory: &std::path::Path) -> Vec<(&'static str, Box<dyn Medium>)> {
         let speeds = r#"{"read-4k": 9e3, "read-4k-32": 6e4, "read-1m": 9e2, "write-4k": 9e3, "write-4k-32": 6e4,
-            "write-1m": 9e2}"#;
+            "write-1m": 9e2, "create-8k": 9e3, "reread-8k": 2e5, "unlink-8k": 2e4}"#;
         let file = directory.join("speeds");
         std::fs::write(&file, speeds).unwrap();
         let given = |kind: &MediumKind| Given {

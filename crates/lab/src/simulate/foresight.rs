@@ -1,4 +1,4 @@
-//! What needs the whole trace: policies that know the future, and what no policy exceeds. All requests are kept, 24 bytes each.
+//! What needs the whole trace: policies that know the future, and what no policy exceeds. All requests are kept, 32 bytes each.
 
 use super::{Cache, Clock, Message, Numbered, PIECE, Request, Row, sample};
 use crate::replacement::NEVER;
@@ -97,13 +97,18 @@ impl Foresight {
     /// own, which one policy need not reach together.
     pub fn bound(&self, size: u64, numbered: &Numbered) -> Row {
         let split = &numbered.split;
+        let parts: Vec<(Vec<Interval>, u64)> =
+            (0..self.parts).map(|part| self.intervals(part, size)).collect();
+        // What is popular is cheap.
+        let follow =
+            numbered.follow(parts.iter().flat_map(|(all, _)| all).map(|one| u64::from(one.nth)).sum());
         let ratios: Vec<(f64, f64)> = (0..self.parts)
-            .map(|part| {
-                let (mut intervals, time) = self.intervals(part, size);
+            .zip(parts)
+            .map(|(part, (mut intervals, time))| {
                 let room = u128::from(split.scaled(size)) * u128::from(time);
                 let hits = cheapest(&mut intervals, room, |_| 1);
                 let bytes = cheapest(&mut intervals, room, |interval| interval.size);
-                split.estimate((hits, bytes), &numbered.parts[part].count, &numbered.whole)
+                split.estimate((hits, bytes), follow, &numbered.parts[part].count, &numbered.whole)
             })
             .collect();
         let ((hit_ratio, byte_hit_ratio), errors) = sample::mean(&ratios);
@@ -133,7 +138,7 @@ impl Foresight {
                     intervals.clear();
                 }
                 Message::Piece(part, piece) if *part == of => {
-                    for Request { size, object, changed } in piece.iter().copied() {
+                    for Request { size, object, nth, changed } in piece.iter().copied() {
                         now += 1;
                         let at = object as usize;
                         if sizes.len() <= at {
@@ -142,7 +147,7 @@ impl Foresight {
                         let (before, held) = sizes[at];
                         let same = before > 0 && !changed;
                         if same && held <= most {
-                            intervals.push(Interval { size, held, time: now - before.max(start) });
+                            intervals.push(Interval { size, held, nth, time: now - before.max(start) });
                         }
                         // Who holds a version may hold it as any request so far had it.
                         sizes[at] = (now, if same { held.min(size) } else { size });
@@ -161,6 +166,7 @@ struct Interval {
     /// Bytes that have to be held for it, and for how many requests.
     held: u64,
     time: u64,
+    nth: u32,
 }
 
 impl Interval {

@@ -89,6 +89,8 @@ pub struct Row {
 struct Request {
     size: u64,
     object: u32,
+    /// Of its object's requests, from 1 on; only counted where there are samples, and no further than this holds.
+    nth: u32,
     /// It is not what it was when it was asked for before.
     changed: bool,
 }
@@ -115,6 +117,8 @@ struct Cache {
 struct Found {
     hits: u64,
     hit_bytes: u64,
+    /// `Request::nth` of the hits, all together.
+    nths: u64,
     too_large: u64,
     too_large_for_sample: u64,
 }
@@ -132,14 +136,15 @@ impl Cache {
     fn run(&mut self, piece: &[Request], nexts: Option<&[u64]>, clock: Clock<'_>) {
         let began = clock();
         let (mut found, takes) = (self.found, self.replacement.largest());
-        for (nth, Request { size, object, changed }) in piece.iter().copied().enumerate() {
+        for (at, Request { size, object, nth, changed }) in piece.iter().copied().enumerate() {
             if let Some(nexts) = nexts {
-                self.replacement.foresee(nexts[nth]);
+                self.replacement.foresee(nexts[at]);
             }
             if self.replacement.get(object) {
                 if !changed {
                     found.hits += 1;
                     found.hit_bytes += size;
+                    found.nths += u64::from(nth);
                     continue;
                 }
                 self.replacement.remove(object);
@@ -255,15 +260,16 @@ fn shares(caches: Vec<Cache>, threads: usize) -> Vec<Vec<Cache>> {
 /// The samples of one cache together.
 fn row(plan: &Plan, caches: &[Cache], numbered: &Numbered) -> Row {
     let whole = &numbered.whole;
+    let sum = |of: fn(&Found) -> u64| caches.iter().map(|cache| of(&cache.found)).sum::<u64>();
+    let follow = numbered.follow(sum(|found| found.nths));
     let ratios: Vec<(f64, f64)> = caches
         .iter()
         .map(|cache| {
             let Found { hits, hit_bytes, .. } = cache.found;
-            numbered.split.estimate((hits, hit_bytes), &numbered.parts[cache.sample].count, whole)
+            numbered.split.estimate((hits, hit_bytes), follow, &numbered.parts[cache.sample].count, whole)
         })
         .collect();
     let ((hit_ratio, byte_hit_ratio), errors) = sample::mean(&ratios);
-    let sum = |of: fn(&Found) -> u64| caches.iter().map(|cache| of(&cache.found)).sum::<u64>();
     let seconds: f64 = caches.iter().map(|cache| cache.seconds).sum();
     Row {
         policy: policy_of(plan, caches[0].nth).name,
@@ -292,6 +298,8 @@ struct Count {
     bytes: u64,
     cacheable: u64,
     cacheable_bytes: u64,
+    /// `Request::nth` of the cacheable ones, all together.
+    nths: u64,
 }
 
 /// A trace's objects by their numbers.
@@ -311,6 +319,8 @@ struct Part {
     numbers: HashMap<u64, u32, BuildHasherDefault<Quick>>,
     /// Last-Modified and size of the newest version, by number.
     versions: Vec<(u64, u64)>,
+    /// Requests by number, where there are samples.
+    requests: Vec<u32>,
     count: Count,
     piece: Vec<Request>,
 }
@@ -372,10 +382,20 @@ impl Numbered {
         let Some(nth) = self.split.part_of(access.object).filter(|_| usable) else { return Ok(None) };
         let part = &mut self.parts[nth];
         add(&mut part.count);
-        let request = part.number(access, self.size_changes)?;
+        let mut request = part.number(access, self.size_changes)?;
+        if self.split.is_sampled() {
+            request.nth = part.request_of(request.object);
+            part.count.nths += u64::from(request.nth);
+        }
         self.changed += u64::from(request.changed);
         part.piece.push(request);
         Ok((part.piece.len() == PIECE).then_some(nth))
+    }
+
+    /// The share of hits among requests for what is popular, from `Request::nth` of all hits.
+    fn follow(&self, hits: u64) -> f64 {
+        let requests: u64 = self.parts.iter().map(|part| part.count.nths).sum();
+        hits as f64 / requests.max(1) as f64
     }
 
     fn give(&mut self, part: usize, give: &mut impl FnMut(Message)) {
@@ -394,6 +414,16 @@ fn next_stop(read: u64, warm_up: u64) -> u64 {
 }
 
 impl Part {
+    /// One more of an object.
+    fn request_of(&mut self, object: u32) -> u32 {
+        let at = object as usize;
+        if self.requests.len() <= at {
+            self.requests.resize(at + 1, 0);
+        }
+        self.requests[at] = self.requests[at].saturating_add(1);
+        self.requests[at]
+    }
+
     fn number(&mut self, access: &Access, size_changes: SizeChanges) -> Result<Request, String> {
         let (size, version) = (access.size, (access.modified, access.size));
         match self.numbers.entry(access.object) {
@@ -404,7 +434,7 @@ impl Part {
                 if changed {
                     *before = version;
                 }
-                Ok(Request { size, object, changed })
+                Ok(Request { size, object, nth: 0, changed })
             }
             Entry::Vacant(new) => {
                 // The last number means none.
@@ -412,7 +442,7 @@ impl Part {
                 let object = number.ok_or("more than 4,294,967,295 objects: --sample takes some of them")?;
                 new.insert(object);
                 self.versions.push(version);
-                Ok(Request { size, object, changed: false })
+                Ok(Request { size, object, nth: 0, changed: false })
             }
         }
     }

@@ -2,9 +2,13 @@
 //! with Saemundsson, Miniature simulations, USENIX ATC 2017), which any policy allows.
 //!
 //! An object is in a sample if a hash of it is in the sample's range, with all of its requests, and the cache is as much smaller as
-//! the sample. Several samples have ranges of their own, so that how much they differ tells the error of their mean. Requests
-//! for few popular objects make most of the difference: what a sample has more or fewer of them than its rate is taken
-//! for hits, as in the paper (SHARDS-adj); bytes are counted as the sample has them.
+//! the sample. Several samples have ranges of their own, so that how much they differ tells the error of their mean.
+//!
+//! Few popular objects make most of the difference: with them come requests and hits together. So what a sample has more or
+//! fewer of requests than its rate corrects its hits. The paper (SHARDS-adj) takes all of that for hits. Any share of it leaves
+//! the mean right; the one that leaves the least error is Σnh / Σn² over the objects, with n requests and h hits each, as in any
+//! regression on a known total: 1 − 1/n of a popular object that never changes, less of one that does. `Request::nth` sums it without a count for
+//! each object and cache. Bytes are counted as the sample has them.
 
 use super::Count;
 use serde::Serialize;
@@ -57,6 +61,10 @@ impl Split {
         self.sampling.map_or(1, |sampling| sampling.samples)
     }
 
+    pub fn is_sampled(&self) -> bool {
+        self.sampling.is_some()
+    }
+
     pub fn part_of(&self, object: u64) -> Option<usize> {
         let Some(Sampling { samples, seed, .. }) = self.sampling else { return Some(0) };
         let part = mix(mix(object) ^ seed) / self.range;
@@ -74,15 +82,22 @@ impl Split {
         (requests as f64 / share).round() as u64
     }
 
-    /// What hits and their bytes of a part say of the whole: the share of its requests and of its bytes.
-    pub fn estimate(&self, (hits, bytes): (u64, u64), part: &Count, whole: &Count) -> (f64, f64) {
+    /// What hits and their bytes of a part say of the whole: the share of its requests and of its bytes. `follow` is the share
+    /// of hits among requests that a part has too many of.
+    pub fn estimate(
+        &self,
+        (hits, bytes): (u64, u64),
+        follow: f64,
+        part: &Count,
+        whole: &Count,
+    ) -> (f64, f64) {
         let of_requests = whole.requests.max(1) as f64;
         let of_bytes = whole.bytes.max(1) as f64;
         let Some(Sampling { rate, .. }) = self.sampling else {
             return (hits as f64 / of_requests, bytes as f64 / of_bytes);
         };
         let (expected, cacheable) = (rate * whole.cacheable as f64, whole.cacheable as f64 / of_requests);
-        let adjusted = (hits as f64 + expected - part.cacheable as f64) / expected.max(1.0);
+        let adjusted = (hits as f64 - follow * (part.cacheable as f64 - expected)) / expected.max(1.0);
         let share = bytes as f64 / part.cacheable_bytes.max(1) as f64;
         (adjusted.clamp(0.0, 1.0) * cacheable, share * (whole.cacheable_bytes as f64 / of_bytes))
     }

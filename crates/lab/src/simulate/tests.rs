@@ -180,3 +180,30 @@ fn samples_tell_the_whole_and_their_error() {
     assert!(sampled.rows.iter().all(|row| row.too_large_for_sample > 0));
     assert!(whole.rows.iter().all(|row| row.too_large_for_sample == 0));
 }
+
+/// With objects that change, too, over many choices of the samples: near the whole, and as near as the error says.
+#[test]
+fn errors_of_samples_are_small_and_cover() {
+    let requests = 1_000_000;
+    let policies = replacement::named(&["lru", "s3-fifo"].map(str::to_owned)).unwrap();
+    let sizes = [256 << 20];
+    let whole = run(requests, &plan(&policies, &sizes));
+    assert!(whole.changed > requests / 20);
+    let (mut squares, mut stated, mut within) = (0.0, 0.0, [0; 2]);
+    let rows = (1..=24).flat_map(|seed| {
+        let sampling = Sampling::new(0.005, seed);
+        let sampled = run(requests, &Plan { sampling, ..plan(&policies, &sizes) });
+        sampled.rows.into_iter().zip(&whole.rows)
+    });
+    for (row, of) in rows {
+        let (off, error) = (row.hit_ratio - of.hit_ratio, row.errors.unwrap().0);
+        squares += off * off / 48.0;
+        stated += error * error / 48.0;
+        within[0] += u32::from(off.abs() <= error);
+        within[1] += u32::from(off.abs() <= 2.0 * error);
+    }
+    let (off, said) = (squares.sqrt(), stated.sqrt());
+    assert!(off < 0.005 && (0.8..1.25).contains(&(off / said)), "{off} off, {said} said");
+    // Of eight samples: 65 and 91 % (Student's distribution).
+    assert!((24..=38).contains(&within[0]) && within[1] >= 40, "{within:?} of 48, {off} off, {said} said");
+}

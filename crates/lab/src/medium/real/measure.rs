@@ -1,11 +1,15 @@
-//! How fast the device below a directory is: the loads of `medium::measured` on a file, past the page cache (O_DIRECT).
+//! How fast the device below a directory is: the loads of `medium::measured` on a file, past the page cache (O_DIRECT), and those of
+//! `medium::file_loads` with as little memory as a filesystem can be given.
 //!
 //! A virtual disk's host may keep the file in its own memory; nobody inside can know.
 
 use super::folder::Folder;
+use super::{Real, Wanted};
 use crate::block::Way;
 use crate::medium::Failed;
+use crate::medium::file_loads::{self, FILE, FILE_LOADS};
 use crate::medium::measured::{LOADS, Load, Speeds};
+use crate::medium::table::LEAST_MEMORY;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -17,13 +21,25 @@ use trace::random::Random;
 /// Bytes that buffers and places are multiples of.
 const ALIGNED: usize = 4096;
 
-/// Makes a file of so many bytes, in a folder that is removed again, and does each load for so long; `say` is told each.
+/// Makes a file of so many bytes, in a folder that is removed again, and does each load for so long; then those of so many small
+/// files, whatever they take. `say` is told what comes, and what is not as wanted and yet no error.
 pub fn measure(
     within: &Path,
     bytes: u64,
     time: Duration,
-    say: &dyn Fn(&Load, f64),
+    files: u64,
+    say: &dyn Fn(&str),
 ) -> Result<Speeds, Failed> {
+    let mut speeds = of_device(within, bytes, time, say)?;
+    let wanted =
+        Wanted { within, space: 2 * files * FILE, memory: Some(LEAST_MEMORY), must: false, capture: None };
+    say("small files");
+    let found = file_loads::run(&mut Real::new(&wanted, say)?, files)?;
+    speeds.0.extend(FILE_LOADS.iter().zip(found).map(|(load, speed)| (load.name.to_owned(), speed)));
+    Ok(speeds)
+}
+
+fn of_device(within: &Path, bytes: u64, time: Duration, say: &dyn Fn(&str)) -> Result<Speeds, Failed> {
     let folder = Folder::make(within)?;
     let path = folder.path().join("measured");
     let direct = OFlags::DIRECT.bits() as i32;
@@ -31,10 +47,10 @@ pub fn measure(
     let file = file.map_err(|error| format!("{}: past the page cache: {error}", path.display()))?;
     let mut speeds = Speeds::default();
     for (nth, load) in LOADS.iter().enumerate() {
+        say(load.about);
         // The first writes all of the file, whatever that takes.
         let speed = run(&file, load, bytes, (nth > 0).then_some(time))?;
         file.sync_all().map_err(failed)?;
-        say(load, speed);
         speeds.0.insert(load.name.to_owned(), speed);
     }
     Ok(speeds)
@@ -54,7 +70,8 @@ fn run(file: &File, load: &Load, bytes: u64, time: Option<Duration>) -> Result<f
         let buffer = &mut buffer[at..at + load.bytes as usize];
         loop {
             let turn = next.fetch_add(1, Relaxed);
-            if time.map_or(turn >= places, |time| began.elapsed() >= time) {
+            // However little time there is, each does something.
+            if time.map_or(turn >= places, |time| turn >= load.depth as u64 && began.elapsed() >= time) {
                 return Ok(());
             }
             let place = if load.random { random.below(places) } else { turn % places } * load.bytes;
@@ -87,21 +104,23 @@ fn failed(error: std::io::Error) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::measured::Measured;
+    use crate::medium::measured::{Measured, host};
 
     #[test]
     fn a_directory_has_a_speed_under_each_load() {
         let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let found = measure(place.path(), 8 << 20, Duration::from_millis(20), &|_, _| {});
+        let found = measure(place.path(), 8 << 20, Duration::from_millis(20), 300, &|_| {});
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
         match found {
             Ok(speeds) => {
                 assert!(LOADS.iter().all(|load| speeds.0[load.name] > 0.0), "{speeds:?}");
                 Measured::new(&speeds, 1 << 30).unwrap();
+                assert!(FILE_LOADS.iter().all(|load| speeds.0[load.name] > 0.0), "{speeds:?}");
+                host(&speeds).unwrap();
             }
             // Not every filesystem reads and writes directly.
             Err(why) => assert!(why.contains("past the page cache"), "{why}"),
         }
-        assert!(measure(&place.path().join("nowhere"), 1, Duration::ZERO, &|_, _| {}).is_err());
+        assert!(measure(&place.path().join("nowhere"), 1, Duration::ZERO, 1, &|_| {}).is_err());
     }
 }
