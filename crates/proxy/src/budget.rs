@@ -11,8 +11,9 @@
 //! | `origins` | a body from an origin of more than `SMALL` bytes, or of unknown length: its window, and the span that is gathered for the store; a request's content; a smaller body that its client does not take | windows stay at `FLOOR`, bodies pass without being kept, then those of more than `HELD_ANYWAY` bytes are read one after the other |
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
-//! Of `origins` one client's address has no more than half ([`Shares`]): who has that waits, others do not. What a body took it
-//! keeps until its last byte has gone to the client.
+//! Of `origins` one client's address has no more than half, beside windows while there is plenty ([`Shares`]): who has that waits,
+//! others do not. Content and response of one exchange have one lease. What a body took it keeps until its last byte has gone to
+//! the client.
 //!
 //! A hit in memory takes nothing: its bytes are the memory tier's, also when they have left it (`tiers::lent`). A connection has
 //! one response at a time that its client does not take: requests behind it wait, so that answers without content do not
