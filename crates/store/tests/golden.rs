@@ -1,6 +1,6 @@
-//! The byte layout of format 2, pinned. When this fails, readers of older caches would misread: bump
-//! `format::VERSION`, describe the change in docs/format.md, and add a new golden file.
-//! `COSM_BLESS=1` writes the file anew.
+//! The byte layout of format 2, pinned. When this fails, say in docs/format.md what changed. If older caches would be misread,
+//! raise `format::VERSION` and add a new golden file; a field in bytes that were zero needs neither. `COSM_BLESS=1` writes
+//! the file anew.
 
 use std::fmt::Write;
 use store::format::contents::{self, Entry, Mark};
