@@ -188,11 +188,8 @@ impl Walker {
     fn line(&mut self, rest: &mut [u8]) -> usize {
         let end = memchr::memchr(b'\n', rest);
         if self.state == (State::Head { first: true }) {
-            let so_far = end.unwrap_or(rest.len());
-            let line = &mut rest[..so_far];
-            if !line.ends_with(b" HTTP/1.1\r") {
-                self.version(line);
-            }
+            let line = end.unwrap_or(rest.len());
+            self.version(&mut rest[..line]);
             if self.refused.is_some() {
                 return rest.len();
             }
