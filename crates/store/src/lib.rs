@@ -9,6 +9,7 @@ mod checkpoint;
 pub mod disk;
 pub mod engine;
 mod fence;
+mod flights;
 pub mod format;
 pub mod index;
 mod inspect;

@@ -4,20 +4,19 @@ use crate::buffer::Buffer;
 use crate::by_hand::ManualReads;
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
+use crate::flights::Flights;
 use crate::format::record::{self, Found, Kind};
 use crate::format::{UNIT, align_down, align_up};
 use crate::index::Slot;
 use crate::store::Shared;
 use crate::{Body, Key, Object, Spans, span_key};
 use bytes::Bytes;
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::io;
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -44,7 +43,7 @@ pub struct Reader {
     backend: Backend,
     /// As many as reads of `TURN` bytes may be in flight: the others wait for them in the order in which they came.
     turns: Arc<Semaphore>,
-    waiting: Rc<RefCell<Waiting>>,
+    flights: Flights,
 }
 
 /// For how long a read waits for the disk.
@@ -54,23 +53,6 @@ enum Wait<'a> {
     Yields(Duration),
     /// As long as a read that hangs, whatever others do, and as long again each time that this says so.
     Hangs(&'a dyn Fn() -> bool),
-}
-
-/// When the reads in flight were begun, in that order.
-#[derive(Default)]
-struct Waiting {
-    /// `None`: it has ended, but one before it has not.
-    since: VecDeque<Option<Instant>>,
-    /// How many went before the first of them.
-    gone: u64,
-    /// A read was given up: until then none is begun by who has patience.
-    hangs_until: Option<Instant>,
-}
-
-/// One read among them; ends when dropped.
-struct Flight {
-    waiting: Rc<RefCell<Waiting>>,
-    number: u64,
 }
 
 #[derive(Clone)]
@@ -88,6 +70,11 @@ impl Wait<'_> {
             Wait::Hangs(_) => None,
         }
     }
+
+    /// Asked each time that a read, or its turn, has not come in time.
+    fn stays(self) -> bool {
+        matches!(self, Wait::Hangs(stays) if stays())
+    }
 }
 
 impl Backend {
@@ -104,7 +91,8 @@ impl Reader {
             Backend::Threads(threads) => threads.turns().clone(),
             Backend::Hand(_) => Arc::new(Semaphore::new(1)),
         };
-        Reader { shared, backend, turns, waiting: Rc::default() }
+        let limit = backend.has_clock().then_some(HANGS * shared.patience);
+        Reader { shared, backend, turns, flights: Flights::new(limit) }
     }
 
     /// How long an object is waited for (`Options::patience`).
@@ -114,7 +102,7 @@ impl Reader {
 
     /// Whether the disk keeps a read waiting for too long: then an object that is there is `Late`.
     pub fn is_late(&self) -> bool {
-        Waiting::check(&self.waiting.borrow(), Some(self.shared.patience)).is_err()
+        self.flights.check(Some(self.shared.patience)).is_err()
     }
 
     /// As `get`, and tells when what may be there was not read since the disk is late.
@@ -222,33 +210,16 @@ impl Reader {
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
         let turn = self.turn(span, wait).await?;
-        let flight = Waiting::join(&self.waiting, wait.patience())?;
+        let flight = self.flights.begin(wait.patience())?;
         let buffer = self.shared.pool.take(span);
         let read = self.read(start - skip as u64, span, buffer, turn);
-        let Some(buffer) = self.unless_it_hangs(read, wait).await else {
+        let Some(buffer) = flight.wait(read, || wait.stays()).await else {
             // The buffer stays with whoever reads into it.
-            self.waiting.borrow_mut().hangs_until = Some(Instant::now() + self.shared.patience);
+            self.flights.hang_for(self.shared.patience);
             return Err(io::ErrorKind::WouldBlock.into());
         };
         drop(flight);
         Ok(Bytes::from_owner(buffer?).slice(skip..skip + length))
-    }
-
-    /// What comes of a read, or of waiting for its turn, if that is soon enough. It is the same one that is waited for again:
-    /// what is given up is read nonetheless, so that a slow disk would only get slower by being asked once more.
-    async fn unless_it_hangs<T>(&self, future: impl Future<Output = T>, wait: Wait<'_>) -> Option<T> {
-        if !self.backend.has_clock() {
-            return Some(future.await);
-        }
-        let mut future = pin!(future);
-        loop {
-            if let Ok(done) = timeout(HANGS * self.shared.patience, future.as_mut()).await {
-                return Some(done);
-            }
-            if !matches!(wait, Wait::Hangs(stays) if stays()) {
-                return None;
-            }
-        }
     }
 
     /// Waits until a read of so many bytes may begin. `WouldBlock` when that takes too long.
@@ -257,13 +228,20 @@ impl Reader {
         if let Ok(turn) = self.turns.clone().try_acquire_many_owned(turns) {
             return Ok(turn);
         }
-        Waiting::check(&self.waiting.borrow(), wait.patience())?;
+        self.flights.check(wait.patience())?;
         let turn = self.turns.clone().acquire_many_owned(turns);
-        let turn = match wait {
-            Wait::Yields(patience) if self.backend.has_clock() => timeout(patience, turn).await.ok(),
-            wait => self.unless_it_hangs(turn, wait).await,
-        };
-        turn.ok_or(io::ErrorKind::WouldBlock)?.map_err(io::Error::other)
+        if !self.backend.has_clock() {
+            return turn.await.map_err(io::Error::other);
+        }
+        let mut turn = pin!(turn);
+        let limit = wait.patience().unwrap_or(HANGS * self.shared.patience);
+        loop {
+            match timeout(limit, turn.as_mut()).await {
+                Ok(turn) => return turn.map_err(io::Error::other),
+                Err(_) if wait.stays() => {}
+                Err(_) => return Err(io::ErrorKind::WouldBlock.into()),
+            }
+        }
     }
 
     async fn read(
@@ -288,63 +266,5 @@ impl<T> Lookup<T> {
             None if late.get() => Lookup::Late,
             None => Lookup::Missing,
         }
-    }
-}
-
-impl Waiting {
-    /// `WouldBlock` when the oldest read has been waiting for longer than `patience`, or one was given up just now: those
-    /// behind it will hardly fare better.
-    fn check(&self, patience: Option<Duration>) -> io::Result<Instant> {
-        let now = Instant::now();
-        let oldest = self.since.front().copied().flatten();
-        let hangs = |patience| {
-            oldest.is_some_and(|oldest| now.duration_since(oldest) > patience)
-                || self.hangs_until.is_some_and(|until| now < until)
-        };
-        if patience.is_some_and(hangs) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(now) }
-    }
-
-    /// Begins a read, after a `check`.
-    fn join(waiting: &Rc<RefCell<Waiting>>, patience: Option<Duration>) -> io::Result<Flight> {
-        let mut reads = waiting.borrow_mut();
-        let now = reads.check(patience)?;
-        let number = reads.gone + reads.since.len() as u64;
-        reads.since.push_back(Some(now));
-        Ok(Flight { waiting: waiting.clone(), number })
-    }
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        let mut reads = self.waiting.borrow_mut();
-        let at = (self.number - reads.gone) as usize;
-        reads.since[at] = None;
-        while reads.since.front().is_some_and(Option::is_none) {
-            reads.since.pop_front();
-            reads.gone += 1;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn behind_a_read_that_waits_for_too_long_none_is_begun() {
-        let waiting = Rc::new(RefCell::new(Waiting::default()));
-        let begin = |patience| Waiting::join(&waiting, patience);
-        let (patient, soon) = (Some(Duration::from_secs(60)), Some(Duration::from_millis(20)));
-        let (first, second) = (begin(patient).unwrap(), begin(patient).unwrap());
-        std::thread::sleep(Duration::from_millis(30));
-        assert!(begin(soon).is_err() && begin(patient).is_ok() && begin(None).is_ok());
-        let third = begin(patient).unwrap();
-        drop(second);
-        assert!(begin(soon).is_err(), "the first one waits still");
-        drop(first);
-        assert!(begin(soon).is_ok(), "the third one has just begun");
-        drop(third);
-        let reads = waiting.borrow();
-        assert!(reads.since.is_empty() && reads.gone == 6, "{} read(s) are left", reads.since.len());
     }
 }

@@ -146,3 +146,46 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
     });
     assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
 }
+
+/// A timer that is the next to expire wakes the runtime by a write.
+#[test]
+fn reads_that_come_soon_set_no_timer_each() {
+    const READS: usize = 64;
+    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(3));
+    let (hangs, changed, begun) = (Mutex::new(false), Condvar::new(), AtomicUsize::new(0));
+    let disk = Arc::new(Hanging { disk, hangs, changed, begun });
+    let options = Options { size: Some(SIZE), packet: 64 << 10, patience: SOON, ..Options::at("") };
+    let key = Key::new("GET http://example.com/");
+    let store = Store::over(disk.clone(), &options).unwrap();
+    store.put(&key, b"", &[7; 500]).unwrap();
+    assert!(store.close());
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
+    runtime.unwrap().block_on(async {
+        let reader = store.reader().unwrap();
+        let pause = async || {
+            let waited = tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1)));
+            waited.await.unwrap();
+        };
+        let (read, written) = (disk.begun.load(SeqCst), writes());
+        for _ in 0..READS {
+            disk.set(true);
+            let (found, ()) = tokio::join!(reader.get(&key), async {
+                pause().await;
+                disk.set(false);
+            });
+            assert!(found.is_some());
+            // Nothing is awaited that has a timer.
+            pause().await;
+        }
+        let (read, written) = (disk.begun.load(SeqCst) - read, writes() - written);
+        assert!(read == READS && written < READS / 4, "{written} writes for {read} reads");
+    });
+}
+
+/// Calls of this thread that wrote something, ever.
+fn writes() -> usize {
+    let counters = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = counters.lines().find_map(|line| line.strip_prefix("syscw: "));
+    line.unwrap().parse().unwrap()
+}
