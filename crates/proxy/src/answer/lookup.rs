@@ -11,7 +11,7 @@ use crate::message::refusal::Refusal;
 use crate::report::Place;
 use crate::tiers::memory::{CacheEntry, StoredResponse};
 use crate::transfer::pump;
-use cache::{Miss, Outage, Outcome, Report, Stale};
+use cache::{Miss, Outage, Outcome, Report, Stale, Time};
 use http::header::{CONTENT_LENGTH, VIA};
 use http::{HeaderValue, Response, StatusCode};
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Exchange {
         let request = &self.request;
         loop {
             let look = request.look().await;
-            let why = match request.judge(&look) {
+            let now = clock::now();
+            let why = match request.judge(&look, now) {
                 Ok((held, outcome)) => {
                     // Somebody stored it meanwhile: the others find it too.
                     if let Some(lead) = duty {
@@ -49,8 +50,8 @@ impl Exchange {
                     }
                     // What came meanwhile came with a fetch that this one waited for.
                     let response = match followed {
-                        Some(why) => self.hit(held, collapsed(Outcome::Miss(why))),
-                        None => self.hit(held, outcome.into()),
+                        Some(why) => self.hit(held, collapsed(Outcome::Miss(why)), now),
+                        None => self.hit(held, outcome.into(), now),
                     };
                     if outcome == Outcome::HitRevalidating {
                         let why = Miss::Stale(Stale::Expired);
@@ -106,7 +107,7 @@ impl Exchange {
         }
     }
 
-    fn hit(&self, held: &CacheEntry, report: Report) -> Response<ReplyBody> {
+    fn hit(&self, held: &CacheEntry, report: Report, now: Time) -> Response<ReplyBody> {
         let request = &self.request;
         count_use(&request.worker, held);
         let StoredResponse { head, body, .. } = resident(held);
@@ -116,7 +117,7 @@ impl Exchange {
         };
         let (asked, headers) = (&request.asked, &request.parts.headers);
         let place = if request.disk.read.get() || on_disk { Place::Disk } else { Place::Memory };
-        reply::stored(&request.worker, asked, headers, resident(held), (report, place), clock::now(), repair)
+        reply::stored(&request.worker, asked, headers, resident(held), (report, place), now, repair)
     }
 
     fn only_if_cached(&self) -> Response<ReplyBody> {
@@ -146,7 +147,7 @@ impl Exchange {
             News::Answered(answer) if request.is_answered(&answer, want) => {
                 let fwd_status = answer.validated.then_some(StatusCode::NOT_MODIFIED);
                 let report = Report { fwd_status, ..collapsed(outcome(&answer, want)) };
-                Followed::Answered(self.hit(&answer.held, report))
+                Followed::Answered(self.hit(&answer.held, report, clock::now()))
             }
             News::Answered(_) | News::Again => Followed::LookAgain(None),
             News::Leader(lead) => Followed::Leader(lead),
@@ -176,7 +177,7 @@ impl Exchange {
         let relay = relay(&self.stream, &self.request.parts);
         match self.request.fetch(lead, want, &relay).await {
             Fetch::Filled(filled) => self.filled(filled, report(Outcome::Miss(want.why))),
-            Fetch::Validated(held) => self.hit(&held, report(validated(want.why))),
+            Fetch::Validated(held) => self.hit(&held, report(validated(want.why)), clock::now()),
             Fetch::Passed(fetched, why) => {
                 self.pass(fetched, Report { not_stored: Some(why), ..report(Outcome::Miss(want.why)) })
             }
@@ -221,7 +222,7 @@ impl Exchange {
         match want.stale() {
             Some((stale, _)) if self.request.may_serve_stale(want, outage) => {
                 let fwd_status = failure.answered;
-                self.hit(stale, Report { fwd_status, ..Outcome::StaleOnError.into() })
+                self.hit(stale, Report { fwd_status, ..Outcome::StaleOnError.into() }, clock::now())
             }
             _ => failure.refusal.response(),
         }

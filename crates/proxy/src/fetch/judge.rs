@@ -4,12 +4,12 @@ use super::{Look, Presented, Want};
 use crate::clock;
 use crate::fill::Answer;
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
-use cache::{Miss, Outage, Outcome, Stale, Verdict};
+use cache::{Miss, Outage, Outcome, Stale, Time, Verdict};
 use std::sync::Arc;
 
 impl Presented {
-    /// What was found and how it answers, or why the origin has to be asked.
-    pub fn judge<'a>(&self, look: &'a Look) -> Result<(&'a Arc<CacheEntry>, Outcome), Miss> {
+    /// What was found and how it answers now, or why the origin has to be asked.
+    pub fn judge<'a>(&self, look: &'a Look, now: Time) -> Result<(&'a Arc<CacheEntry>, Outcome), Miss> {
         let Some(held) = &look.found else {
             return Err(if look.variants.is_some() { Miss::Vary } else { Miss::Uri });
         };
@@ -17,7 +17,7 @@ impl Presented {
         if !cache::can_answer(&self.asked, &self.parts.headers, head, body.len()) {
             return Err(Miss::Partial);
         }
-        match cache::judge(&self.asked, head, clock::now()) {
+        match cache::judge(&self.asked, head, now) {
             Verdict::Fresh => Ok((held, Outcome::Hit)),
             Verdict::ServeStale => Ok((held, Outcome::HitStale)),
             Verdict::ServeWhileRevalidating => Ok((held, Outcome::HitRevalidating)),

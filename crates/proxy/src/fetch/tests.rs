@@ -2,6 +2,7 @@
 
 use super::behind::BEHIND;
 use super::*;
+use crate::clock;
 use crate::report::Exit;
 use crate::settings::Settings;
 use crate::tiers::stores::Stores;
@@ -75,7 +76,7 @@ async fn begin(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
     };
     let presented = request();
     let look = presented.look().await;
-    let judged = presented.judge(&look).map(|(_, outcome)| outcome);
+    let judged = presented.judge(&look, clock::now()).map(|(_, outcome)| outcome);
     if let Err(why) = judged {
         presented.behind(Want { look, why });
     }
