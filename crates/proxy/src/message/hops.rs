@@ -1,6 +1,7 @@
 //! The proxies on a request's way: who they are (Via), and how many there may be (Max-Forwards).
 
 use crate::message::refusal::Refusal;
+use bytes::Bytes;
 use cache::Item;
 use http::header::{HeaderName, MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -13,7 +14,7 @@ const HOPS_MAX: usize = 32;
 /// How this proxy names itself: in `Via` by a pseudonym that may be common, and a comment that is this process's own; in
 /// `Cache-Status` by the pseudonym.
 pub struct Names {
-    /// The field value for responses.
+    /// The field value for responses. Each has a copy of it, so nothing may count those: all workers would write that.
     pub response: HeaderValue,
     /// The field value for requests, after the client's own hops.
     request: HeaderValue,
@@ -29,7 +30,7 @@ impl Names {
         let value =
             |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("1.1 cosm"));
         Names {
-            response: value(format!("1.1 {pseudonym}")),
+            response: uncounted(value(format!("1.1 {pseudonym}"))),
             request: value(format!("1.1 {pseudonym} {mark}")),
             mark,
             item: Item::new(pseudonym),
@@ -61,6 +62,12 @@ impl Names {
         };
         headers.insert(VIA, signed);
     }
+}
+
+/// The same, in memory that is never given back: whoever starts a proxy does so for as long as the process.
+fn uncounted(value: HeaderValue) -> HeaderValue {
+    let bytes: &'static [u8] = value.as_bytes().to_vec().leak();
+    HeaderValue::from_maybe_shared(Bytes::from_static(bytes)).unwrap_or(value)
 }
 
 /// Bytes, not text: another proxy's comment may hold any, and must not hide our own mark.

@@ -15,6 +15,7 @@
 use crate::tiers::memory::{CacheEntry, EntryKind};
 use crate::tiers::stores::Stores;
 use cache::{Purges, Scope};
+use memchr::memchr;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ const EXACT: usize = 32_768;
 
 pub struct Invalidation {
     /// Of the newest removal or replacement by key.
-    number: AtomicU64,
+    number: Number,
     locks: Box<[Mutex<()>]>,
     /// The newest removal, by the hash of the primary key: variants are removed together. Changed under its lock, as what
     /// follows.
@@ -46,6 +47,11 @@ pub struct Invalidation {
     /// The ledger is being replaced.
     writing: Mutex<()>,
 }
+
+/// On a cache line of its own: each change by any worker writes it, and what lies beside it is read by each hit.
+#[derive(Default)]
+#[repr(align(128))]
+struct Number(AtomicU64);
 
 /// The newest removals, each with its number: two generations, so that forgetting costs nothing.
 #[derive(Default)]
@@ -102,7 +108,7 @@ impl Invalidation {
         });
         let scopes = scopes.seeded(RandomState::new().hash_one(0));
         Invalidation {
-            number: AtomicU64::new(0),
+            number: Number::default(),
             locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
             removed: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
             replaced: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
@@ -116,7 +122,7 @@ impl Invalidation {
 
     /// Now: for what is about to be read or asked for.
     pub fn now(&self) -> Moment {
-        Moment { number: self.number.load(Ordering::Acquire), purges: self.newest.load(Ordering::Acquire) }
+        Moment { number: self.number.0.load(Ordering::Acquire), purges: self.newest.load(Ordering::Acquire) }
     }
 
     /// Whether the key, or what it is a variant of, was removed after a moment.
@@ -199,8 +205,12 @@ impl Invalidation {
         stores.set_ledger(&encoded);
     }
 
+    /// By its primary hash, whose lock is held.
     fn since(&self, hash: u128, key: &Key, began: Moment) -> Since {
-        if self.was_removed(hash, began) {
+        // Whatever was done to this key was given its number under the lock.
+        if self.number.0.load(Ordering::Acquire) == began.number {
+            Since::Nothing
+        } else if self.was_removed(hash, began) {
             Since::Removed
         } else if self.replaced[self.bucket(key.hash())].load(Ordering::Acquire) > began.number {
             Since::Replaced
@@ -210,7 +220,7 @@ impl Invalidation {
     }
 
     fn next(&self) -> u64 {
-        self.number.fetch_add(1, Ordering::AcqRel) + 1
+        self.number.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// By its primary hash, whose lock is held.
@@ -255,7 +265,7 @@ impl Recent {
 
 /// The hash of the primary key that a key is made of: a variant's is its primary key, NUL, and more.
 fn primary_hash(key: &Key) -> u128 {
-    match key.bytes().iter().position(|byte| *byte == 0) {
+    match memchr(0, key.bytes()) {
         Some(end) => Key::new(key.bytes().slice(..end)).hash(),
         None => key.hash(),
     }

@@ -26,6 +26,8 @@ pub struct CacheEntry {
     uses: AtomicU32,
     /// Later purges may cover it.
     purges_known: AtomicU64,
+    /// What it takes in memory, bytes, about.
+    weight: u64,
     /// Its body is in memory of its own. What a read brought is part of a larger buffer: it answers, and neither stays nor
     /// is lent.
     own: bool,
@@ -109,7 +111,8 @@ impl CacheEntry {
     }
 
     fn of(key: Key, kind: EntryKind) -> CacheEntry {
-        CacheEntry { key, kind, uses: AtomicU32::new(0), purges_known: AtomicU64::new(0), own: true }
+        let (weight, uses, purges_known) = (weight(&key, &kind), AtomicU32::new(0), AtomicU64::new(0));
+        CacheEntry { key, kind, uses, purges_known, weight, own: true }
     }
 
     pub fn varies(key: Key, variants: Variants) -> CacheEntry {
@@ -190,26 +193,26 @@ impl CacheEntry {
             _ => None,
         }
     }
+}
 
-    /// What it takes in memory, about: the fields are there twice, in maps that are a third empty.
-    fn weight(&self) -> u64 {
-        const FIXED: usize = size_of::<CacheEntry>() + 192;
-        const FIELD: usize = 2 * 156;
-        let (fields, body) = match &self.kind {
-            EntryKind::Varies(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => (0, 0),
-            EntryKind::SameAs(other) => (other.bytes().len(), 0),
-            EntryKind::Response(resident) => {
-                let fields =
-                    resident.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
-                let body = match &resident.body {
-                    Body::Whole(bytes) => bytes.len() as u64,
-                    Body::Spans(_) => 0,
-                };
-                (fields.sum(), body)
-            }
-        };
-        (FIXED + self.key.bytes().len() + fields) as u64 + body
-    }
+/// What an entry takes in memory, about: the fields are there twice, in maps that are a third empty.
+fn weight(key: &Key, kind: &EntryKind) -> u64 {
+    const FIXED: usize = size_of::<CacheEntry>() + 192;
+    const FIELD: usize = 2 * 156;
+    let (fields, body) = match kind {
+        EntryKind::Varies(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => (0, 0),
+        EntryKind::SameAs(other) => (other.bytes().len(), 0),
+        EntryKind::Response(resident) => {
+            let fields =
+                resident.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+            let body = match &resident.body {
+                Body::Whole(bytes) => bytes.len() as u64,
+                Body::Spans(_) => 0,
+            };
+            (fields.sum(), body)
+        }
+    };
+    (FIXED + key.bytes().len() + fields) as u64 + body
 }
 
 impl Variants {
@@ -269,7 +272,9 @@ pub struct Memory {
     /// Bytes of it.
     size: u64,
     /// Of these, what is lent and not to be used for what stays.
-    withheld: Mutex<u64>,
+    withheld: AtomicU64,
+    /// That is being changed.
+    withholding: Mutex<()>,
     object_max: u64,
 }
 
@@ -285,8 +290,9 @@ impl Memory {
         let items = usize::try_from(bytes / 4096).unwrap_or(usize::MAX).clamp(64, 1 << 20);
         let lent = Arc::new(Lent::default());
         let cache = (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, Counting(lent.clone())));
-        let (withheld, object_max) = (Mutex::default(), object_max.min(bytes / 64));
-        Memory { cache, lent, size: bytes, withheld, object_max }
+        let object_max = object_max.min(bytes / 64);
+        let (withheld, withholding) = Default::default();
+        Memory { cache, lent, size: bytes, withheld, withholding, object_max }
     }
 
     /// What is kept, responses and markers.
@@ -360,19 +366,23 @@ impl Memory {
         if self.lent.bytes() > 0 {
             self.lent.look();
         }
-        // Another who does so now is as good.
-        let Ok(mut withheld) = self.withheld.try_lock() else { return };
-        loop {
-            let lent = self.lent.bytes();
-            let most = (lent / step * step).min(self.size / LENT);
-            // It goes down late, so that it does not go up and down.
-            if most == *withheld || most < *withheld && lent + step / 2 >= *withheld {
-                break;
-            }
-            *withheld = most;
+        // Mostly nothing is to be changed: no worker writes what others read.
+        while let Some(most) = self.withholds(step) {
+            // Another who does so now is as good.
+            let Ok(_one) = self.withholding.try_lock() else { return };
+            self.withheld.store(most, Ordering::Relaxed);
             // What has to go now may be lent itself.
             cache.set_capacity(self.size - most);
         }
+    }
+
+    /// How many bytes are to be withheld from now on, if that changes.
+    fn withholds(&self, step: u64) -> Option<u64> {
+        let (lent, withheld) = (self.lent.bytes(), self.withheld.load(Ordering::Relaxed));
+        let most = (lent / step * step).min(self.size / LENT);
+        // It goes down late, so that it does not go up and down.
+        let stays = most == withheld || most < withheld && lent + step / 2 >= withheld;
+        (!stays).then_some(most)
     }
 }
 
@@ -381,7 +391,7 @@ struct Weigh;
 
 impl Weighter<u128, Arc<CacheEntry>> for Weigh {
     fn weight(&self, _: &u128, held: &Arc<CacheEntry>) -> u64 {
-        held.weight()
+        held.weight
     }
 }
 
