@@ -6,8 +6,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use lab::replacement::{LRU, Policy, S3_FIFO, SIEVE};
 use std::hint::black_box;
 use std::path::Path as Folder;
+use store::format::UNIT;
 use store::format::record::{About, Kind, Record, parse};
-use store::index::{Index, Slot};
+use store::index::{Index, Slot, WordLayout};
 use store::{Key, Options, Store};
 use trace::random::{Random, zipf};
 
@@ -88,9 +89,11 @@ fn variant_key(_: &Folder) -> Result<Step, String> {
 }
 
 fn index_lookup(_: &Folder) -> Result<Step, String> {
-    let index = Index::new(IDENTITY);
+    let index = Index::new(WordLayout::new(80 << 30, 1_000_000));
     let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (0..1_000_000).for_each(|n| index.insert(hash(n), Slot { place: n, units: 130, count: 1 }));
+    for n in 0..1_000_000 {
+        index.insert(hash(n), Slot { place: n + 1, length: 8_320, count: 1 });
+    }
     let mut n = 0;
     Ok(Box::new(move || {
         n = (n + 7919) % 1_000_000;
@@ -136,7 +139,8 @@ fn record_encode(_: &Folder) -> Result<Step, String> {
     let mut image = vec![0; 2 * OBJECT];
     Ok(Box::new(move || {
         let record = Record::new(IDENTITY, ABOUT, key.bytes(), &meta, &body).expect("a record");
-        record.copy_to(&mut image[..record.size()]);
+        let size = record.size(UNIT as u32);
+        record.copy_to(1, 1, &mut image[..size]);
         black_box(&image);
     }))
 }
@@ -162,8 +166,8 @@ fn packet_write(folder: &Folder) -> Result<Step, String> {
 fn read_completion(_: &Folder) -> Result<Step, String> {
     let (key, meta, body) = object();
     let record = Record::new(IDENTITY, ABOUT, key.bytes(), &meta, &body).ok_or("no record")?;
-    let mut bytes = vec![0; record.size()];
-    record.copy_to(&mut bytes);
+    let mut bytes = vec![0; record.size(UNIT as u32)];
+    record.copy_to(1, 1, &mut bytes);
     Ok(Box::new(move || {
         let found = parse(IDENTITY, black_box(&bytes)).expect("the record");
         assert!(bytes[found.key] == key.bytes()[..]);

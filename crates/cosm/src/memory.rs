@@ -26,8 +26,6 @@ const INDEX: &str = "index";
 
 /// Connections that `auto` is at least, and at most.
 const CONNECTIONS: (u64, u64) = (64, 100_000);
-/// Newer metadata of objects that stay where they lie, at least and at most.
-const OVERLAY: (u64, u64) = (MIB, store::DEFAULT_OVERLAY as u64);
 /// Bytes of disk for an object, marker or piece of a body, on average: the index has room for so many at least.
 const OBJECT: u64 = 8 << 10;
 /// The index of a cache that has many more.
@@ -84,15 +82,10 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         ));
     };
     // What is spare goes first to what makes hits cheap to find, then to those who ask, then to what answers at once.
-    let mut overlay = OVERLAY.0;
     if let Some(disk) = disk {
-        let more = (disk.size / SMALL_OBJECT * 15).saturating_sub(sizes.index).min(spare / 32);
+        let more = (disk.size / SMALL_OBJECT * 10).saturating_sub(sizes.index).min(spare / 32);
         spare -= more;
         sizes.index += more;
-        let more = (spare / 16).min(OVERLAY.1 - OVERLAY.0) / 4 * 4;
-        spare -= more / 4 * 5;
-        sizes.buffers += more / 4 * 5;
-        overlay += more;
     }
     if auto.connections {
         let more = (spare / 4 / CONNECTION).min(CONNECTIONS.1 - CONNECTIONS.0);
@@ -109,7 +102,6 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     bounds.total_bytes = total;
     bounds.transit_bytes = sizes.transit;
     bounds.memory_bytes = sizes.tier;
-    config.overlay_of(overlay as usize);
     config.index_of(Memory::entries(sizes.index));
     let mut parts = sizes.parts(workers, cache);
     parts.push(Part { name: "allocator", bytes: total / ALLOCATOR, from: "a twelfth".into() });
@@ -137,7 +129,7 @@ impl Sizes {
         vec![
             part("program", self.program, format!("{workers} worker(s)")),
             part(INDEX, self.index, format!("of a cache of {}", say_size(cache))),
-            part("store buffers", self.buffers, "packets, reads, updates, checkpoints".into()),
+            part("store buffers", self.buffers, "packets, reads, digests".into()),
             part("memory tier", self.tier, "--memory".into()),
             part("in transit", self.transit, "bodies and large heads".into()),
             part(
@@ -150,8 +142,7 @@ impl Sizes {
 }
 
 /// What the cache on disk takes; nothing when there is none, or it cannot be opened, which opening it will tell.
-fn disk(config: &mut Config, workers: u64) -> Option<Memory> {
-    config.overlay_of(OVERLAY.0 as usize);
+fn disk(config: &Config, workers: u64) -> Option<Memory> {
     Memory::of(config.store()?, workers, OBJECT).ok()
 }
 

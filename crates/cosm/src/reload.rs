@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_is_wrong_changes_nothing() {
         let (mut reload, file, adopted) = reload(vec![given("allow", "10.0.0.0/8")]);
-        for wrong in [Ok(vec![given("allow", "all"), given("cmax", "0")]), Err("cannot read f".to_owned())] {
+        for wrong in [Ok(vec![given("allow", "all"), given("cmax", "4")]), Err("cannot read f".to_owned())] {
             *file.lock().unwrap() = Some(wrong);
             let lines = reload.again();
             assert!(lines.len() == 1 && lines[0].starts_with("settings stay as they are: "), "{lines:?}");

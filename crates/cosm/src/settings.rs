@@ -160,11 +160,6 @@ impl Config {
     pub fn index_of(&mut self, entries: u64) {
         self.store.index_max = Some(entries);
     }
-
-    /// Newer metadata takes so many bytes at most.
-    pub fn overlay_of(&mut self, bytes: usize) {
-        self.store.overlay_bytes = bytes;
-    }
 }
 
 impl Given {
@@ -400,7 +395,7 @@ mod tests {
             ("packet", "96KiB", "96KiB is not a power of two"),
             ("packet", "32KiB", "32KiB is out of bounds: 64KiB to 16MiB"),
             ("cache-size", "1", "1B is too small: at least 2MiB"),
-            ("cmax", "0", "0 is out of bounds: 1 to 255"),
+            ("cmax", "4", "4 is out of bounds: 0 to 3"),
             ("pseudonym", "a b", "is not a name"),
             ("pseudonym", &"a".repeat(65), "up to 64 letters"),
             ("io", "fast", "`fast` is none of auto, uring, threads"),
@@ -412,7 +407,7 @@ mod tests {
             assert!(error.contains(says) && error.lines().count() == 1, "{name} {value}: {error}");
             assert!(error.starts_with(&format!("--{name}: ")) || error.starts_with("admin and"), "{error}");
         }
-        let all = [flag("cmax", "0"), flag("io", "fast")];
+        let all = [flag("cmax", "4"), flag("io", "fast")];
         assert_eq!(Config::build(&all, &MACHINE).unwrap_err().len(), 2, "all that is wrong is said");
     }
 
@@ -442,11 +437,11 @@ mod tests {
         let origin = with("origin", "http://unix:/run/app.sock:").unwrap().proxy.origin.unwrap();
         assert_eq!(origin.to_string(), "http://unix:/run/app.sock");
         // The last one given counts.
-        let both = [flag("cmax", "7"), flag("cmax", "8")];
-        assert_eq!(Config::build(&both, &MACHINE).unwrap().store().unwrap().cmax, 8);
+        let both = [flag("cmax", "2"), flag("cmax", "3")];
+        assert_eq!(Config::build(&both, &MACHINE).unwrap().store().unwrap().cmax, 3);
         // The cache's other settings do not depend on their order.
-        let store = Config::build(&[flag("cmax", "7"), flag("cache", "/x")], &MACHINE).unwrap().store;
-        assert_eq!((store.cmax, store.path), (7, PathBuf::from("/x")));
+        let store = Config::build(&[flag("cmax", "2"), flag("cache", "/x")], &MACHINE).unwrap().store;
+        assert_eq!((store.cmax, store.path), (2, PathBuf::from("/x")));
     }
 
     #[test]

@@ -192,7 +192,7 @@ fn clients_that_read_nothing_of_what_the_disk_has() {
 fn heads_that_never_end() {
     many_files();
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
-    let server = start(&folder, 144, 1100);
+    let server = start(&folder, 168, 1100);
     let field = format!("x: {}\r\n", "y".repeat(5_990));
     let head = format!("GET http://{origin}/1/never HTTP/1.1\r\nhost: x\r\n{}", field.repeat(10));
     let clients: Vec<TcpStream> = (0..1000)
@@ -202,9 +202,9 @@ fn heads_that_never_end() {
             stream
         })
         .collect();
-    assert_within(&server, 144);
+    assert_within(&server, 168);
     assert_serves(&server, origin);
-    assert_within(&server, 144);
+    assert_within(&server, 168);
     drop(clients);
 }
 
@@ -212,7 +212,7 @@ fn heads_that_never_end() {
 fn heads_of_clients_that_idle_since() {
     many_files();
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
-    let server = start(&folder, 144, 400);
+    let server = start(&folder, 168, 400);
     let field = format!("x: {}\r\n", "y".repeat(5_990));
     let head = format!("GET http://{origin}/1/large HTTP/1.1\r\nhost: x\r\n{}\r\n", field.repeat(2));
     let ask = || {
@@ -225,7 +225,7 @@ fn heads_of_clients_that_idle_since() {
         stream
     };
     let clients: Vec<TcpStream> = (0..200).map(|_| ask()).collect();
-    assert_within(&server, 144);
+    assert_within(&server, 168);
     drop(clients);
 }
 
@@ -259,14 +259,14 @@ fn clients_that_read_nothing_of_what_memory_had() {
 fn heads_that_an_origin_never_ends() {
     many_files();
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
-    let server = start(&folder, 144, 900);
+    let server = start(&folder, 168, 900);
     let ask = |n| {
         let mut stream = narrow(&server, n);
         write!(stream, "GET http://{origin}/{n}/head HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
         stream
     };
     let clients: Vec<TcpStream> = (0..800).map(ask).collect();
-    assert_within(&server, 144);
+    assert_within(&server, 168);
     assert_serves(&server, origin);
     drop(clients);
 }

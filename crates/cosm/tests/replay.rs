@@ -1,5 +1,5 @@
 //! A day of real browsing through the running program: every byte of every answer is compared, and as many requests
-//! hit as in a plain in-memory model of the replacement policy.
+//! hit as in a plain in-memory model of the log.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn replay(size: usize, packet: usize) {
     let options = format!("--cache-size {}MiB --packet {}KiB", size >> 20, packet >> 10);
     let server = Server::start(&folder.path().join("cache"), &options);
     let mut client = Client::new(server.address);
-    let mut model = Model::new(size, packet, (packet / 4).min(MIB / 4), size / 16);
+    let mut model = Model::new(size, packet, size / 16);
     let (mut hits, mut expected, mut bytes, mut differ) = (0, 0, 0, 0);
 
     let began = Instant::now();
@@ -69,7 +69,7 @@ fn replay(size: usize, packet: usize) {
     let share = |n: usize| 100.0 * n as f64 / requests.len() as f64;
     println!(
         "workload: {source}\ncache of {} MiB, packets of {} KiB: {} requests, {} MB, every byte right, in {:.1} s\n\
-         hits: {:.2} % (model: {:.2} %; {differ} requests differ); the model swept {} records and passed {} survivors",
+         hits: {:.2} % (model: {:.2} %; {differ} requests differ); the model swept {} records",
         size / MIB,
         packet >> 10,
         requests.len(),
@@ -77,10 +77,8 @@ fn replay(size: usize, packet: usize) {
         took.as_secs_f64(),
         share(hits),
         share(expected),
-        model.swept,
-        model.survived
+        model.swept
     );
-    assert!(model.swept > 500, "a cache in which replacement happens");
-    assert!(model.survived > 100, "and skips what is popular");
+    assert!(model.swept > 300, "a cache in which replacement happens");
     assert!((share(hits) - share(expected)).abs() <= 0.5, "the policy is not the model's");
 }

@@ -51,16 +51,16 @@ fn a_file_is_toml_or_lines_and_says_the_same() {
     let folder = Folder::new();
     let toml = folder.write(
         "cosm.conf",
-        "# ours\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\ncache = \"/srv/my #1\" # the first\ncmax = 7\n",
+        "# ours\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\ncache = \"/srv/my #1\" # the first\ncmax = 2\n",
     );
     let lines = folder
-        .write("cosm.lines", "# ours\nlisten 127.0.0.1:0,[::1]:0\ncache /srv/my#1  # the first\ncmax 7\n");
-    let printed = out(&serve(&["--config", &toml, "--print-config", "--amax", "50"]));
+        .write("cosm.lines", "# ours\nlisten 127.0.0.1:0,[::1]:0\ncache /srv/my#1  # the first\ncmax 2\n");
+    let printed = out(&serve(&["--config", &toml, "--print-config", "--drain-timeout", "50s"]));
     for line in [
         format!("listen = \"127.0.0.1:0,[::1]:0\" # {toml}:2"),
         format!("cache = \"/srv/my #1\" # {toml}:3"),
-        format!("cmax = 7 # {toml}:4"),
-        "amax = 50 # command line".into(),
+        format!("cmax = 2 # {toml}:4"),
+        "drain-timeout = \"50s\" # command line; reloads".into(),
         "packet = \"1MiB\" # default".into(),
     ] {
         assert!(printed.lines().any(|printed| without_columns(printed) == line), "no `{line}` in\n{printed}");
@@ -73,12 +73,12 @@ fn a_file_is_toml_or_lines_and_says_the_same() {
     let reprinted = out(&serve(&["--config", &again, "--print-config"]));
     assert_eq!(values(&reprinted), values(&printed));
     assert!(!reprinted.contains("# default"));
-    let of_lines = out(&serve(&["--config", &lines, "--print-config", "--amax", "50"]));
+    let of_lines = out(&serve(&["--config", &lines, "--print-config", "--drain-timeout", "50s"]));
     let expected = printed.replace("/srv/my #1\" ", "/srv/my#1\"  ");
     assert_eq!(values(&of_lines), values(&expected));
     // The command line goes before a file.
-    let over = out(&serve(&["--config", &lines, "--print-config", "--cmax", "9"]));
-    assert!(over.contains("cmax = 9 ") && !over.contains("cmax = 7"), "{over}");
+    let over = out(&serve(&["--config", &lines, "--print-config", "--cmax", "3"]));
+    assert!(over.contains("cmax = 3 ") && !over.contains("cmax = 2"), "{over}");
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn what_is_wrong_in_a_file_is_one_line_with_its_place() {
         ("cmax = 1\nlisen = 1\n", ":2: no setting is called `lisen`; did you mean `listen`?"),
         ("cmax 1\n\ndisk-patience 0ms\n", ":3: disk-patience: 0ms is out of bounds: 1ms to 1h"),
         (
-            "cmax = 0\namax = 0\n",
-            ":1: cmax: 0 is out of bounds: 1 to 255; cosm serve --check tells 1 error more",
+            "flush-interval = \"0ms\"\ncmax = 4\n",
+            ":1: flush-interval: 0ms is out of bounds: 1ms to 1h; cosm serve --check tells 1 error more",
         ),
         ("cmax = 1\ncache = /srv\n", ":2: "),
     ] {
@@ -203,7 +203,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     fs::remove_file(folder.path("blank")).unwrap();
     let missing = folder.path("no/such/cache");
     for (words, code, says) in [
-        ("--cache off --cmax 0 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),
+        ("--cache off --cmax 4 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),
         (&format!("--cache {}", missing.display()), 1, &["cannot be created", "the check found 1 error"]),
         (&format!("--cache {foreign}"), 1, &["not a Cosm cache", "1 error"]),
         (&format!("--cache {cache} --cache-size 4MiB"), 1, &["too small for its packets", "1 error"]),
@@ -291,12 +291,12 @@ fn sighup_reads_the_settings_again() {
     let mut client = Client::new(server.address);
     let mut get = || client.get(&origin.url("/"), &[]).unwrap().status;
     assert_eq!(get(), 200);
-    write("allow = \"10.0.0.0/8\"\ncmax = 4\n");
+    write("allow = \"10.0.0.0/8\"\ncmax = 2\n");
     kill_process(id, Signal::HUP).unwrap();
     assert_eq!(server.next_line(), "cosm: settings were read again; changed: allow");
     assert_eq!(server.next_line(), "cosm: these change at the next start: cmax");
     assert_eq!(get(), 403, "on the connection that was there before");
-    write("allow = \"127.0.0.1\"\ncmax = 0\n");
+    write("allow = \"127.0.0.1\"\ncmax = 4\n");
     kill_process(id, Signal::HUP).unwrap();
     let said = server.next_line();
     assert!(said.starts_with("cosm: settings stay as they are: ") && said.contains(":2: cmax: "), "{said}");

@@ -6,7 +6,6 @@ use crate::disk::file::{format, layout};
 use crate::disk::{Disk, Traffic};
 use crate::engine::{Millis, State};
 use crate::index::Index;
-use crate::overlay::Overlay;
 use crate::reader::{Backend, Reader};
 use crate::store::{Clock, POOL, Shared};
 use crate::{Key, Object, OpenError, Options, Refused, Spans, Writer};
@@ -44,11 +43,9 @@ impl ByHand {
     pub fn make(disk: &dyn Disk, size: u64, options: &Options, seed: u64) -> Result<ByHand, OpenError> {
         let mut chance = StdRng::seed_from_u64(seed);
         let layout = layout(size, options.packet, chance.next_u64()).map_err(OpenError)?;
-        let first =
-            format(disk, layout).map_err(|e| OpenError(format!("cannot write the new cache: {e}")))?;
+        format(disk, &layout).map_err(|e| OpenError(format!("cannot write the new cache: {e}")))?;
         let pool = Pool::new(POOL);
-        let (index, overlay) = (Index::new(layout.identity), Overlay::new(options.overlay_bytes));
-        let state = State::blank(layout, index, overlay, first.generation);
+        let state = State::blank(layout, Index::of(&layout, options.objects(&layout)));
         let device = (Arc::<Traffic>::default(), disk.read_block());
         let clock = Clock::Holder(AtomicU64::new(0));
         let shared = Shared::new(state, options, pool, device, chance, clock);
@@ -75,6 +72,25 @@ impl ByHand {
         self.shared.carry_out_all(disk);
     }
 
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> std::sync::MutexGuard<'_, crate::engine::Engine> {
+        self.shared.engine()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn holds(&self, key: &Key) -> bool {
+        self.shared.index.find(self.shared.hash(key)).is_some()
+    }
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shared.index.len()
+    }
+    #[cfg(test)]
+    pub(crate) fn remove(&self, key: &Key) {
+        let hash = self.shared.hash(key);
+        self.shared.engine().remove(hash, self.shared.millis());
+    }
+
     /// As `Store::put`.
     pub fn put(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
         self.shared.put_whole(key, meta, body)
@@ -92,7 +108,7 @@ impl ByHand {
 
     /// As `Store::touch`.
     pub fn touch(&self, key: &Key, n: u8) {
-        self.shared.index.reference(key.index_hash(), n);
+        self.shared.touch(key, n);
     }
 
     /// As `Reader::get`.
@@ -169,7 +185,6 @@ mod tests {
     #[test]
     fn a_seed_reproduces_a_run_to_the_byte() {
         let (bytes, refused, hits) = run(7);
-        // One, when the log comes round for the first time and a checkpoint must be written before.
         assert!(hits > 250 && refused < 5, "{hits} hits, {refused} refused");
         assert!(run(7) == (bytes.clone(), refused, hits));
         assert!(run(8).0 != bytes);

@@ -1,4 +1,5 @@
-//! Writes the fence: while it is raised no segment and no ledger is written. Write → sync; what fails is tried again.
+//! Writes the fence at a start that could not read all: before it lies on the medium no segment and no ledger is written.
+//! Write → sync; what fails is tried again.
 
 use crate::buffer::Buffer;
 use crate::engine::{Millis, Op};
@@ -9,8 +10,7 @@ use std::sync::Arc;
 
 #[derive(Default)]
 pub struct Fencer {
-    /// One is to be written, of what will be when that begins.
-    wanted: bool,
+    fence: Fence,
     stage: Stage,
     /// The stage's I/O was handed out.
     sent: bool,
@@ -26,17 +26,17 @@ enum Stage {
 }
 
 impl Fencer {
-    /// There is a gap in the log, or may be: a restart must be told where it goes on.
-    pub fn raise(&mut self) {
-        self.wanted = true;
+    /// With one that is to be written.
+    pub fn raise(fence: Fence) -> Fencer {
+        Fencer { fence, stage: Stage::Write, ..Fencer::default() }
     }
 
     pub fn is_raised(&self) -> bool {
-        self.wanted || self.stage != Stage::Rest
+        self.stage != Stage::Rest
     }
 
-    /// What is to be done, if anything; `fence` is what holds now.
-    pub fn next_io(&mut self, fence: Fence, identity: u64, now: Millis) -> Option<Op> {
+    /// What is to be done, if anything.
+    pub fn next_io(&mut self, identity: u64, now: Millis) -> Option<Op> {
         if self.sent || !self.is_raised() || !self.retry.is_due(now) {
             return None;
         }
@@ -44,9 +44,8 @@ impl Fencer {
         if self.stage == Stage::Sync {
             return Some(Op::Sync);
         }
-        (self.wanted, self.stage) = (false, Stage::Write);
         let mut image = Buffer::new(BLOCK);
-        image.copy_from_slice(&fence.encode(identity));
+        image.copy_from_slice(&self.fence.encode(identity));
         Some(Op::Write { offset: OFFSET, image: Arc::new(image), range: 0..BLOCK })
     }
 
@@ -56,7 +55,7 @@ impl Fencer {
         self.sent = false;
         if !ok {
             self.retry.fail(now);
-            (self.wanted, self.stage) = (true, Stage::Rest);
+            self.stage = Stage::Write;
             return;
         }
         self.stage = match self.stage {

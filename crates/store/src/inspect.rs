@@ -1,16 +1,19 @@
 //! A look at a cache from outside: never writes, needs no lock, works beside a running server.
 
 use crate::buffer::{Buffer, Pool};
+use crate::digester::stretch;
 use crate::disk::Disk;
 use crate::disk::file::{Access, FileDisk};
 use crate::engine::State;
-use crate::format::UNIT;
-use crate::format::contents::{Contents, Entry};
+use crate::format::Layout;
 use crate::format::record::{self, Found, Kind};
-use crate::format::superblock::Superblock;
-use crate::packetizer::bytes_of;
-use crate::recovery::{Reads, Recovered, read_table, recover};
-use crate::{DEFAULT_OVERLAY, OpenError, store::superblocks};
+use crate::format::table::Entry;
+use crate::index::Index;
+use crate::loader::Loader;
+use crate::reads::Reads;
+use crate::recovery::{read_table, recover};
+use crate::{OpenError, Options, store::layout_of};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,25 +25,23 @@ pub struct Inspection {
     pub packet: u32,
     pub segments: u64,
     pub identity: u64,
+    /// How often its root was written, and the digests that it lists.
     pub generation: u64,
-    /// The superblock names a checkpoint.
-    pub checkpoint: bool,
-    /// Entries of that checkpoint, when it could be read.
-    pub from_checkpoint: u64,
+    pub digests: u64,
+    /// Events that happened since, which a start replays.
+    pub replayed: u64,
     /// What a start now would find: records to which the index points. Of a large object, its head and each span.
     pub objects: u64,
-    /// Bytes of those records.
+    /// Bytes of those records as the index knows them: no fewer, and 3 % more at most.
     pub used: u64,
     pub next_segment: u64,
     pub newest_sequence: u64,
-    /// Objects with newer metadata than their record has.
-    pub updated: u64,
     /// Bytes of the caller's ledger, and how often it was written.
     pub ledger_bytes: u64,
     pub ledger_generation: u64,
 }
 
-/// Reads the superblocks, the checkpoint and the tables written since.
+/// Reads the superblocks, the root, its digests and the tables written since.
 pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
     Ok(Look::at(path)?.inspection())
 }
@@ -89,27 +90,23 @@ pub fn survey(
     let mut surveyed = Surveyed { in_use: in_use.len() as u64, ..Surveyed::default() };
     for at in 0..read.min(surveyed.in_use) {
         progress(at, read);
-        // No overflow: there are less than 2^32 segments, since places have 40 bits and segments 256 units at least.
+        // No overflow: there are less than 2^32 segments, since places have 36 bits and segments 4 units at least.
         let number = in_use[(at * surveyed.in_use / read) as usize];
         surveyed.read += 1;
-        let (image, contents) = match look.segment(number) {
-            Segment::Written { image, contents } => (image, contents),
+        let (image, entries) = match look.segment(number) {
+            Segment::Written { image, entries } => (image, entries),
             Segment::Without => continue,
             Segment::Unreadable => {
                 surveyed.unreadable_segments += 1;
                 continue;
             }
         };
-        for entry in contents.entries.iter().filter(|entry| !entry.is_update() && look.is_live(number, entry))
-        {
-            let bytes = &image[bytes_of(entry)];
-            let Some(found) = sound(layout.identity, bytes, entry) else {
+        for entry in entries.iter().filter(|entry| look.is_live(number, entry)) {
+            let bytes = &image[bytes_of(&layout, entry)];
+            let Some(found) = sound(&layout, bytes, entry) else {
                 surveyed.unsound += 1;
                 continue;
             };
-            if !found.about.kind.is_answer() {
-                continue;
-            }
             surveyed.used += bytes.len() as u64;
             visit(Seen {
                 kind: found.about.kind,
@@ -153,8 +150,8 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     let mut checked = Checked::default();
     for number in 0..layout.segments {
         progress(number, layout.segments);
-        let (image, contents) = match look.segment(number) {
-            Segment::Written { image, contents } => (image, contents),
+        let (image, entries) = match look.segment(number) {
+            Segment::Written { image, entries } => (image, entries),
             Segment::Without => {
                 checked.without_table += 1;
                 continue;
@@ -165,12 +162,13 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
             }
         };
         checked.segments += 1;
-        for entry in contents.entries.iter().filter(|e| !e.is_removal()) {
+        for entry in entries.iter().filter(|entry| entry.kind.is_answer()) {
+            let bytes = &image[bytes_of(&layout, entry)];
             if !look.is_live(number, entry) {
                 checked.superseded += 1;
-            } else if sound(layout.identity, &image[bytes_of(entry)], entry).is_some() {
+            } else if sound(&layout, bytes, entry).is_some() {
                 checked.sound += 1;
-                checked.sound_bytes += bytes_of(entry).len() as u64;
+                checked.sound_bytes += bytes.len() as u64;
             } else {
                 checked.damaged += 1;
             }
@@ -181,26 +179,31 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
 }
 
 /// The record that an entry lists, if it is whole and the entry's.
-fn sound(identity: u64, bytes: &[u8], entry: &Entry) -> Option<Found> {
-    record::parse(identity, bytes).filter(|found| {
+fn sound(layout: &Layout, bytes: &[u8], entry: &Entry) -> Option<Found> {
+    record::parse(layout.identity, bytes).filter(|found| {
         let key = crate::Key::new(bytes[found.key.clone()].to_vec());
-        (found.about.kind == Kind::Update) == entry.is_update() && key.index_hash() == entry.hash
+        found.about.kind == entry.kind && layout.mix(key.index_hash()) == entry.hash
     })
 }
 
-/// A cache as a start now would find it.
+/// Where a record lies within its segment.
+fn bytes_of(layout: &Layout, entry: &Entry) -> Range<usize> {
+    let unit = layout.unit as usize;
+    entry.offset as usize * unit..(entry.offset + entry.units) as usize * unit
+}
+
+/// A cache as a start now would find it, with its whole index.
 struct Look {
     disk: FileDisk,
     pool: Arc<Pool>,
-    newest: Superblock,
     state: State,
-    recovered: Recovered,
+    replayed: u64,
 }
 
 enum Segment {
     Written {
         image: Buffer,
-        contents: Contents,
+        entries: Vec<Entry>,
     },
     /// Never written, or torn.
     Without,
@@ -212,34 +215,43 @@ impl Look {
         let disk = FileDisk::open(path, Access::Look)
             .and_then(|disk| disk.ok_or_else(|| format!("there is no cache at {}", path.display())))
             .map_err(OpenError)?;
-        let superblocks = superblocks(path, &disk, disk.size()).map_err(OpenError)?;
-        let Some(newest) = superblocks.first().copied() else {
+        let Some(layout) = layout_of(path, &disk, disk.size()).map_err(OpenError)? else {
             return Err(OpenError(format!("{} is blank: it has no cache yet", path.display())));
         };
         let pool = Pool::new(8 << 20);
-        let (state, recovered) = recover(&Reads::new(&disk, &pool), &superblocks, DEFAULT_OVERLAY)
+        let index = Index::of(&layout, Options::at(path).objects(&layout));
+        let (state, recovered) = recover(&Reads::new(&disk, &pool), layout, stretch(layout.segments), index)
             .map_err(|error| OpenError(format!("cannot read cache {}: {error}", path.display())))?;
-        Ok(Look { disk, pool, newest, state, recovered })
+        let (newest, swept) = (state.seq.saturating_sub(1), state.seq.checked_sub(layout.segments + 1));
+        let mut loader = Loader::new(layout, &state.root.digests, &state.index);
+        loader.load_all(&state.index, newest, swept, |offset, length| {
+            let mut buffer = pool.take(length);
+            disk.read(offset, &mut buffer, length).ok().map(|()| buffer)
+        });
+        Ok(Look { disk, pool, state, replayed: recovered.replayed })
     }
 
     fn inspection(&self) -> Inspection {
-        let Look { newest, state, recovered, .. } = self;
-        let mut used = 0;
-        state.index.each(|slot| used += u64::from(slot.units) * UNIT as u64);
+        let Look { state, replayed, .. } = self;
+        let layout = &state.layout;
+        let (mut objects, mut used) = (0, 0);
+        state.index.each(|slot| {
+            objects += 1;
+            used += u64::from(slot.length);
+        });
         Inspection {
             format: crate::format::VERSION,
-            size: newest.layout.size(),
-            packet: newest.layout.segment,
-            segments: newest.layout.segments,
-            identity: newest.layout.identity,
-            generation: newest.generation,
-            checkpoint: newest.checkpoint.root_place != 0,
-            from_checkpoint: recovered.from_checkpoint,
-            objects: recovered.objects,
+            size: layout.size(),
+            packet: layout.segment,
+            segments: layout.segments,
+            identity: layout.identity,
+            generation: state.root.generation,
+            digests: state.root.digests.len() as u64,
+            replayed: *replayed,
+            objects,
             used,
-            next_segment: state.cursor,
-            newest_sequence: state.seq,
-            updated: state.overlay.len() as u64,
+            next_segment: layout.number(state.seq),
+            newest_sequence: state.seq.saturating_sub(1),
             ledger_bytes: state.ledger.bytes.len() as u64,
             ledger_generation: state.ledger.generation,
         }
@@ -259,26 +271,27 @@ impl Look {
 
     fn segment(&self, number: u64) -> Segment {
         let layout = &self.state.layout;
-        let contents = match read_table(&Reads::new(&self.disk, &self.pool), layout, number) {
-            Ok(Some(contents)) => contents,
-            Ok(None) => return Segment::Without,
-            Err(_) => return Segment::Unreadable,
+        let left_open = self.state.left_open.iter().find(|batch| layout.number(batch.seq) == number);
+        let entries = match left_open {
+            Some(batch) => batch.entries.clone(),
+            None => match read_table(&Reads::new(&self.disk, &self.pool), layout, number) {
+                Ok(Some(table)) => table.entries,
+                Ok(None) => return Segment::Without,
+                Err(_) => return Segment::Unreadable,
+            },
         };
         let length = layout.segment as usize;
         let mut image = self.pool.take(length);
         match self.disk.read(layout.start(number), &mut image, length) {
-            Ok(()) => Segment::Written { image, contents },
+            Ok(()) => Segment::Written { image, entries },
             Err(_) => Segment::Unreadable,
         }
     }
 
-    /// Whether a start would serve, or use, the record that this entry of the segment lists.
+    /// Whether a start would serve the record that this entry of the segment lists.
     fn is_live(&self, segment: u64, entry: &Entry) -> bool {
-        let place = self.state.layout.place(segment, bytes_of(entry).start);
-        match entry.is_update() {
-            _ if entry.is_removal() => false,
-            true => self.state.overlay.is_from(entry.hash, place),
-            false => self.state.index.live(entry.hash, place).is_some() || self.state.pins.contains(&place),
-        }
+        let layout = &self.state.layout;
+        let place = layout.place(segment, bytes_of(layout, entry).start);
+        entry.kind.is_answer() && self.state.index.find(entry.hash).is_some_and(|slot| slot.place == place)
     }
 }

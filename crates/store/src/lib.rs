@@ -1,11 +1,13 @@
-//! Bytes on disk: a log of packets, an index in memory, cyclic replacement. Knows no HTTP.
+//! Bytes on disk: one log, written round and round, and an index in memory. Knows no HTTP.
 //!
 //! `engine` is the deterministic core, `store` the thin shell around it (`by_hand` one without threads), `reader` what a
 //! worker thread asks; `format` alone knows how bytes lie on the medium.
 
 mod buffer;
 mod by_hand;
-mod checkpoint;
+#[cfg(test)]
+mod cases;
+mod digester;
 pub mod disk;
 pub mod engine;
 mod fence;
@@ -14,30 +16,23 @@ pub mod format;
 pub mod index;
 mod inspect;
 mod ledger;
-#[cfg(test)]
-mod lives;
+mod loader;
 mod memory;
 #[cfg(test)]
 mod model;
-mod overlay;
-mod packetizer;
 pub mod policy;
 mod reader;
+mod reads;
 mod recovery;
 mod retry;
+mod segment;
 mod store;
-mod table;
 mod writer;
-
-pub use format::ledger::MAX as LEDGER_MAX;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::checkpoint::{load_page, load_root, pages};
-}
+mod writes;
 
 pub use buffer::Buffer;
 pub use by_hand::ByHand;
+pub use format::ledger::MAX as LEDGER_MAX;
 pub use inspect::{Checked, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use memory::Memory;
 pub use reader::{Lookup, Reader};
@@ -94,19 +89,15 @@ pub struct Options {
     pub number: u16,
     /// Bytes; `None` keeps the size of an existing cache and makes a new one of `DEFAULT_SIZE`.
     pub size: Option<u64>,
-    /// Bytes of one packet, a power of two from 64 KiB to 16 MiB; an existing cache keeps its own.
+    /// Bytes of one packet, which is a segment of the log: a power of two from 64 KiB to 16 MiB; an existing cache keeps its own.
     pub packet: u32,
     /// Objects with larger bodies are refused (LRU-TH's threshold), bytes; `None`: a sixteenth of the cache.
     pub object_max: Option<u64>,
-    /// Objects referenced fewer times go when the sweep meets them (Maltzahn 5.3.4).
+    /// A small object whose turn to leave comes is read and put again if it was used at least so often since it was put, at most 3
+    /// (Maltzahn 5.3.4); 0: none is.
     pub cmax: u8,
-    /// Counts are halved when their average passes this (Maltzahn 5.3.4).
-    pub amax: u8,
     /// What was put is written out after this long even when its packet is not full.
     pub flush_interval: Duration,
-    /// Bytes of memory for newer metadata of objects that stay where they lie (`Store::put_meta`). An object for whose
-    /// metadata there is no room is written anew.
-    pub overlay_bytes: usize,
     /// Objects, markers and pieces of large bodies that the index has room for; `None`: as many as come. At that number objects
     /// leave as if the cache were full.
     pub index_max: Option<u64>,
@@ -127,10 +118,8 @@ impl Options {
             size: None,
             packet: 1 << 20,
             object_max: None,
-            cmax: 3,
-            amax: 100,
+            cmax: 0,
             flush_interval: Duration::from_secs(1),
-            overlay_bytes: DEFAULT_OVERLAY,
             index_max: None,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
@@ -139,8 +128,15 @@ impl Options {
     }
 }
 
-/// Memory for newer metadata unless told otherwise, bytes.
-pub const DEFAULT_OVERLAY: usize = 8 << 20;
+/// Bytes of an object for which the index has room without growing beyond what is said of it, unless told otherwise.
+const MEAN: u64 = 8 << 10;
+
+impl Options {
+    /// Entries that the index is made for.
+    fn objects(&self, layout: &format::Layout) -> u64 {
+        self.index_max.unwrap_or(layout.size() / MEAN)
+    }
+}
 
 /// Why a cache was not opened: one line for the user. Nothing was touched.
 #[derive(Debug, PartialEq, Eq)]
@@ -205,12 +201,6 @@ impl Spans {
     pub fn count(&self) -> u32 {
         self.length.div_ceil(u64::from(self.span.max(1))) as u32
     }
-
-    /// By which the index knows each of them.
-    pub(crate) fn index_hashes(&self) -> impl Iterator<Item = u64> {
-        let id = self.id;
-        (0..self.count()).map(move |n| index_hash(xxhash_rust::xxh3::xxh3_128(&span_bytes(id, n))))
-    }
 }
 
 fn span_key(id: u64, n: u32) -> Key {
@@ -231,12 +221,9 @@ pub struct Stats {
     /// Bytes of the cache file.
     pub size: u64,
     pub objects: u64,
-    /// Sum of all reference counts.
-    pub references: u64,
     pub index_bytes: u64,
-    /// Objects with newer metadata than their record has, and the memory that takes.
-    pub updated: u64,
-    pub overlay_bytes: u64,
+    /// Parts of the index that are not loaded yet after a start.
+    pub parts_left: u64,
     pub engine: engine::Counters,
     /// A write failed, and was neither written nor given up yet.
     pub writes_fail: bool,

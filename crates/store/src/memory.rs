@@ -1,12 +1,13 @@
 //! What an open cache takes of memory at most: a function of its options and of what it is opened on.
 
-use crate::checkpoint::largest_page;
+use crate::digester;
 use crate::disk::file::{Access, FileDisk};
 use crate::disk::uring::DEPTH;
 use crate::engine::images;
 use crate::index::Index;
+use crate::loader;
 use crate::reader::TURN;
-use crate::store::{DEFAULT_SIZE, POOL, superblocks};
+use crate::store::{DEFAULT_SIZE, POOL, layout_of};
 use crate::{OpenError, Options};
 
 /// Bytes, by what they are for.
@@ -16,12 +17,10 @@ pub struct Memory {
     pub size: u64,
     /// The index with as many entries as `Options::index_max` says; without that, as a cache has of objects of `mean` bytes.
     pub index: u64,
-    /// Newer metadata.
-    pub overlay: u64,
     /// Packets that are being filled, wait to be written, or are.
     pub packets: u64,
-    /// Pages of a checkpoint under way.
-    pub checkpoint: u64,
+    /// What waits for a digest, and one under way; after a start, parts of the index that are being loaded.
+    pub digests: u64,
     /// Reads in flight, and buffers kept for the next ones.
     pub reads: u64,
 }
@@ -31,12 +30,12 @@ impl Memory {
     /// there are its own. What is read stays with who asked for it, and is not counted here.
     pub fn of(options: &Options, readers: u64, mean: u64) -> Result<Memory, OpenError> {
         let there = FileDisk::open(&options.path, Access::Look).map_err(OpenError)?;
-        let newest = match &there {
-            Some(disk) => superblocks(&options.path, disk, disk.size()).map_err(OpenError)?.first().copied(),
+        let layout = match &there {
+            Some(disk) => layout_of(&options.path, disk, disk.size()).map_err(OpenError)?,
             None => None,
         };
-        let (size, packet) = match (newest, &there) {
-            (Some(newest), _) => (newest.layout.size(), newest.layout.segment),
+        let (size, packet) = match (layout, &there) {
+            (Some(layout), _) => (layout.size(), layout.segment),
             (None, Some(disk)) => {
                 (options.size.map_or(disk.size(), |size| size.min(disk.size())), options.packet)
             }
@@ -50,18 +49,15 @@ impl Memory {
         Memory {
             size,
             index,
-            // Its table of entries grows by doubling.
-            overlay: options.overlay_bytes as u64 * 5 / 4,
             packets: images(packet as usize) as u64 * u64::from(packet),
-            // A page, the one before it that has no place yet, and the shard that is being written out.
-            checkpoint: 2 * largest_page(packet as usize) as u64 + index / 64,
+            digests: digester::most_bytes(size / u64::from(packet), packet) + loader::MOST,
             reads: readers * u64::from(DEPTH) * TURN as u64 + 2 * POOL as u64,
         }
     }
 
     pub fn sum(&self) -> u64 {
-        let Memory { size: _, index, overlay, packets, checkpoint, reads } = self;
-        index + overlay + packets + checkpoint + reads
+        let Memory { size: _, index, packets, digests, reads } = self;
+        index + packets + digests + reads
     }
 
     /// Entries of an index that takes so many bytes at most.
@@ -76,12 +72,12 @@ mod tests {
 
     #[test]
     fn an_index_keeps_to_what_is_said_of_it() {
-        let entries = 200_000;
-        let index = Index::new(7);
-        let slot = crate::index::Slot { place: 1, units: 1, count: 1 };
+        let (layout, entries) = (crate::format::Layout::new(1 << 20, 2_000, 7), 200_000);
+        let index = Index::of(&layout, entries);
+        let slot = crate::index::Slot { place: 1, length: 64, count: 1 };
         let mut most = 0;
         for n in 0..entries {
-            index.insert(n << 20, slot);
+            index.insert(layout.mix(n), slot);
             most = most.max(if n % 1000 == 0 { index.bytes() } else { 0 });
         }
         let said = Index::most_bytes(entries);

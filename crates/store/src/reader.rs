@@ -3,10 +3,10 @@
 use crate::buffer::Buffer;
 use crate::by_hand::ManualReads;
 use crate::disk::threads::ThreadReader;
-use crate::disk::uring::RingReader;
+use crate::disk::uring::{DEPTH, RingReader};
 use crate::flights::Flights;
 use crate::format::record::{self, Found, Kind};
-use crate::format::{UNIT, align_down, align_up};
+use crate::format::{align_down, align_up};
 use crate::index::Slot;
 use crate::store::Shared;
 use crate::{Body, Key, Object, Spans, span_key};
@@ -14,9 +14,10 @@ use bytes::Bytes;
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -44,6 +45,8 @@ pub struct Reader {
     /// As many as reads of `TURN` bytes may be in flight: the others wait for them in the order in which they came.
     turns: Arc<Semaphore>,
     flights: Flights,
+    /// A part of the index did not come in time: until then none is waited for.
+    loads_late: Rc<Cell<Option<Instant>>>,
 }
 
 /// For how long a read waits for the disk.
@@ -92,7 +95,7 @@ impl Reader {
             Backend::Hand(_) => Arc::new(Semaphore::new(1)),
         };
         let limit = backend.has_clock().then_some(HANGS * shared.patience);
-        Reader { shared, backend, turns, flights: Flights::new(limit) }
+        Reader { shared, backend, turns, flights: Flights::new(limit), loads_late: Rc::default() }
     }
 
     /// How long an object is waited for (`Options::patience`).
@@ -120,21 +123,49 @@ impl Reader {
     }
 
     async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
-        let slot = self.shared.index.reference(key.index_hash(), 1)?;
+        let slot = self.slot(key, late).await?;
         let (bytes, found) = self.record(key, slot, Wait::Yields(self.shared.patience), late).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
-            Kind::Object => {
-                let newer = self.shared.overlay.meta(key.index_hash(), slot.place, found.sum);
-                Some(Object { meta: newer.unwrap_or(meta), body: Body::Whole(bytes.slice(found.body)) })
-            }
+            Kind::Object => Some(Object { meta, body: Body::Whole(bytes.slice(found.body)) }),
             Kind::Head => {
                 let record::About { id, length, span, .. } = found.about;
                 let spans = Spans { store: self.shared.number, id, length, span };
-                self.shared.contains_spans(&spans).then_some(Object { meta, body: Body::Spans(spans) })
+                self.shared.may_hold_spans(&spans).then_some(Object { meta, body: Body::Spans(spans) })
             }
-            Kind::Span | Kind::Page | Kind::Root | Kind::Update | Kind::Overlay => None,
+            Kind::Span | Kind::Pages | Kind::Digest | Kind::Removal => None,
         }
+    }
+
+    /// Where the key's record lies, as soon as its part of the index is loaded: that is waited for only so long.
+    async fn slot(&self, key: &Key, late: &Cell<bool>) -> Option<Slot> {
+        let hash = self.shared.hash(key);
+        let find = || self.shared.index.reference(hash);
+        let slot = find();
+        if slot.is_some() || self.shared.is_loaded(hash) {
+            // It may have been loaded after the first look.
+            return slot.or_else(find);
+        }
+        let loads = async {
+            loop {
+                let mut loaded = pin!(self.shared.loaded.notified());
+                loaded.as_mut().enable();
+                if self.shared.is_loaded(hash) {
+                    return;
+                }
+                self.shared.want(hash);
+                loaded.await;
+            }
+        };
+        // Where one waited in vain just now, others hardly fare better.
+        let now = Instant::now();
+        let hopeless = !self.backend.has_clock() || self.loads_late.get().is_some_and(|until| now < until);
+        let in_time = !hopeless && timeout(self.shared.patience, loads).await.is_ok();
+        if !in_time && !hopeless {
+            self.loads_late.set(Some(Instant::now() + self.shared.patience));
+        }
+        late.set(!in_time);
+        if in_time { find() } else { None }
     }
 
     /// Piece `n` of a large body. It is missing when it went away meanwhile, and late when the disk keeps it waiting for more
@@ -158,7 +189,7 @@ impl Reader {
         late: &Cell<bool>,
     ) -> Option<Bytes> {
         let key = span_key(spans.id, n);
-        let slot = self.shared.index.reference(key.index_hash(), 1)?;
+        let slot = self.slot(&key, late).await?;
         let (bytes, found) = self.record(&key, slot, Wait::Hangs(stays), late).await?;
         (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
     }
@@ -193,19 +224,23 @@ impl Reader {
             }
         };
         if found.is_none() {
-            self.shared.engine().forget(key.index_hash(), slot.place, self.shared.millis());
+            let hash = self.shared.hash(key);
+            self.shared.engine().forget(hash, slot.place, self.shared.millis());
         }
         found
     }
 
     /// The bytes at `slot`: from an image that is not written yet, or else by one read.
     async fn bytes(&self, slot: Slot, wait: Wait<'_>) -> io::Result<Bytes> {
-        let length = usize::from(slot.units) * UNIT;
-        let image = self.shared.engine().peek(slot);
-        if let Some(copy) = image {
-            return Ok(Bytes::from_owner(copy).slice(..length));
+        let layout = &self.shared.layout;
+        if self.shared.unwritten.has(layout, layout.segment_of(slot.place)) {
+            let image = self.shared.engine().peek(slot);
+            if let Some((copy, length)) = image {
+                return Ok(Bytes::from_owner(copy).slice(..length));
+            }
         }
-        let start = slot.place * UNIT as u64;
+        let start = layout.offset(slot.place);
+        let length = (slot.length as usize).min(layout.segment as usize - layout.within(slot.place));
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
@@ -224,7 +259,7 @@ impl Reader {
 
     /// Waits until a read of so many bytes may begin. `WouldBlock` when that takes too long.
     async fn turn(&self, bytes: usize, wait: Wait<'_>) -> io::Result<OwnedSemaphorePermit> {
-        let turns = if self.backend.has_clock() { bytes.div_ceil(TURN) as u32 } else { 1 };
+        let turns = if self.backend.has_clock() { (bytes.div_ceil(TURN) as u32).min(DEPTH) } else { 1 };
         if let Ok(turn) = self.turns.clone().try_acquire_many_owned(turns) {
             return Ok(turn);
         }

@@ -1,37 +1,42 @@
 //! The thin shell around the engine: threads that carry out its I/O, the clock, opening and closing.
 
-use crate::buffer::{Buffer, Pool};
+use crate::buffer::Pool;
+use crate::digester::stretch;
 use crate::disk::file::{self, Access, FileDisk, layout};
 use crate::disk::threads::ThreadReader;
 use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
-use crate::engine::{Engine, Failing, Io, Millis, Op, State};
-use crate::format::record::{About, Kind, Record, part_sum};
-use crate::format::superblock::{COPIES, NotOurs, Superblock};
-use crate::format::update::Target;
-use crate::format::{BLOCK, DATA_START, Layout, UNIT, VERSION};
-use crate::index::{Index, Slot};
-use crate::overlay::Overlay;
-use crate::policy::{Admission, Fbc, Threshold};
+use crate::engine::{Answer, Engine, Io, Millis, Op, State, Unwritten};
+use crate::format::digest::last_of_each;
+use crate::format::record::{About, HEADER, Kind, Record};
+use crate::format::superblock::{self, COPIES, NotOurs};
+use crate::format::{BLOCK, DATA_START, Layout, VERSION, align_down};
+use crate::index::Index;
+use crate::policy::{Admission, Threshold};
 use crate::reader::{Backend, Reader};
-use crate::recovery::{Reads, recover};
+use crate::reads::Reads;
+use crate::recovery::recover;
 use crate::writer::Writer;
-use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats};
+use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, span_key};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Notify;
 
 /// Threads that write packets and read tables: as many writes as the engine has in flight.
 const IO_THREADS: usize = 4;
 /// Reads before a store is open, at most.
 const FIRST_READS: usize = 64;
-/// Largest piece of a body in one record.
+/// Largest piece of a body in one record, about: a whole number of them fills a segment.
 const SPAN: usize = 256 << 10;
+/// Bytes of a key of a span.
+const SPAN_KEY: usize = 16;
 /// How long `close` waits for the last writes; and when writes fail.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 const FAILING_PATIENCE: Duration = Duration::from_secs(2);
@@ -57,8 +62,7 @@ struct Handle {
 /// What a store is opened on.
 struct Medium {
     disk: Arc<dyn Disk>,
-    /// Valid ones, newest first.
-    superblocks: Vec<Superblock>,
+    layout: Layout,
     traffic: Arc<Traffic>,
     ring: Option<File>,
     claim: Option<File>,
@@ -72,7 +76,10 @@ pub(crate) struct Shared {
     wake: Condvar,
     ending: AtomicU8,
     pub index: Arc<Index>,
-    pub overlay: Arc<Overlay>,
+    pub unwritten: Arc<Unwritten>,
+    /// Told when a part of the index has been loaded.
+    pub loaded: Notify,
+    all_loaded: AtomicBool,
     /// Of this store among its user's.
     pub number: u16,
     /// The granularity of reads, bytes.
@@ -102,7 +109,7 @@ pub(crate) struct Shared {
 /// What was said last of what fails.
 #[derive(Default)]
 struct Reported {
-    failing: Option<Failing>,
+    failing: bool,
     given_up: u64,
     harm: Option<&'static str>,
 }
@@ -135,7 +142,7 @@ impl Store {
     /// Opens the cache at `options.path`, makes it when there is none, and recovers what it holds.
     pub fn open(options: &Options) -> Result<Store, OpenError> {
         let began = Instant::now();
-        let (disk, superblocks) = open_disk(options).map_err(OpenError)?;
+        let (disk, layout) = open_disk(options).map_err(OpenError)?;
         if disk.others_can_read() {
             let path = options.path.display();
             (options.tell)(&format!("cache {path} can be read by all users; chmod 600 makes it private"));
@@ -149,7 +156,7 @@ impl Store {
         let (traffic, claim) = (disk.traffic().clone(), Some(again()?));
         let name = options.path.display().to_string();
         Store::start(
-            Medium { disk: Arc::new(disk), superblocks, traffic, ring, claim, name, note },
+            Medium { disk: Arc::new(disk), layout, traffic, ring, claim, name, note },
             options,
             began,
         )
@@ -160,48 +167,49 @@ impl Store {
     pub fn over(disk: Arc<dyn Disk>, options: &Options) -> Result<Store, OpenError> {
         let began = Instant::now();
         let size = options.size.unwrap_or(DEFAULT_SIZE);
-        let superblocks = match superblocks(Path::new("(a disk)"), &*disk, size).map_err(OpenError)? {
-            found if found.is_empty() => vec![format(options, &*disk, size).map_err(OpenError)?],
-            found => found,
+        let layout = match layout_of(Path::new("(a disk)"), &*disk, size).map_err(OpenError)? {
+            None => format(options, &*disk, size).map_err(OpenError)?,
+            Some(found) => found,
         };
         let (traffic, name) = (Arc::default(), "on a disk".to_owned());
         Store::start(
-            Medium { disk, superblocks, traffic, ring: None, claim: None, name, note: "" },
+            Medium { disk, layout, traffic, ring: None, claim: None, name, note: "" },
             options,
             began,
         )
     }
 
     fn start(medium: Medium, options: &Options, began: Instant) -> Result<Store, OpenError> {
-        let Medium { disk, superblocks, traffic, ring, claim, name, note } = medium;
+        let Medium { disk, layout, traffic, ring, claim, name, note } = medium;
         let pool = Pool::new(POOL);
-        let (state, recovered) = recover(&Reads::new(&*disk, &pool), &superblocks, options.overlay_bytes)
-            .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
-        let older = "no older version of this program may open it before this process has ended cleanly";
+        let (state, recovered) = recover(
+            &Reads::new(&*disk, &pool),
+            layout,
+            stretch(layout.segments),
+            Index::of(&layout, options.objects(&layout)),
+        )
+        .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
         if recovered.unread {
             (options.tell)(&format!(
-                "reading cache {name} failed at its start: what could not be read counts as missing; check the disk; {older}"
-            ));
-        } else if state.mend {
-            (options.tell)(&format!(
-                "the log of cache {name} has a gap, which the next checkpoint closes; {older}"
+                "reading cache {name} failed at its start: what could not be read counts as missing; check the disk"
             ));
         }
-        let layout = state.layout;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
+        let digests = state.root.digests.len();
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
         shared.look_ahead(&*disk);
         let opened = format!(
-            "cache {name} ({} MiB, {} packets): {} objects, {} tables read, in {} ms; reads by {}{note}",
+            "cache {name} ({} MiB, {} packets): open after {} ms, {} packets looked at, the index of {} digests is loaded \
+             meanwhile; reads by {}{note}",
             layout.size() >> 20,
             match layout.segment >> 20 {
                 0 => format!("{} KiB", layout.segment >> 10),
                 mib => format!("{mib} MiB"),
             },
-            recovered.objects,
-            recovered.scanned,
             began.elapsed().as_millis(),
+            recovered.scanned,
+            digests,
             if ring.is_some() { "io_uring" } else { "threads" },
         );
         let threads = (0..IO_THREADS)
@@ -236,19 +244,23 @@ impl Store {
         self.0.shared.span
     }
 
-    /// True when the index may hold the key; no disk access, no reference counted.
+    /// True when the index may hold the key: it does, or it is not loaded so far. No disk access, no use counted.
     pub fn contains(&self, key: &Key) -> bool {
-        self.0.shared.contains(key)
+        self.0.shared.may_hold(key)
     }
 
-    /// True when the index may hold a large object with all its spans; no disk access, no reference counted.
+    /// True when the index may hold a large object with all its spans; as `contains` otherwise.
     pub fn contains_all(&self, key: &Key, spans: &Spans) -> bool {
-        self.contains(key) && self.0.shared.contains_spans(spans)
+        self.contains(key) && self.0.shared.may_hold_spans(spans)
     }
 
-    /// Bytes of the record that the index has for the key, in units of 64; as `contains` otherwise.
+    /// Bytes of the record that the index has for the key, about: no fewer. As `contains` otherwise.
     pub fn stored_bytes(&self, key: &Key) -> Option<usize> {
-        self.0.shared.index.find(key.index_hash()).map(|slot| usize::from(slot.units) * UNIT)
+        let shared = &self.0.shared;
+        match shared.index.find(shared.hash(key)) {
+            Some(slot) => Some(slot.length as usize),
+            None => shared.may_hold(key).then_some(shared.span),
+        }
     }
 
     /// Stores a complete small object (body at most `span_size`). Readable at once. Refused or not, what was under
@@ -264,12 +276,10 @@ impl Store {
     }
 
     /// Replaces the metadata of a stored object whose body stays (`body` as `Reader::get` returned it, or as it was
-    /// put). A small object's record stays where it lies: the log takes the metadata only, which is kept in memory too,
-    /// as long as there is room (`Options::overlay_bytes`); else the object is written anew. Refused, an object keeps its
-    /// older metadata or is gone.
+    /// put). A small object is written anew, of a large one its head. Refused, the object is gone.
     pub fn put_meta(&self, key: &Key, meta: &[u8], body: &Body) -> Result<(), Refused> {
         match body {
-            Body::Whole(bytes) => self.0.shared.put_update(key, meta, bytes),
+            Body::Whole(bytes) => self.0.shared.put_whole(key, meta, bytes),
             Body::Spans(spans) => self.0.shared.put_head(key, meta, spans),
         }
     }
@@ -277,7 +287,8 @@ impl Store {
     /// Removes the object: durable one flush interval and the write later, or when `persist` is true.
     pub fn remove(&self, key: &Key) {
         let shared = &self.0.shared;
-        shared.engine().remove(key.index_hash(), shared.millis());
+        let hash = shared.hash(key);
+        shared.engine().remove(hash, shared.millis());
     }
 
     /// The caller's ledger: what opening found, or what was set last. Empty in a new cache. The one byte 0xff when the disk
@@ -316,20 +327,19 @@ impl Store {
         }
     }
 
-    /// Counts `n` references that the memory tier answered, so that replacement knows of them.
+    /// Counts `n` uses that the memory tier answered, so that replacement knows of them.
     pub fn touch(&self, key: &Key, n: u8) {
-        self.0.shared.index.reference(key.index_hash(), n);
+        self.0.shared.touch(key, n);
     }
 
-    /// Writes what is in memory, leaves a clean checkpoint and ends the store's threads. Blocking; bounded in time. False when
+    /// Writes what is in memory and ends the store's threads. Blocking; bounded in time. False when
     /// not all could be written: the next start may find what was removed meanwhile.
     pub fn close(&self) -> bool {
         let shared = &self.0.shared;
         {
             let mut engine = shared.engine();
             engine.retry_now();
-            engine.flush();
-            engine.checkpoint();
+            engine.finish();
         }
         let began = Instant::now();
         let clean = loop {
@@ -373,18 +383,15 @@ impl Store {
 
     pub fn stats(&self) -> Stats {
         let shared = &self.0.shared;
-        let (objects, references) = shared.index.totals();
-        let (engine, writes_fail) = {
+        let (engine, writes_fail, parts_left) = {
             let engine = shared.engine();
-            (engine.counters(), engine.is_failing())
+            (engine.counters(), engine.is_failing(), engine.parts_left() as u64)
         };
         Stats {
             size: shared.layout.size(),
-            objects,
-            references,
+            objects: shared.index.len() as u64,
             index_bytes: shared.index.bytes() as u64,
-            updated: shared.overlay.len() as u64,
-            overlay_bytes: shared.overlay.bytes() as u64,
+            parts_left,
             engine,
             writes_fail,
             device_reads: shared.traffic.reads.load(Relaxed),
@@ -415,23 +422,28 @@ impl Shared {
         clock: Clock,
     ) -> Arc<Shared> {
         let (layout, interval) = (state.layout, options.flush_interval);
-        let (index, overlay) = (state.index.clone(), state.overlay.clone());
-        let replacement = Box::new(Fbc { cmax: options.cmax, amax: options.amax });
-        let engine = Engine::new(state, replacement, interval.as_millis() as u64, pool.clone())
-            .with_index_of(options.index_max.unwrap_or(u64::MAX));
+        let index = state.index.clone();
+        let engine = Engine::new(state, interval.as_millis() as u64, pool.clone())
+            .with_index_of(options.index_max.unwrap_or(u64::MAX))
+            .with_cmax(options.cmax);
+        let all_loaded = AtomicBool::new(engine.parts_left() == 0);
         Arc::new(Shared {
+            unwritten: engine.unwritten(),
             engine: Mutex::new(engine),
             wake: Condvar::new(),
             ending: AtomicU8::new(0),
             index,
-            overlay,
+            loaded: Notify::new(),
             number: options.number,
             read_block,
             pool,
             layout,
             patience: options.patience,
-            span: SPAN.min(layout.segment as usize / 4),
-            admission: Box::new(Threshold(options.object_max.unwrap_or(layout.size() / 16))),
+            span: span_size(&layout),
+            // What does not fit with room to spare would only sweep the log.
+            admission: Box::new(Threshold(
+                options.object_max.unwrap_or(layout.size() / 16).min(layout.size() / 4 * 3),
+            )),
             stats: Counts::default(),
             traffic,
             ids: Mutex::new(ids),
@@ -443,13 +455,15 @@ impl Shared {
             look: AtomicU64::new(0),
             interval: interval.as_millis() as u64,
             told: Mutex::default(),
+            all_loaded,
         })
     }
 
     fn end(&self, how: End) {
         // Under the lock, or a thread that is about to wait would not hear of it.
-        let engine = self.engine();
+        let mut engine = self.engine();
         self.ending.fetch_max(how as u8, Relaxed);
+        engine.stop_loading();
         drop(engine);
         self.wake.notify_all();
     }
@@ -466,41 +480,48 @@ impl Shared {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn contains(&self, key: &Key) -> bool {
-        self.index.find(key.index_hash()).is_some()
+    /// What the index knows the key by.
+    pub fn hash(&self, key: &Key) -> u64 {
+        self.layout.mix(key.index_hash())
     }
 
-    pub fn contains_spans(&self, spans: &Spans) -> bool {
-        spans.index_hashes().all(|hash| self.index.find(hash).is_some())
+    /// Has the hash's part of the index loaded before others.
+    pub fn want(&self, hash: u64) {
+        self.engine().want(hash);
+        self.wake.notify_all();
+    }
+
+    pub fn touch(&self, key: &Key, n: u8) {
+        let hash = self.hash(key);
+        // More are not counted.
+        (0..n.min(3)).for_each(|_| {
+            self.index.reference(hash);
+        });
+    }
+
+    pub fn may_hold(&self, key: &Key) -> bool {
+        let hash = self.hash(key);
+        self.index.find(hash).is_some() || !self.is_loaded(hash)
+    }
+
+    /// Whether all spans may be there: the first is the first to go, others may have proved damaged.
+    pub fn may_hold_spans(&self, spans: &Spans) -> bool {
+        (0..spans.count()).all(|n| self.may_hold(&span_key(spans.id, n)))
+    }
+
+    /// True when the index knows all keys of the hash's part.
+    pub fn is_loaded(&self, hash: u64) -> bool {
+        self.all_loaded.load(Acquire) || self.engine().is_loaded(hash)
     }
 
     pub fn put_whole(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
         let length = body.len() as u64;
         if body.len() > self.span || !self.admission.admits(length) {
-            self.engine().remove(key.index_hash(), self.millis());
+            self.engine().remove(self.hash(key), self.millis());
             return Err(Refused::TooLarge);
         }
         let about = About { kind: Kind::Object, id: 0, length, span: 0, written: self.seconds() };
         self.put(key, about, meta, body)
-    }
-
-    /// New metadata for the object with this body, by an update where that is possible.
-    pub fn put_update(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
-        // For a shorter body an update would save nothing.
-        let saves = body.len() > Target::BYTES;
-        let slot = self.index.find(key.index_hash()).filter(|_| saves);
-        if let Some(Slot { place, units, .. }) = slot {
-            let target = Target { place, units, sum: part_sum(self.layout.identity, body) };
-            let names = target.encode();
-            let length = names.len() as u64;
-            let about = About { kind: Kind::Update, id: 0, length, span: 0, written: self.seconds() };
-            let record = Record::new(self.layout.identity, about, key.bytes(), meta, &names);
-            let record = record.ok_or(Refused::TooLarge)?;
-            if self.append(|engine, now| engine.update(key, &record, target, meta, now))? {
-                return Ok(());
-            }
-        }
-        self.put_whole(key, meta, body)
     }
 
     pub fn put_head(&self, key: &Key, meta: &[u8], spans: &Spans) -> Result<(), Refused> {
@@ -512,9 +533,9 @@ impl Shared {
     /// Sums outside the lock, copies inside.
     pub fn put(&self, key: &Key, about: About, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
         match Record::new(self.layout.identity, about, key.bytes(), meta, body) {
-            Some(record) => self.append(|engine, now| engine.put(key, &record, now)),
+            Some(record) => self.append(|engine, now| engine.put(self.hash(key), &record, now)),
             None => {
-                self.engine().remove(key.index_hash(), self.millis());
+                self.engine().remove(self.hash(key), self.millis());
                 Err(Refused::TooLarge)
             }
         }
@@ -542,14 +563,16 @@ impl Shared {
         Ok(Writer::new(self.clone(), key, expected))
     }
 
-    fn carry_out(&self, disk: &dyn Disk, op: Op) -> io::Result<Option<Buffer>> {
+    fn carry_out(&self, disk: &dyn Disk, op: Op) -> io::Result<Answer> {
         match op {
             Op::Read { offset, length } => {
                 let mut buffer = self.pool.take(length);
-                disk.read(offset, &mut buffer, length).map(|()| Some(buffer))
+                disk.read(offset, &mut buffer, length).map(|()| Answer::Read(buffer))
             }
-            Op::Write { offset, image, range } => disk.write(offset, &image[range]).map(|()| None),
-            Op::Sync => disk.sync().map(|()| None),
+            Op::Write { offset, image, range } => disk.write(offset, &image[range]).map(|()| Answer::Done),
+            Op::Sync => disk.sync().map(|()| Answer::Done),
+            Op::Digest { events } => Ok(Answer::Digested(last_of_each(events))),
+            Op::Yield => Ok(Answer::Done),
         }
     }
 
@@ -581,18 +604,13 @@ impl Shared {
     }
 
     /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again.
-    fn done(&self, id: u64, result: io::Result<Option<Buffer>>) -> MutexGuard<'_, Engine> {
+    fn done(&self, id: u64, result: io::Result<Answer>) -> MutexGuard<'_, Engine> {
         let mut engine = self.engine();
-        let (before, omitted) = (engine.is_failing(), engine.counters().omitted);
+        let (before, parts) = (engine.is_failing(), engine.parts_left());
         engine.done(id, result, self.millis());
-        if omitted == 0 && engine.counters().omitted > 0 {
-            (self.tell)(&format!(
-                "cache {} has more objects than a checkpoint in packets of {} KiB can hold: a restart loses {}; create a \
-                 new cache with a larger --packet",
-                self.name,
-                self.layout.segment >> 10,
-                engine.counters().omitted
-            ));
+        if engine.parts_left() != parts {
+            self.all_loaded.store(engine.parts_left() == 0, Release);
+            self.loaded.notify_waiters();
         }
         if engine.is_failing() == before {
             return engine;
@@ -641,22 +659,18 @@ impl Shared {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &self.name;
         let engine = self.engine();
-        let (what, cause) = engine.cause();
-        let (failing, given_up) = (engine.is_failing().then_some(what), engine.counters().given_up);
-        let doing = match told.failing.unwrap_or(what) {
-            Failing::Writing => "writing to",
-            Failing::Reading => "reading",
-        };
+        let (failing, given_up) = (engine.is_failing(), engine.counters().given_up);
         let line = match (told.failing, failing) {
-            (None, Some(_)) => format!(
-                "{doing} cache {name} fails ({cause}) and is tried again; until it works, little is stored: check \
+            (false, true) => format!(
+                "writing to cache {name} fails ({}) and is tried again; until it works, little is stored: check \
                  the disk, its free space and the permissions",
+                engine.cause()
             ),
-            (Some(_), None) if given_up > told.given_up => format!(
-                "{doing} cache {name} works again, except for {} packet(s) that the disk does not accept",
+            (true, false) if given_up > told.given_up => format!(
+                "writing to cache {name} works again, except for {} packet(s) that the disk does not accept",
                 given_up - told.given_up
             ),
-            (Some(_), None) => format!("{doing} cache {name} works again"),
+            (true, false) => format!("writing to cache {name} works again"),
             _ => return,
         };
         drop(engine);
@@ -741,8 +755,8 @@ fn choose_io(choice: IoChoice, file: &File) -> Result<IoChoice, OpenError> {
     }
 }
 
-/// Opens or makes the cache; its valid superblocks, newest first. What is not ours is not touched.
-fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
+/// Opens or makes the cache. What is not ours is not touched.
+fn open_disk(options: &Options) -> Result<(FileDisk, Layout), String> {
     let path = &options.path;
     let disk = match FileDisk::open(path, Access::Own)? {
         Some(disk) => disk,
@@ -753,11 +767,10 @@ fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
             FileDisk::open(path, Access::Own)?.ok_or_else(|| format!("cache {} went away", path.display()))?
         }
     };
-    let superblocks = match superblocks(path, &disk, disk.size())? {
-        found if found.is_empty() => vec![format(options, &disk, disk.size())?],
-        found => found,
+    let there = match layout_of(path, &disk, disk.size())? {
+        None => format(options, &disk, disk.size())?,
+        Some(found) => found,
     };
-    let there = superblocks[0].layout;
     if let Some(size) = options.size
         && layout(size, there.segment, there.identity)? != there
     {
@@ -769,17 +782,17 @@ fn open_disk(options: &Options) -> Result<(FileDisk, Vec<Superblock>), String> {
             size >> 20
         ));
     }
-    Ok((disk, superblocks))
+    Ok((disk, there))
 }
 
 /// Size of a cache that is made without being told, bytes.
 pub const DEFAULT_SIZE: u64 = 1 << 30;
 
-/// The valid superblocks of a cache on a disk of `size` bytes, newest first; none when the medium is blank.
-pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec<Superblock>, String> {
+/// The layout of the cache on a disk of `size` bytes; `None` when the medium is blank.
+pub(crate) fn layout_of(path: &Path, disk: &dyn Disk, size: u64) -> Result<Option<Layout>, String> {
     let path = path.display();
     if size == 0 {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     if size < DATA_START {
         return Err(format!("{path} is not a Cosm cache (or was cut off); name another path or remove it"));
@@ -788,19 +801,16 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
     let reads = Reads::new(disk, &pool);
     let first_bytes = |length| reads.read(0, length).map_err(|e| format!("cannot read cache {path}: {e}"));
     let first = first_bytes(COPIES.len() * BLOCK)?;
-    let copies = COPIES.map(|at| Superblock::decode(&first[at as usize..at as usize + BLOCK]));
-    let mut valid: Vec<Superblock> = copies.iter().filter_map(|c| c.ok()).collect();
-    valid.sort_by_key(|s| std::cmp::Reverse(s.generation));
-    if let Some(newest) = valid.first().copied() {
-        if newest.layout.size() > size {
+    let copies = COPIES.map(|at| superblock::decode(&first[at as usize..at as usize + BLOCK]));
+    if let Some(layout) = copies.iter().find_map(|copy| copy.ok()) {
+        if layout.size() > size {
             return Err(format!(
                 "cache {path} was cut off: {} MiB are left of {} MiB; remove it to create a new one",
                 size >> 20,
-                newest.layout.size() >> 20
+                layout.size() >> 20
             ));
         }
-        valid.retain(|s| s.layout == newest.layout);
-        return Ok(valid);
+        return Ok(Some(layout));
     }
     for copy in copies {
         match copy {
@@ -819,13 +829,13 @@ pub(crate) fn superblocks(path: &Path, disk: &dyn Disk, size: u64) -> Result<Vec
         }
     }
     if first_bytes(DATA_START as usize)?.iter().all(|&b| b == 0) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     Err(format!("{path} holds something that is not a Cosm cache; name another path"))
 }
 
 /// Makes a cache on a blank disk of `there` bytes.
-fn format(options: &Options, disk: &dyn Disk, there: u64) -> Result<Superblock, String> {
+fn format(options: &Options, disk: &dyn Disk, there: u64) -> Result<Layout, String> {
     let path = options.path.display();
     let size = options.size.map_or(there, |s| s.min(there));
     if there == 0 {
@@ -835,5 +845,13 @@ fn format(options: &Options, disk: &dyn Disk, there: u64) -> Result<Superblock, 
     }
     let identity = rand::rng().next_u64();
     let layout = layout(size, options.packet, identity)?;
-    file::format(disk, layout).map_err(|e| format!("cannot write cache {path}: {e}"))
+    file::format(disk, &layout).map_err(|e| format!("cannot write cache {path}: {e}"))?;
+    Ok(layout)
+}
+
+/// Bytes of a body in one record, so that a whole number of records with their spans fill a segment but for its table.
+fn span_size(layout: &Layout) -> usize {
+    let segment = layout.segment as usize;
+    let parts = (segment / SPAN).clamp(4, 16);
+    align_down((segment - BLOCK) / parts, layout.unit as usize) - HEADER - SPAN_KEY
 }

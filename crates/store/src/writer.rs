@@ -108,7 +108,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if !self.finished {
             for n in 0..self.spans {
-                self.shared.index.remove(span_key(self.id, n).index_hash());
+                let hash = self.shared.hash(&span_key(self.id, n));
+                self.shared.index.remove(hash);
             }
         }
     }

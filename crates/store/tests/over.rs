@@ -12,6 +12,8 @@ use store::{Body, Buffer, Key, Options, Refused, Store};
 use tokio::runtime::LocalRuntime;
 
 const SIZE: u64 = 4 << 20;
+/// More than twice what waits to be written at most.
+const ROOMY: u64 = 48 << 20;
 const SOON: Duration = Duration::from_secs(20);
 
 fn disk() -> Arc<SimDisk> {
@@ -114,8 +116,9 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 fn writes_that_fail_for_a_while_lose_nothing_and_are_told_of_twice() {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let said = || SAID.lock().unwrap().clone();
-    let disk = disk();
+    let disk = Arc::new(SimDisk::new(ROOMY as usize, StdRng::seed_from_u64(1)));
     let options = Options {
+        size: Some(ROOMY),
         flush_interval: Duration::from_millis(20),
         tell: |line| SAID.lock().unwrap().push(line.to_owned()),
         ..patient()
@@ -131,8 +134,6 @@ fn writes_that_fail_for_a_while_lose_nothing_and_are_told_of_twice() {
         disk.set_faults(faults);
         SAID.lock().unwrap().clear();
         store.put(&key(10), b"", b"in memory").unwrap();
-        // The sweep leaves these alone.
-        (0..11).for_each(|n| store.touch(&key(n), 100));
         store.remove(&key(3));
         store.set_ledger(b"ledger").unwrap();
         assert!(!store.persist(Duration::from_millis(50)));
@@ -161,7 +162,7 @@ fn writes_that_fail_for_a_while_lose_nothing_and_are_told_of_twice() {
     let store = over(&disk, &options);
     assert_eq!(store.ledger(), b"ledger");
     for n in 0..12 {
-        assert_eq!(store.contains(&key(n)), n != 3, "{n}");
+        assert_eq!(body(&store, n).is_some(), n != 3, "{n}");
     }
     assert_eq!(store.stats().engine.given_up, 0);
 }
@@ -215,28 +216,31 @@ fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
 }
 
 #[test]
-fn a_cache_of_which_only_the_header_can_be_read_opens_and_goes_on_when_the_rest_can_be() {
+fn a_cache_of_which_only_the_header_can_be_read_opens_and_takes_what_later_starts_find() {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let disk = disk();
     let store = over(&disk, &patient());
-    store.put(&key(1), b"", b"one").unwrap();
+    (0..5).for_each(|n| store.put(&key(n), b"", &[n as u8; 15_000]).unwrap());
     assert!(store.persist(SOON));
     store.abandon();
     let options = Options { tell: |line| SAID.lock().unwrap().push(line.to_owned()), ..patient() };
     disk.fail_reads_in(DATA_START..SIZE);
     let store = over(&disk, &options);
-    eventually("it does not say so", || store.put(&key(2), b"", b"two") == Err(Refused::Broken));
-    assert!(!store.persist(Duration::from_millis(50)), "nothing counts as written");
-    assert_eq!(body(&store, 1), None);
-    disk.fail_reads_in(0..0);
-    eventually("it stores again", || store.put(&key(3), b"", b"three").is_ok());
+    assert_eq!((0..5).find(|n| store.contains(&key(*n))), None);
+    // The index does not know the fifth, which lies in a segment of its own; nor may it come back.
+    store.remove(&key(4));
+    store.put(&key(5), b"", b"five").unwrap();
     assert!(store.persist(SOON));
+    assert_eq!(body(&store, 5).as_deref(), Some(&b"five"[..]), "from memory");
     store.abandon();
     let said = SAID.lock().unwrap();
-    assert!(said[0].contains("failed at its start") && said[0].contains("no older version"), "{said:?}");
-    assert!(said[1].starts_with("reading cache") && said[1].contains("cannot be read"), "{said:?}");
-    assert!(said[2].starts_with("reading cache") && said[2].ends_with("works again"), "{said:?}");
-    assert_eq!(body(&over(&disk, &patient()), 3).as_deref(), Some(&b"three"[..]));
+    assert!(said.len() == 1 && said[0].contains("failed at its start"), "{said:?}");
+    disk.fail_reads_in(0..0);
+    let store = over(&disk, &patient());
+    assert_eq!((body(&store, 4), body(&store, 5)), (None, Some(b"five".to_vec())));
+    store.put(&key(4), b"", b"again").unwrap();
+    assert!(store.close());
+    assert_eq!(body(&over(&disk, &patient()), 4).as_deref(), Some(&b"again"[..]));
 }
 
 /// Counts the reads that a caller of `Store::over` waits for, and can be harmed.

@@ -89,7 +89,7 @@ impl Contents {
             Kind::Object => 0,
             Kind::Head => 1,
             Kind::Span => 2,
-            Kind::Update | Kind::Page | Kind::Root | Kind::Overlay => return,
+            Kind::Pages | Kind::Digest | Kind::Removal => return,
         };
         self.kinds[kind].add(seen.bytes);
         if kind > 1 {
@@ -193,8 +193,7 @@ mod tests {
             seen(b"GET http://b:8080/", &response, Kind::Head, 1 << 30, 20_000),
             seen(b"span 1", &[], Kind::Span, 1 << 18, 9_000),
             seen(b"GET http://a/x", &varies, Kind::Object, 0, 0),
-            seen(b"GET http://a/x", &response, Kind::Update, 0, 0),
-            seen(b"checkpoint", &[], Kind::Page, 0, 0),
+            seen(b"digest", &[], Kind::Pages, 0, 0),
             seen(b"no key of ours", &response, Kind::Object, 0, 0),
         ] {
             contents.add(&seen);

@@ -61,7 +61,6 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
         ("free", share(free)),
         ("objects", contents.objects().into()),
         ("entries", seen.objects.into()),
-        ("updated", seen.updated.into()),
         ("packet", size(u64::from(seen.packet))),
         ("segments", seen.segments.into()),
         ("segments_in_use", surveyed.in_use.into()),
@@ -70,8 +69,8 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
         ("unreadable", surveyed.unreadable_segments.into()),
         ("identity", format!("{:016x}", seen.identity).into()),
         ("generation", seen.generation.into()),
-        ("checkpoint", seen.checkpoint.into()),
-        ("checkpoint_entries", seen.from_checkpoint.into()),
+        ("digests", seen.digests.into()),
+        ("replayed", seen.replayed.into()),
         ("next_segment", seen.next_segment.into()),
         ("newest_sequence", seen.newest_sequence.into()),
     ];

@@ -126,7 +126,7 @@ mod tests {
         };
         let all = [
             given("cache", "/srv/a \"b\\ #c", Source::File("x.toml".into(), 7)),
-            given("cmax", "7", Source::Flag),
+            given("cmax", "2", Source::Flag),
             given("pseudonym", "007", Source::Flag),
         ];
         let printed = as_file(&all, &MACHINE, None);

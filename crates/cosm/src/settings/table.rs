@@ -209,8 +209,7 @@ pub static TABLE: &[Setting] = &[
             Is("threads", |c| c.store.io = IoChoice::Threads)
         ], "auto", Store, Start,
         "How the disk is read; auto: with io_uring if the kernel allows it, else with threads"),
-    row!(TUNING, "cmax", Count(1..=255, |c, v| c.store.cmax = v as u8), [], "3", Store, Start,
-        "When the disk is full, objects requested at least this often stay (Cmax of frequency-based cyclic replacement)"),
-    row!(TUNING, "amax", Count(1..=255, |c, v| c.store.amax = v as u8), [], "100", Store, Start,
-        "When the average number of requests per object exceeds this, all counts are halved (Amax)"),
+    row!(TUNING, "cmax", Count(0..=3, |c, v| c.store.cmax = v as u8), [], "0", Store, Start,
+        "When the disk is full and an object's turn to leave comes, write it again if it was requested at least this often since it \
+         was written (Cmax of frequency-based cyclic replacement); 0: never"),
 ];

@@ -109,16 +109,12 @@ impl FileDisk {
     }
 }
 
-/// Writes the first superblock of a new cache.
-pub fn format(disk: &dyn Disk, layout: Layout) -> io::Result<superblock::Superblock> {
-    let first = superblock::Superblock { layout, generation: 1, checkpoint: Default::default() };
+/// Writes the superblocks of a new cache.
+pub fn format(disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
     let mut image = Buffer::new(BLOCK);
-    disk.write(superblock::COPIES[0], &image)?;
-    disk.write(superblock::COPIES[1], &image)?;
-    image.copy_from_slice(&first.encode());
-    disk.write(superblock::COPIES[1], &image)?;
-    disk.sync()?;
-    Ok(first)
+    image.copy_from_slice(&superblock::encode(layout));
+    superblock::COPIES.iter().try_for_each(|at| disk.write(*at, &image))?;
+    disk.sync()
 }
 
 /// Bytes that a cache of `size` bytes can use in whole segments, or why not.
@@ -131,7 +127,7 @@ pub fn layout(size: u64, segment: u32, identity: u64) -> Result<Layout, String> 
             size >> 20
         ));
     }
-    Ok(Layout { segment, segments, identity })
+    Ok(Layout::new(segment, segments, identity))
 }
 
 const MIN_SEGMENTS: u64 = 15;

@@ -1,42 +1,48 @@
-//! The fence: where the log goes on behind segments that nobody knows enough of. One block in the header, of whose bytes the
-//! first sector alone counts, so that it is old or new and never torn; none means: the log has no gap.
+//! The fence: with which numbers the cache goes on where a start could not read all of it. One block in the header, of whose bytes
+//! the first sector alone counts, so that it is old or new and never torn; none means: every start read all.
 
-use super::{BLOCK, Fields, NUMBERS};
+use super::{BLOCK, Fields, NUMBERS, Put};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const MAGIC: [u8; 8] = *b"COSMFENC";
 /// Where it lies.
 pub const OFFSET: u64 = 3 * BLOCK as u64;
-/// More than the segments that are opened and the ledgers that are written from one fence to the next.
-pub const LEAP: u64 = 1 << 32;
-const CHECKED: usize = 24;
+/// More than the orders that are given and the ledgers that are written from one fence to the next.
+pub const LEAP: u64 = 1 << 40;
+const CHECKED: usize = 32;
 
 /// The default is what a cache has that never had one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    /// The log goes on with this sequence number. Of no meaning when the checkpoint is replayed from it or a later one.
+    /// The log goes on with this sequence number, and what is put or removed from then on has orders from `order` on. What lies in
+    /// segments with this number and higher ones, and has lower orders, could not be read then, and counts no more.
     pub seq: u64,
+    pub order: u64,
     /// The generation of the ledger then.
     pub ledger: u64,
 }
 
 impl Fence {
+    /// Whether what lies in the segment with this sequence number and begins with this order counts.
+    pub fn admits(&self, seq: u64, order: u64) -> bool {
+        seq < self.seq || order >= self.order
+    }
+
     pub fn encode(&self, identity: u64) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
         block[..8].copy_from_slice(&MAGIC);
-        block[8..16].copy_from_slice(&self.seq.to_le_bytes());
-        block[16..24].copy_from_slice(&self.ledger.to_le_bytes());
+        Put(&mut block, 8).u64(self.seq).u64(self.order).u64(self.ledger);
         let sum = xxh3_64_with_seed(&block[..CHECKED], identity);
         block[CHECKED..CHECKED + 8].copy_from_slice(&sum.to_le_bytes());
         block
     }
 
-    /// `block` holds at least 32 bytes. `None` for what is not one of this cache.
+    /// `block` holds at least 40 bytes. `None` for what is not one of this cache.
     pub fn decode(identity: u64, block: &[u8]) -> Option<Fence> {
         let mut fields = Fields(&block[8..CHECKED + 8]);
-        let fence = Fence { seq: fields.u64(), ledger: fields.u64() };
+        let fence = Fence { seq: fields.u64(), order: fields.u64(), ledger: fields.u64() };
         let valid = block[..8] == MAGIC && fields.u64() == xxh3_64_with_seed(&block[..CHECKED], identity);
-        (valid && fence.seq.max(fence.ledger) < NUMBERS).then_some(fence)
+        (valid && fence.seq.max(fence.order).max(fence.ledger) < NUMBERS).then_some(fence)
     }
 }
 
@@ -47,12 +53,16 @@ mod tests {
 
     #[test]
     fn a_fence_survives_its_encoding_and_no_other_bytes_pass() {
-        let fence = Fence { seq: 7 * LEAP, ledger: 3 };
+        let fence = Fence { seq: 5, order: 7 * LEAP, ledger: 3 };
         let block = fence.encode(5);
         assert_eq!(Fence::decode(5, &block), Some(fence));
         assert_eq!(Fence::decode(6, &block), None);
         assert_eq!(Fence::decode(5, &[0; BLOCK]), None);
-        for wrong in [Fence { seq: NUMBERS, ledger: 3 }, Fence { seq: 3, ledger: NUMBERS }] {
+        for wrong in [
+            Fence { seq: NUMBERS, ..fence },
+            Fence { order: NUMBERS, ..fence },
+            Fence { ledger: NUMBERS, ..fence },
+        ] {
             assert_eq!(Fence::decode(5, &wrong.encode(5)), None);
         }
         for bit in 0..8 * (CHECKED + 8) {

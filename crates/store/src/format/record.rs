@@ -1,19 +1,19 @@
 //! A record: one object (or one span of a large one) with all that is needed to know it again.
 //!
-//! header (64 bytes) | key | metadata | body | padding to 64 bytes
+//! header (64 bytes) | key | metadata | body | zeros to the next unit
 //!
 //! The checksum covers the header and the checksums of the three parts, so that they can be summed before the
-//! record has a place and copied once.
+//! record has a place and an order, and copied once.
 
-use super::{Fields, UNIT, align_up};
+use super::{Fields, Put, align_up};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const HEADER: usize = 64;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"cREC");
 const CHECKED: usize = 56;
-/// A record's length fits the sixteen bits of the index, in units.
-pub const MAX: usize = u16::MAX as usize * UNIT;
+/// Bytes of key, metadata and body at most.
+pub const MAX: usize = 8 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -24,26 +24,28 @@ pub enum Kind {
     Head = 2,
     /// One piece of a large body.
     Span = 3,
-    /// A piece of a checkpoint of the index.
-    Page = 4,
-    /// The list of a checkpoint's pages.
-    Root = 5,
-    /// Newer metadata of an object that lies elsewhere: see `format::update`.
-    Update = 6,
-    /// A piece of a checkpoint of the overlay.
-    Overlay = 7,
+    /// Some pages of a digest.
+    Pages = 4,
+    /// What a digest is, and where its pages lie.
+    Digest = 5,
+    /// A key was removed: `id` is its mixed hash. No key, no metadata, no body.
+    Removal = 6,
 }
 
 impl Kind {
     pub fn of(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Object, Head, Span, Page, Root, Update, Overlay].into_iter().find(|k| *k as u8 == byte)
+        [Object, Head, Span, Pages, Digest, Removal].into_iter().find(|k| *k as u8 == byte)
     }
 
-    /// True for what the index points to. An update has its object's key, and may come to lie where a restart after a
-    /// loss of power takes the object to be.
+    /// True for what the index points to.
     pub fn is_answer(self) -> bool {
         matches!(self, Kind::Object | Kind::Head | Kind::Span)
+    }
+
+    /// True for what tables list: digests are found by the root alone.
+    pub fn is_event(self) -> bool {
+        self.is_answer() || self == Kind::Removal
     }
 }
 
@@ -51,20 +53,22 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     pub kind: Kind,
-    /// Ties the spans of one large body together; 0 for others.
+    /// Ties the spans of one large body together; of a removal the key's mixed hash; 0 for others.
     pub id: u64,
     /// Bytes of the object's whole body.
     pub length: u64,
     /// Bytes of one span; 0 when the body is whole.
     pub span: u32,
-    /// When it was written, seconds since 1970.
+    /// When it was written, seconds since 1970; until 2106.
     pub written: u64,
 }
 
 /// A record ready to be copied to its place.
 pub struct Record<'a> {
+    identity: u64,
     header: [u8; HEADER],
     parts: [&'a [u8]; 3],
+    sums: [u64; 3],
 }
 
 impl<'a> Record<'a> {
@@ -76,38 +80,42 @@ impl<'a> Record<'a> {
         meta: &'a [u8],
         body: &'a [u8],
     ) -> Option<Record<'a>> {
-        if HEADER + key.len() + meta.len() + body.len() > MAX {
+        let parts = [key, meta, body];
+        if parts.iter().map(|part| part.len()).sum::<usize>() > MAX {
             return None;
         }
         let mut header = [0; HEADER];
-        header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
-        header[4] = about.kind as u8;
-        header[8..12].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&(meta.len() as u32).to_le_bytes());
-        header[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());
-        header[20..24].copy_from_slice(&about.span.to_le_bytes());
-        header[24..32].copy_from_slice(&about.length.to_le_bytes());
-        header[32..40].copy_from_slice(&about.id.to_le_bytes());
-        header[40..48].copy_from_slice(&about.written.to_le_bytes());
-        let parts = [key, meta, body];
-        let sum = checksum(identity, &header, parts.map(|part| part_sum(identity, part)));
+        let mut put = Put(&mut header, 0);
+        put.u32(MAGIC).u32(u32::from(about.kind as u8));
+        put.u32(key.len() as u32).u32(meta.len() as u32).u32(body.len() as u32).u32(about.span);
+        put.u64(about.length).u64(about.id).u32(about.written.min(u64::from(u32::MAX)) as u32);
+        let sums = parts.map(|part| part_sum(identity, part));
+        Some(Record { identity, header, parts, sums })
+    }
+
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.header[4]).expect("made of a kind")
+    }
+
+    /// Bytes on disk, whole units.
+    pub fn size(&self, unit: u32) -> usize {
+        align_up(HEADER + self.parts.iter().map(|p| p.len()).sum::<usize>(), unit as usize)
+    }
+
+    /// As the record with this order, in the segment with this sequence number; `to` is exactly `size()` bytes.
+    pub fn copy_to(&self, order: u64, seq: u64, to: &mut [u8]) {
+        let mut header = self.header;
+        header[44..48].copy_from_slice(&(seq as u32).to_le_bytes());
+        header[48..CHECKED].copy_from_slice(&order.to_le_bytes());
+        let sum = checksum(self.identity, &header, self.sums);
         header[CHECKED..].copy_from_slice(&sum.to_le_bytes());
-        Some(Record { header, parts })
-    }
-
-    /// Bytes on disk, a multiple of the unit.
-    pub fn size(&self) -> usize {
-        align_up(HEADER + self.parts.iter().map(|p| p.len()).sum::<usize>(), UNIT)
-    }
-
-    /// `to` is exactly `size()` bytes.
-    pub fn copy_to(&self, to: &mut [u8]) {
-        let mut at = 0;
-        for part in [&self.header[..], self.parts[0], self.parts[1], self.parts[2]] {
-            to[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        to[at..].fill(0);
+        let mut put = Put(to, 0);
+        put.bytes(&header);
+        self.parts.iter().for_each(|part| {
+            put.bytes(part);
+        });
+        let Put(to, end) = put;
+        to[end..].fill(0);
     }
 }
 
@@ -115,16 +123,18 @@ impl<'a> Record<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub about: About,
+    /// Of all that was put and removed: later ones have higher orders.
+    pub order: u64,
+    /// The lower half of its segment's sequence number.
+    pub seq: u32,
     pub key: Range<usize>,
     pub meta: Range<usize>,
     pub body: Range<usize>,
-    /// Checksum of the body.
-    pub sum: u64,
 }
 
 impl Found {
-    pub fn size(&self) -> usize {
-        align_up(self.body.end, UNIT)
+    pub fn size(&self, unit: u32) -> usize {
+        align_up(self.body.end, unit as usize)
     }
 }
 
@@ -138,27 +148,20 @@ pub fn parse(identity: u64, bytes: &[u8]) -> Option<Found> {
     let kind = Kind::of(fields.u8())?;
     fields.0 = &header[8..];
     let (key, meta, body) = (fields.u32() as usize, fields.u32() as usize, fields.u32() as usize);
-    let (span, length, id, written) = (fields.u32(), fields.u64(), fields.u64(), fields.u64());
-    let sum = u64::from_le_bytes(header[CHECKED..].try_into().ok()?);
+    let (span, length, id) = (fields.u32(), fields.u64(), fields.u64());
+    let (written, seq) = (u64::from(fields.u32()), fields.u32());
+    let (order, sum) = (fields.u64(), fields.u64());
     let key = HEADER..HEADER.checked_add(key)?;
     let meta = key.end..key.end.checked_add(meta)?;
     let body = meta.end..meta.end.checked_add(body)?;
-    if body.end > MAX {
-        return None;
-    }
     let parts = [bytes.get(key.clone())?, bytes.get(meta.clone())?, bytes.get(body.clone())?];
     let sums = parts.map(|part| part_sum(identity, part));
-    (checksum(identity, header, sums) == sum).then_some(Found {
-        about: About { kind, id, length, span, written },
-        key,
-        meta,
-        body,
-        sum: sums[2],
-    })
+    let found = Found { about: About { kind, id, length, span, written }, order, seq, key, meta, body };
+    (checksum(identity, header, sums) == sum && order < super::NUMBERS).then_some(found)
 }
 
 /// Checksum of one part of a record.
-pub fn part_sum(identity: u64, part: &[u8]) -> u64 {
+fn part_sum(identity: u64, part: &[u8]) -> u64 {
     xxh3_64_with_seed(part, identity)
 }
 
@@ -180,8 +183,8 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_found() {
         let record = Record::new(7, ABOUT, b"key", b"meta", b"body").unwrap();
-        let mut bytes = vec![0xaa; record.size()];
-        record.copy_to(&mut bytes);
+        let mut bytes = vec![0xaa; record.size(64)];
+        record.copy_to(77, 0x9_0000_0005, &mut bytes);
         assert_eq!(bytes.len(), 128);
         let found = parse(7, &bytes).unwrap();
         assert_eq!(found.about, ABOUT);
@@ -189,7 +192,7 @@ mod tests {
             (&bytes[found.key.clone()], &bytes[found.meta.clone()], &bytes[found.body.clone()]),
             (&b"key"[..], &b"meta"[..], &b"body"[..])
         );
-        assert_eq!(found.size(), bytes.len());
+        assert_eq!((found.size(64), found.order, found.seq), (bytes.len(), 77, 5));
         assert_eq!(parse(8, &bytes), None, "another cache's record");
         for bit in 0..found.body.end * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        assert!(Record::new(0, ABOUT, b"", b"", &vec![0; MAX - HEADER]).is_some());
-        assert!(Record::new(0, ABOUT, b"", b"", &vec![0; MAX - HEADER + 1]).is_none());
+        assert!(Record::new(0, ABOUT, b"", b"", &vec![0; MAX]).is_some());
+        assert!(Record::new(0, ABOUT, b"", b"", &vec![0; MAX + 1]).is_none());
     }
 }

@@ -1,0 +1,184 @@
+//! Starts of a cache that has digests: a part of the index is loaded when somebody asks for it, and the others meanwhile.
+
+use rand::{SeedableRng, rngs::StdRng};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::disk::Disk;
+use store::disk::sim::SimDisk;
+use store::format::digest::parse_head;
+use store::format::root::{COPIES, COPY, DigestAt, Root};
+use store::format::{BLOCK, Layout, superblock};
+use store::{Body, Key, Options, Refused, Store};
+use tokio::runtime::LocalRuntime;
+
+/// 256 packets: a digest for every fourth of them.
+const SIZE: u64 = 17 << 20;
+const SOON: Duration = Duration::from_secs(30);
+/// What fills some 105 packets, and what fills all of them twice; how many of the newest are there then.
+const SOME: u32 = 3_000;
+const TWICE: u32 = 14_000;
+const NEWEST: u32 = 6_500;
+
+fn options() -> Options {
+    let flush_interval = Duration::from_millis(20);
+    Options { size: Some(SIZE), packet: 64 << 10, flush_interval, ..Options::at("") }
+}
+
+fn over(disk: &Arc<SimDisk>) -> Store {
+    Store::over(disk.clone(), &options()).unwrap()
+}
+
+fn runtime() -> LocalRuntime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap()
+}
+
+fn key(n: u32) -> Key {
+    Key::new(format!("GET http://example.com/{n}").into_bytes())
+}
+
+fn body(n: u32) -> Vec<u8> {
+    vec![n as u8; 2_000]
+}
+
+/// Of these some are removed soon after they were put, long before the next digest but one.
+fn is_removed(n: u32) -> bool {
+    n % 7 == 3
+}
+
+/// A cache that took so many objects, and said that they are in the file.
+fn lived(objects: u32) -> (Arc<SimDisk>, Store) {
+    let disk = Arc::new(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)));
+    let store = over(&disk);
+    let mut made = 0;
+    for n in 0..objects {
+        while store.put(&key(n), b"meta", &body(n)) == Err(Refused::Busy) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if n % 300 == 299 {
+            // Ten packets are more than one digest is for.
+            eventually("no digest is made", || store.stats().engine.digests > made);
+            made = store.stats().engine.digests;
+        }
+        if n >= 10 && is_removed(n - 10) {
+            store.remove(&key(n - 10));
+        }
+    }
+    (objects - 10..objects).filter(|n| is_removed(*n)).for_each(|n| store.remove(&key(n)));
+    assert!(store.persist(SOON));
+    (disk, store)
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + SOON;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// All of the newest objects are there, and none that was removed: asked for at once, and when all is loaded.
+fn verify(store: &Store, objects: u32) {
+    let newest = objects.saturating_sub(NEWEST)..objects;
+    runtime().block_on(async {
+        let reader = store.reader().unwrap();
+        for n in newest.clone().rev() {
+            let found = reader.get(&key(n)).await.map(|found| found.body);
+            match found {
+                None => assert!(is_removed(n), "{n} of {objects} is missing"),
+                Some(Body::Whole(bytes)) => assert!(!is_removed(n) && bytes == body(n), "{n} of {objects}"),
+                Some(Body::Spans(_)) => panic!("spans"),
+            }
+        }
+    });
+    eventually("it is never loaded", || store.stats().parts_left == 0);
+    for n in newest {
+        assert_eq!(store.contains(&key(n)), !is_removed(n), "{n} of {objects}");
+    }
+    assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
+}
+
+fn layout(disk: &SimDisk) -> Layout {
+    superblock::decode(&disk.bytes()[..BLOCK]).unwrap()
+}
+
+/// Where the newer copy of the root lies, and what it says.
+fn root(disk: &SimDisk) -> (u64, Root) {
+    let (bytes, identity) = (disk.bytes(), layout(disk).identity);
+    let copies = COPIES.map(|at| (at, Root::decode(identity, &bytes[at as usize..at as usize + COPY])));
+    let valid = copies.into_iter().filter_map(|(at, root)| Some((at, root.ok()?)));
+    valid.max_by_key(|(_, root)| root.generation).unwrap()
+}
+
+fn spoil(disk: &SimDisk, offset: u64) {
+    let byte = disk.bytes()[offset as usize];
+    disk.write(offset, &[byte ^ 1]).unwrap();
+    disk.sync().unwrap();
+}
+
+#[test]
+fn what_is_durable_is_found_after_a_kill_and_after_a_clean_end() {
+    for objects in [SOME, TWICE] {
+        let (disk, store) = lived(objects);
+        store.abandon();
+        let digests = root(&disk).1.digests.len();
+        assert!(digests >= 8, "{digests} digests");
+        let store = over(&disk);
+        assert!(store.opened().contains(&format!("of {digests} digests")), "{}", store.opened());
+        verify(&store, objects);
+        assert!(store.close());
+        verify(&over(&disk), objects);
+    }
+}
+
+/// Of pages, of a digest's own record, and of both copies of the root one after the other.
+#[test]
+fn what_is_damaged_costs_nothing_that_tables_say_too() {
+    let (disk, store) = lived(SOME);
+    store.abandon();
+    let (layout, (_, Root { digests, .. })) = (layout(&disk), root(&disk));
+    let places = |at: &DigestAt| {
+        let offset = layout.offset(at.place) as usize;
+        parse_head(layout.identity, at, &disk.bytes()[offset..offset + at.bytes as usize]).unwrap().places
+    };
+    spoil(&disk, layout.offset(places(&digests[3])[0]) + 500);
+    let store = over(&disk);
+    verify(&store, SOME);
+    store.abandon();
+    for at in &digests[5..7] {
+        spoil(&disk, layout.offset(at.place) + 100);
+    }
+    let store = over(&disk);
+    verify(&store, SOME);
+    store.abandon();
+    for _ in 0..2 {
+        spoil(&disk, root(&disk).0 + 70);
+        let store = over(&disk);
+        verify(&store, SOME);
+        store.abandon();
+    }
+}
+
+/// Digest upon digest, and starts in between.
+#[test]
+fn what_is_removed_or_put_again_before_all_is_loaded_stays_so() {
+    let (disk, store) = lived(SOME);
+    store.abandon();
+    let store = over(&disk);
+    (0..SOME).filter(|n| n % 3 == 0).for_each(|n| store.remove(&key(n)));
+    for n in (0..SOME).filter(|n| n % 9 == 0) {
+        while store.put(&key(n), b"meta", b"anew") == Err(Refused::Busy) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert!(store.persist(SOON));
+    store.abandon();
+    for _ in 0..2 {
+        let store = over(&disk);
+        eventually("it is never loaded", || store.stats().parts_left == 0);
+        for n in 0..SOME {
+            let there = if n % 3 == 0 { n % 9 == 0 } else { !is_removed(n) };
+            assert_eq!(store.contains(&key(n)), there, "{n}");
+        }
+        assert!(store.close());
+    }
+}
