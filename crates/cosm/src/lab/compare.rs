@@ -13,6 +13,7 @@ use lab::experiments::papers::published_speed;
 use lab::input::Input;
 use lab::notes::CAVEATS;
 use lab::recipe::{ALL, Recipe, named};
+use lab::replacement;
 use lab::replay::Plan;
 use lab::replay::Row;
 use lab::replay::watch::Watch;
@@ -29,11 +30,16 @@ pub fn command() -> Command {
     let out = folder::arg(
         "Also write rows.json, rows.csv and report.html to this directory; recipes already in it are not run again",
     );
+    let memory_policy = Arg::new("memory-policy")
+        .long("memory-policy")
+        .value_name("NAME")
+        .help("Replacement in memory for all recipes, as in `cosm lab simulate` [default: each recipe's own, mostly lru]");
     Command::new("compare")
         .about("Replay a trace through several recipes on a medium")
         .args(input_args())
         .arg(recipes)
         .args(scale_args())
+        .arg(memory_policy)
         .args(media::arguments())
         .args(origin_args())
         .args([out, json()])
@@ -41,7 +47,14 @@ pub fn command() -> Command {
 
 pub fn compare(args: &ArgMatches) -> Result<(), Failure> {
     let input = input(args)?;
-    let recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
+    let mut recipes = named(&names(args, "recipes")).map_err(Failure::Usage)?;
+    if let Some(name) = text(args, "memory-policy") {
+        let policies = replacement::named(&[name.to_owned()]).map_err(Failure::Usage)?;
+        let policy = policies.first().filter(|policy| policies.len() == 1 && !policy.foresees);
+        let policy =
+            policy.ok_or_else(|| Failure::Usage("--memory-policy: one that does not foresee".into()))?;
+        recipes.iter_mut().for_each(|recipe| recipe.memory = *policy);
+    }
     let scale = scale(args)?;
     let medium = Chosen::of(args, scale, recipes.len())?;
     // What cannot be opened is told once, not by every recipe.

@@ -229,6 +229,7 @@ fn asked(args: &ArgMatches, input: &Input) -> Result<Asked, Failure> {
         warm_up: warm_up(args).unwrap_or_default(),
         medium: text(args, "medium").unwrap_or_default().to_owned(),
         limit: text(args, "limit").map(str::to_owned),
+        memory_policy: text(args, "memory-policy").map(str::to_owned),
     };
     asked.check().map_err(Failure::Usage)?;
     Ok(asked)

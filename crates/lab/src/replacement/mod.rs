@@ -94,6 +94,10 @@ pub const SIEVE: Policy =
     policy("sieve", "a hand passes a FIFO and spares what was used", "Zhang and others, NSDI 2024", |most| {
         Box::new(sieve::Sieve::new(most))
     });
+pub const GDSF: Policy =
+    policy("gdsf", "GreedyDual with frequency over size", "Cherkasova, HPL-98-69R1, 1998", |most| {
+        Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY_AND_SIZE))
+    });
 const BELADY: Policy = Policy {
     name: "belady",
     about: "evicts what is requested furthest in the future; optimal if all objects have one size",
@@ -133,9 +137,7 @@ pub const ALL: [Policy; 16] = [
         "Cao and Irani, USITS 1997, section 4",
         |most| Box::new(GreedyDual::new(most, greedy_dual::PACKETS)),
     ),
-    policy("gdsf", "GreedyDual with frequency over size", "Cherkasova, HPL-98-69R1, 1998", |most| {
-        Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY_AND_SIZE))
-    }),
+    GDSF,
     policy(
         "w-tinylfu",
         "admits a new object if it was requested more often than its victim",

@@ -21,6 +21,8 @@ pub struct ObjectCache {
 struct Held {
     version: Version,
     here: bool,
+    /// Since it came.
+    uses: u32,
 }
 
 type Numbers = HashMap<u64, u32, BuildHasherDefault<Quick>>;
@@ -34,9 +36,15 @@ impl ObjectCache {
     /// What is asked for, if it is here and unchanged.
     pub fn get(&mut self, access: &Access) -> Option<Object> {
         let number = *self.numbers.get(&access.object)?;
-        let version = self.held[number as usize].version;
-        let hit = self.replacement.get(number) && version.answers(access);
-        hit.then_some(version.object)
+        let held = &mut self.held[number as usize];
+        let hit = self.replacement.get(number) && held.version.answers(access);
+        held.uses += u32::from(hit);
+        hit.then_some(held.version.object)
+    }
+
+    /// Whether a version of an object is here; that is no use.
+    pub fn has(&self, id: u64) -> bool {
+        self.numbers.get(&id).is_some_and(|number| self.held[*number as usize].here)
     }
 
     pub fn remove(&mut self, id: u64) -> Option<Object> {
@@ -48,15 +56,20 @@ impl ObjectCache {
     }
 
     /// What would go next goes, and `gone` gets it. False when nothing is here, or the policy cannot say.
-    pub fn evict(&mut self, gone: impl FnMut(Object)) -> bool {
+    pub fn evict(&mut self, mut gone: impl FnMut(Object)) -> bool {
         let ObjectCache { replacement, numbers, held, free } = self;
-        replacement.evict(&mut leaving(numbers, held, free, gone))
+        replacement.evict(&mut leaving(numbers, held, free, |version, _| gone(version.object)))
     }
 
     /// Takes what was asked for and is not here; `gone` gets what goes for it. What is too large for the cache, or of less worth
     /// to its policy than all that is here, is not taken.
     pub fn insert(&mut self, access: &Access, mut gone: impl FnMut(Object)) -> Option<Object> {
-        let new = Held { version: Version::of(access), here: true };
+        self.insert_version(Version::of(access), |version, _| gone(version.object))
+    }
+
+    /// The same of a version; `gone` gets what goes for it and how often it was used here.
+    pub fn insert_version(&mut self, version: Version, mut gone: impl FnMut(Version, u32)) -> Option<Object> {
+        let new = Held { version, here: true, uses: 0 };
         let object = new.version.object;
         if object.size > self.replacement.largest() {
             return None;
@@ -75,9 +88,9 @@ impl ObjectCache {
         self.numbers.insert(object.id, number);
         let ObjectCache { replacement, numbers, held, free } = self;
         // What comes and goes at once was never here: nobody is told.
-        let told = |left: Object| {
-            if left.id != object.id {
-                gone(left);
+        let told = |left: Version, uses| {
+            if left.object.id != object.id {
+                gone(left, uses);
             }
         };
         replacement.insert(number, object.size, &mut leaving(numbers, held, free, told));
@@ -90,12 +103,12 @@ fn leaving(
     numbers: &mut Numbers,
     held: &mut [Held],
     free: &mut Vec<u32>,
-    mut gone: impl FnMut(Object),
+    mut gone: impl FnMut(Version, u32),
 ) -> impl FnMut(Left) {
     move |left| match left {
         Left::Cache(number) => {
             held[number as usize].here = false;
-            gone(held[number as usize].version.object);
+            gone(held[number as usize].version, held[number as usize].uses);
         }
         Left::Memory(number) => {
             numbers.remove(&held[number as usize].version.object.id);

@@ -1,7 +1,8 @@
 //! The papers' two caches (WebCoSM 3.1): what misses a cache in memory goes to one on disk.
 
 use crate::medium::{Failed, Medium};
-use crate::replacement::{LRU, ObjectCache};
+use crate::object::Version;
+use crate::replacement::{ObjectCache, Policy};
 use crate::storage::{Outcome, Storage};
 use serde::{Deserialize, Serialize};
 use trace::Access;
@@ -41,13 +42,16 @@ impl Outcomes {
 /// A cache in memory before a storage policy.
 pub struct Pipeline {
     memory: ObjectCache,
+    /// What left memory for a request.
+    left: Vec<(Version, u32)>,
     pub outcomes: Outcomes,
 }
 
 impl Pipeline {
     /// Bytes of the cache in memory.
-    pub fn new(memory: u64) -> Pipeline {
-        Pipeline { memory: ObjectCache::new(memory, LRU), outcomes: Outcomes::default() }
+    pub fn new(memory: u64, policy: Policy) -> Pipeline {
+        let memory = ObjectCache::new(memory, policy);
+        Pipeline { memory, left: Vec::new(), outcomes: Outcomes::default() }
     }
 
     pub fn get(
@@ -82,7 +86,20 @@ impl Pipeline {
             }
             Outcome::Passed => outcomes.passed += 1,
         }
-        self.memory.insert(access, |_| {});
+        let Pipeline { memory, left, .. } = self;
+        let version = Version::of(access);
+        if memory.insert_version(version, |version, uses| left.push((version, uses))).is_none() {
+            left.push((version, 0));
+        }
+        storage.neighbours(&mut |version| {
+            let is_new = !memory.has(version.object.id);
+            if is_new && memory.insert_version(version, |gone, uses| left.push((gone, uses))).is_none() {
+                left.push((version, 0));
+            }
+        });
+        for (version, uses) in left.drain(..) {
+            storage.evicted(medium, &version, uses)?;
+        }
         Ok(())
     }
 }
@@ -93,11 +110,12 @@ mod tests {
     use crate::layout::files::{CallSizes, Directories, Files};
     use crate::medium::drive::ST15150W;
     use crate::medium::filesystem::{FileSystem, ULTRA_1};
+    use crate::replacement::LRU;
     use crate::storage::Managed;
 
     #[test]
     fn memory_then_disk_then_the_origin() {
-        let mut pipeline = Pipeline::new(250);
+        let mut pipeline = Pipeline::new(250, LRU);
         let layout = Box::new(Files::new(Directories::Single, CallSizes::WHOLE));
         let (mut storage, mut ufs) = (Managed::new(1000, LRU, layout), FileSystem::new(ST15150W, ULTRA_1));
         let mut ask = |object, size, modified| {
@@ -119,5 +137,52 @@ mod tests {
         assert_eq!(found, "ssssssss");
         assert_eq!([ask(2, 100, 1), ask(10, 100, 1)], ['s', 'd'], "used least lately, it went");
         assert_eq!(ask(99, 1001, 1), 'p', "too large");
+    }
+
+    /// Told what leaves memory, and gives a neighbour with each hit.
+    #[derive(Default)]
+    struct Listens {
+        here: Vec<u64>,
+        left: Vec<(u64, u32)>,
+        beside: Option<u64>,
+    }
+
+    impl Storage for Listens {
+        fn prepare(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {
+            Ok(())
+        }
+
+        fn get(&mut self, _medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
+            let hit = self.here.contains(&access.object);
+            self.beside = hit.then_some(1000);
+            self.here.push(access.object);
+            Ok(if hit { Outcome::Hit } else { Outcome::Stored })
+        }
+
+        fn evicted(&mut self, _: &mut dyn Medium, version: &Version, uses: u32) -> Result<(), Failed> {
+            self.left.push((version.object.id, uses));
+            Ok(())
+        }
+
+        fn neighbours(&mut self, take: &mut dyn FnMut(Version)) {
+            let object = self.beside.take();
+            object
+                .into_iter()
+                .for_each(|object| take(Version::of(&Access { object, size: 100, ..Access::default() })));
+        }
+    }
+
+    #[test]
+    fn a_storage_is_told_what_leaves_memory_and_how_often_it_was_used() {
+        let (mut pipeline, mut ufs) = (Pipeline::new(250, LRU), FileSystem::new(ST15150W, ULTRA_1));
+        let mut storage = Listens::default();
+        for (object, size) in
+            [(1, 100), (1, 100), (1, 100), (2, 100), (3, 100), (4, 300), (1, 100), (1000, 100)]
+        {
+            let access = Access { object, size, modified: 0, ..Access::default() };
+            pipeline.get(&mut storage, &mut ufs, &access).unwrap();
+        }
+        assert_eq!(storage.left, [(1, 2), (4, 0), (2, 0), (3, 0)], "the fourth is larger than memory");
+        assert_eq!(pipeline.outcomes.memory_hits, 3, "two of the first, one of the neighbour");
     }
 }

@@ -44,6 +44,9 @@ pub struct Asked {
     /// Of memory for files.
     #[serde(default)]
     pub limit: Option<String>,
+    /// Of all recipes' caches in memory, where it is not each one's own.
+    #[serde(default)]
+    pub memory_policy: Option<String>,
 }
 
 /// One trace through recipes on one scale.
@@ -173,6 +176,7 @@ impl Asked {
         check_name("medium", &self.medium)?;
         self.format.as_ref().map_or(Ok(()), |format| check_name("format", format))?;
         self.limit.as_ref().map_or(Ok(()), |limit| check_name("limit", limit))?;
+        self.memory_policy.as_ref().map_or(Ok(()), |policy| check_name("policy of memory", policy))?;
         let named = !self.trace.is_empty() && self.trace.len() <= 20 * LONGEST_NAME;
         if named { Ok(()) } else { Err("the trace has no name, or too long a one".into()) }
     }
@@ -183,7 +187,7 @@ impl Asked {
     }
 
     /// All of it by name, in words.
-    pub fn fields(&self) -> [(&'static str, String); 12] {
+    pub fn fields(&self) -> [(&'static str, String); 13] {
         let number =
             |number: Option<u64>, none: &str| number.map_or(none.to_owned(), |number| number.to_string());
         let text = |text: &Option<String>, none: &str| text.clone().unwrap_or(none.to_owned());
@@ -201,6 +205,7 @@ impl Asked {
             ("warm-up", self.warm_up.to_string()),
             ("medium", self.medium.clone()),
             ("limit", text(&self.limit, "what suits")),
+            ("policy of memory", text(&self.memory_policy, "each recipe's own")),
         ]
     }
 

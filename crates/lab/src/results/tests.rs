@@ -69,6 +69,7 @@ pub fn asked() -> Asked {
         warm_up: 0,
         medium: "st15150w".into(),
         limit: None,
+        memory_policy: None,
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod cosm;
 pub mod cyclic_log;
+pub mod log;
 mod managed;
 pub mod mapped;
 pub mod nginx;
@@ -17,6 +18,7 @@ use crate::input::Reading;
 use crate::layout::FreeSpace;
 use crate::medium::{Failed, Medium};
 use crate::notes::Notes;
+use crate::object::Version;
 use trace::Access;
 
 /// What became of a request that memory did not answer.
@@ -43,6 +45,15 @@ pub trait Storage {
 
     /// Memory answered a request: for those that count uses.
     fn used(&mut self, _access: &Access) {}
+
+    /// A version left memory, where it was used so often since it came: for those that write it then. Whoever fetched it or read
+    /// it from the disk put it there.
+    fn evicted(&mut self, _medium: &mut dyn Medium, _version: &Version, _uses: u32) -> Result<(), Failed> {
+        Ok(())
+    }
+
+    /// Takes what was read beside the last hit: it may enter memory, as if nobody had asked for it.
+    fn neighbours(&mut self, _take: &mut dyn FnMut(Version)) {}
 
     /// At every midnight of the trace, for those that put things in order then.
     fn night(&mut self, _medium: &mut dyn Medium) -> Result<(), Failed> {

@@ -3,7 +3,7 @@
 use super::{ContentType, Published, Size, Which, Workload};
 use crate::statistics::Statistics;
 
-pub const ALL: [Workload; 7] = [
+pub const ALL: [Workload; 8] = [
     Workload {
         name: "dec",
         about: "Digital's proxy of 1996 as WebCoSM (Table 1), USITS99 and Maltzahn (Chapter 4) describe it",
@@ -236,6 +236,27 @@ pub const ALL: [Workload; 7] = [
                 cacheable: 0.72,
             },
         ],
+        published: &[],
+    },
+    Workload {
+        name: "one-hit",
+        about: "dec, but four of five requests are for objects that nobody asked for before, for admission",
+        requests: 1_000_000,
+        per_second: 12.0,
+        clients: 10_000,
+        servers: 30_000,
+        server_zipf: 0.85,
+        sessions: 42,
+        session_requests: 14.0,
+        session_zipf: 1.17,
+        repeats: 0.2,
+        which: Which::Server { popular: 0.6, popularity: 1.4, recency: 1.6, run: 4.0 },
+        changes: 0.0,
+        kinds: &[ContentType {
+            share: 1.0,
+            size: Size::LogNormal { median: 3000.0, sigma: 1.56 },
+            cacheable: 1.0,
+        }],
         published: &[],
     },
 ];
