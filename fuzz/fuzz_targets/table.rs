@@ -31,7 +31,8 @@ fn written(data: &[u8]) {
     while !input.is_empty() && size(entries.len() + 1) <= SEGMENT {
         let kind = EVENTS[usize::from(input.u8()) % EVENTS.len()];
         let (hash, order, offset) = (input.u64(), first + u64::from(input.u32()), input.u32() % units);
-        entries.push(Entry { hash, offset, units: 1 + input.u32() % (units - offset), order, kind });
+        let most = (units - offset).min(units / 2);
+        entries.push(Entry { hash, offset, units: 1 + input.u32() % most, order, kind });
     }
     let length = size(entries.len());
     let table = Table { seq, first, entries };
@@ -79,12 +80,13 @@ fn forged(data: &[u8]) {
         }
         Err(Unreadable::Longer(length)) => assert!(length > tail.len() && length <= SEGMENT),
         Err(Unreadable::Invalid) => {
+            const UNITS: u64 = SEGMENT as u64 / 64;
             let wrong = |entry: &[u8]| {
                 let mut input = Input::new(&entry[8..]);
                 let (offset, units) = (u64::from(input.u32()), u64::from(input.u32()));
                 let order = first.saturating_add(u64::from(input.u32()));
                 let event = Kind::of(input.u8()).is_some_and(Kind::is_event);
-                units == 0 || offset + units > SEGMENT as u64 / 64 || order >= NUMBERS || !event
+                units == 0 || units > UNITS / 2 || offset + units > UNITS || order >= NUMBERS || !event
             };
             let numbers = size(count) > SEGMENT || seq.max(first) >= NUMBERS;
             assert!(numbers || tail[from..trailer_at].chunks(ENTRY).any(wrong));

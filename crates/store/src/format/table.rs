@@ -89,7 +89,8 @@ impl Table {
             let mut fields = Fields(bytes);
             let (hash, offset, units) = (fields.u64(), fields.u32(), fields.u32());
             let (order, kind) = (first + u64::from(fields.u32()), Kind::of(fields.u8())?);
-            let lies_within = units > 0 && u64::from(offset) + u64::from(units) <= units_of_segment;
+            let lies_within = (1..=units_of_segment / 2).contains(&u64::from(units))
+                && u64::from(offset) + u64::from(units) <= units_of_segment;
             let is_event = kind.is_event() && order < NUMBERS;
             (lies_within && is_event).then_some(Entry { hash, offset, units, order, kind })
         });
