@@ -92,7 +92,7 @@ fn index_lookup(_: &Folder) -> Result<Step, String> {
     let index = Index::new(WordLayout::new(80 << 30, 1_000_000));
     let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for n in 0..1_000_000 {
-        index.insert(hash(n), Slot { place: n + 1, length: 8_320, count: 1 });
+        index.insert(hash(n), Slot { place: n + 1, length: 8_320, uses: 1, again: false });
     }
     let mut n = 0;
     Ok(Box::new(move || {

@@ -92,6 +92,8 @@ pub enum NotStored {
     NoFreshness,
     /// HTTP permits it, and it is larger than the cache takes.
     TooLarge,
+    /// HTTP permits it, and others of its size are rarely asked for again: the disk is full of what is worth more.
+    NotAdmitted,
     /// Its end is told by the end of the connection alone, which a break is not told from.
     Unframed,
     /// It came from where not every client may reach.
@@ -104,11 +106,11 @@ pub enum NotStored {
 
 impl NotStored {
     #[rustfmt::skip]
-    pub const ALL: [NotStored; 19] = {
+    pub const ALL: [NotStored; 20] = {
         use NotStored::*;
         [
             Request, Method, Interim, Partial, NotModified, Status, NotUnderstood, NoStore, Private, Authorization,
-            SetCookie, VaryStar, VaryChanged, NoFreshness, TooLarge, Unframed, Restricted, Busy, NoRoom,
+            SetCookie, VaryStar, VaryChanged, NoFreshness, TooLarge, NotAdmitted, Unframed, Restricted, Busy, NoRoom,
         ]
     };
 
@@ -129,6 +131,7 @@ impl NotStored {
             NotStored::VaryChanged => "vary-changed",
             NotStored::NoFreshness => "no-freshness",
             NotStored::TooLarge => "too-large",
+            NotStored::NotAdmitted => "not-admitted",
             NotStored::Unframed => "unframed",
             NotStored::Restricted => "restricted",
             NotStored::Busy => "busy",

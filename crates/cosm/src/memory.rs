@@ -83,7 +83,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     };
     // What is spare goes first to what makes hits cheap to find, then to those who ask, then to what answers at once.
     if let Some(disk) = disk {
-        let more = (disk.size / SMALL_OBJECT * 10).saturating_sub(sizes.index).min(spare / 32);
+        let more = (disk.size / SMALL_OBJECT * 11).saturating_sub(sizes.index).min(spare / 32);
         spare -= more;
         sizes.index += more;
     }

@@ -17,7 +17,7 @@ use support::random::Random;
 use support::trace::{Request, workload};
 
 const KILLS: usize = 20;
-/// After so many kills the program is once stopped cleanly, too: the next kills find a checkpoint.
+/// After so many kills the program is once stopped cleanly, too: the next kills find no packet left open.
 const STOP_EVERY: usize = 5;
 const OPTIONS: &str = "--cache-size 64MiB --packet 256KiB --flush-interval 100ms --disk-patience 1min";
 const SIZE: usize = 64 << 20;

@@ -11,7 +11,7 @@ use crate::replacement::{GDSF, LRU, LRU_TH, Policy, S3_FIFO, SIEVE};
 use crate::scale::Scale;
 use crate::storage::cosm::Cosm;
 use crate::storage::cyclic_log::CyclicLog;
-use crate::storage::log::{self, Admission, Again, Log, Order, Survivors};
+use crate::storage::log::{self, Admission, Again, Log, Memory, Order, Survivors, When};
 use crate::storage::mapped::{Fbc, Future, LeastRecent, Slots};
 use crate::storage::nginx::Nginx;
 use crate::storage::rock::Rock;
@@ -68,6 +68,8 @@ fn log(scale: &Scale, parts: log::Parts) -> Box<dyn Storage> {
 const LOG: log::Parts = log::Parts {
     admission: Admission::All,
     again: Again::Never,
+    when: When::Leaving,
+    memory: Memory::Exact,
     survivors: Survivors::None,
     order: Order::Arrival,
     window: 0,
@@ -305,10 +307,24 @@ pub const ALL: &[Recipe] = &[
     },
     Recipe {
         name: "log-priced",
-        about: "log, written once and again if it pays",
+        about: "log, written once and again if it pays; that is decided when something leaves memory",
         unlike: "fills its file; a segment in memory beside",
         memory: LRU,
         storage: |scale| log(scale, PRICED),
+    },
+    Recipe {
+        name: "log-used",
+        about: "log-priced, decided when something is used instead of when it leaves memory",
+        unlike: "fills its file; a segment in memory beside",
+        memory: LRU,
+        storage: |scale| log(scale, log::Parts { when: When::Used, ..PRICED }),
+    },
+    Recipe {
+        name: "log-production",
+        about: "log-used, and who was turned away is known to Bloom filters alone",
+        unlike: "fills its file; a segment in memory beside",
+        memory: LRU,
+        storage: |scale| log(scale, log::Parts { when: When::Used, memory: Memory::Filters, ..PRICED }),
     },
     Recipe {
         name: "log-survivors",
@@ -412,7 +428,14 @@ pub const ALL: &[Recipe] = &[
         about: "the production store of cosm serve",
         unlike: "fills its file; its index and packets in memory beside",
         memory: LRU,
-        storage: |scale| Box::new(Cosm::new(scale.space())),
+        storage: |scale| Box::new(Cosm::new(scale.space(), store::Admission::Worth)),
+    },
+    Recipe {
+        name: "cosm-all",
+        about: "the same with --admission all",
+        unlike: "fills its file; its index and packets in memory beside",
+        memory: LRU,
+        storage: |scale| Box::new(Cosm::new(scale.space(), store::Admission::All)),
     },
 ];
 

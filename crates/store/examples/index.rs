@@ -76,7 +76,7 @@ fn main() {
 
 fn measure(name: &str, index: &Index, objects: u64, size: u64) {
     let before = status("VmRSS");
-    let slot = |n: u64| Slot { place: 1 + n * 127 % (size / 64 - 1), length: 8300, count: 1 };
+    let slot = |n: u64| Slot { place: 1 + n * 127 % (size / 64 - 1), length: 8300, uses: 1, again: false };
     let (mut worst, mut inserts) = (BTreeMap::new(), Longest::new());
     let (done, inserted) = (AtomicBool::new(false), AtomicU64::new(0));
     let alone = std::env::args().any(|arg| arg == "alone");
@@ -131,7 +131,7 @@ fn measure(name: &str, index: &Index, objects: u64, size: u64) {
     let copies = (0..).map_while(|part| {
         let start = Instant::now();
         (part < index.parts()).then(|| {
-            index.load(part, []);
+            index.load(part, [], |_| true);
             start.elapsed()
         })
     });

@@ -11,9 +11,8 @@
 //! - a write that fails is tried again, and nothing of it is forgotten meanwhile. Only where one place fails while others
 //!   take writes, what lies there is given up; what it said of its keys is then removed by records elsewhere.
 
-use crate::Refused;
 use crate::buffer::{Buffer, Pool};
-use crate::digester::{Digester, Wanted};
+use crate::digester::{Behind, Digester, Wanted};
 use crate::fence::Fencer;
 use crate::format::digest::{self, Event};
 use crate::format::fence::Fence;
@@ -23,11 +22,13 @@ use crate::format::root::Root;
 use crate::format::table::{Entry, Table, Unreadable};
 use crate::format::{BLOCK, Layout, align_down, align_up};
 use crate::index::{Index, Slot};
-use crate::ledger::LedgerWriter;
-use crate::loader::{Loader, Loading, TABLE_READ, event_of};
+use crate::ledger::{Copies, LedgerWriter};
+use crate::loader::{Loaded, Loader, Loading, TABLE_READ, Work, event_of};
+use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
 use crate::segment::OpenSegment;
 use crate::writes::{Batch, Write, WriteQueue};
+use crate::{Admission, Refused};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::ops::Range;
@@ -47,6 +48,8 @@ const STEP: usize = 2;
 const UNKNOWN: usize = 1 << 20;
 /// Segments before whose turn the records are read that are to be put again.
 const KEEP_AHEAD: usize = 2;
+/// Attempts to read the table of a segment whose turn comes.
+const TABLE_ATTEMPTS: u32 = 4;
 /// Segments that one put may sweep for an index that is full.
 const MAKES_WAY: usize = 2;
 
@@ -85,14 +88,18 @@ pub enum Op {
     Digest {
         events: Vec<Event>,
     },
-    /// Nothing: the engine goes on when it is told that this is done. Others get a turn at it meanwhile.
-    Yield,
+    /// Work on the index (`Work::carry_out`).
+    Index(Work),
 }
 
 /// What came of an `Op`.
 pub enum Answer {
     Read(Buffer),
     Digested(Vec<Event>),
+    /// Of work on the index: all that was to be brought in found room.
+    Loaded {
+        all: bool,
+    },
     Done,
 }
 
@@ -107,11 +114,15 @@ pub struct State {
     pub root: Root,
     /// Segments for which a digest is made (`digester::stretch`).
     pub stretch: Option<u64>,
-    /// Since the root, in their order. The index has them.
+    /// Since the root, in their order: events that are not in memory, and those after them. The index has all.
+    pub behind: Vec<Behind>,
     pub events: Vec<Event>,
     /// Segments that were left open: their tables, to be written.
     pub left_open: Vec<Batch>,
     pub ledger: Ledger,
+    pub copies: Copies,
+    /// As it was found; one that could not read all raises another.
+    pub fence: Fence,
     /// Something could not be read that a later start may read.
     pub lossy: bool,
 }
@@ -126,9 +137,12 @@ impl State {
             order: 1,
             root: Root::default(),
             stretch: crate::digester::stretch(layout.segments),
+            behind: Vec::new(),
             events: Vec::new(),
             left_open: Vec::new(),
             ledger: Ledger::default(),
+            copies: Copies::Settled,
+            fence: Fence::default(),
             lossy: false,
         }
     }
@@ -164,6 +178,7 @@ pub struct Engine {
     index_max: usize,
     /// Small objects that were used so often are put again; 0: none is.
     cmax: u8,
+    placement: Placement,
     pool: Arc<Pool>,
     seq: u64,
     order: u64,
@@ -186,7 +201,8 @@ pub struct Engine {
     last_sync: LastSync,
     loader: Loader,
     loads: bool,
-    yielded: bool,
+    /// What lies in segments with lower sequence numbers has left the index, or leaves it now.
+    departed: Arc<AtomicU64>,
     keeper: LedgerWriter,
     fencer: Fencer,
     /// A segment was given up: nothing counts as written before those with lower sequence numbers than this are, since what they
@@ -207,8 +223,11 @@ pub struct Counters {
     pub puts: u64,
     pub put_bytes: u64,
     pub refused: u64,
-    /// Objects that left with their segment; those of them that were put again.
+    /// Objects that were not worth their place.
+    pub turned_away: u64,
+    /// Objects that left with their segment.
     pub swept: u64,
+    /// Objects that were used, and put again to stay.
     pub put_again: u64,
     pub segments: u64,
     pub digests: u64,
@@ -236,6 +255,15 @@ enum Purpose {
 /// A segment whose turn comes soon.
 struct Ahead {
     contents: Foreseen,
+    /// Of its table: attempts that failed, and when the next one is due.
+    failures: u32,
+    retry: Retry,
+}
+
+impl From<Foreseen> for Ahead {
+    fn from(contents: Foreseen) -> Ahead {
+        Ahead { contents, failures: 0, retry: Retry::default() }
+    }
 }
 
 enum Foreseen {
@@ -278,28 +306,33 @@ enum Running {
         length: usize,
     },
     Digest,
+    /// Of a table that a digest is made of.
+    Gather,
     Ledger,
     Fence,
     LastSync,
     Load(Loading),
-    Yield,
 }
 
 impl Engine {
     pub fn new(state: State, flush_interval: Millis, pool: Arc<Pool>) -> Engine {
-        let State { layout, index, seq, order, root, stretch, events, left_open, ledger, lossy } = state;
+        let State { layout, index, seq, order, root, ledger, lossy, .. } = state;
+        let State { stretch, behind, events, left_open, copies, .. } = state;
+        let fence = if lossy { Fence { seq, order, ledger: ledger.generation } } else { state.fence };
         // Not all of the log: it has to go on.
         let early = root.swept.saturating_sub(seq).min(layout.segments / 2);
         let mut writes = WriteQueue::default();
         left_open.into_iter().for_each(|batch| writes.push(batch));
+        let departed = Arc::new(AtomicU64::new((seq + early).saturating_sub(layout.segments)));
         let engine = Engine {
-            loader: Loader::new(layout, &root.digests, &index),
-            digester: Digester::new(&layout, stretch, root, events, lossy),
+            loader: Loader::new(layout, &root.digests, &index, departed.clone()),
+            digester: Digester::new(&layout, stretch, root, (behind, events), fence, lossy),
             layout,
             index,
             flush_interval,
             index_max: usize::MAX,
             cmax: 0,
+            placement: Placement::new(Admission::All, layout.segments, layout.segment.into(), 0),
             pool,
             seq,
             order,
@@ -315,12 +348,12 @@ impl Engine {
             removals_since: None,
             last_sync: LastSync::Done,
             loads: true,
-            yielded: false,
+            departed,
             fencer: match lossy {
-                true => Fencer::raise(Fence { seq, order, ledger: ledger.generation }),
+                true => Fencer::raise(fence),
                 false => Fencer::default(),
             },
-            keeper: LedgerWriter::new(layout.identity, ledger),
+            keeper: LedgerWriter::new(layout.identity, ledger, copies),
             owed: 0,
             lossy,
             cause: String::new(),
@@ -342,22 +375,55 @@ impl Engine {
         Engine { cmax, ..self }
     }
 
+    /// That lets in what is worth its place, with about so many objects.
+    pub fn with_admission(self, admission: Admission, objects: u64) -> Engine {
+        let Layout { segments, segment, .. } = self.layout;
+        let placement = Placement::new(admission, segments, segment.into(), objects);
+        placement.opened(self.seq, self.early);
+        Engine { placement, ..self }
+    }
+
+    /// What readers and hits in memory count and ask, without a lock.
+    pub(crate) fn live(&self) -> Arc<Live> {
+        self.placement.live()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn placement_for_tests(&mut self) -> &mut Placement {
+        &mut self.placement
+    }
+
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    #[cfg(test)]
+    pub(crate) fn digester(&self) -> &Digester {
+        &self.digester
     }
 
     pub fn unwritten(&self) -> Arc<Unwritten> {
         self.unwritten.clone()
     }
 
+    /// Whether an object of so many bytes that was just fetched is worth its place. Who is turned away is remembered.
+    pub fn admits(&mut self, hash: u64, bytes: u64) -> Result<Standing, Refused> {
+        let standing = self.placement.admits(hash, bytes, self.index.find(hash));
+        self.counters.turned_away += u64::from(standing.is_none());
+        standing.ok_or(Refused::NotAdmitted)
+    }
+
     /// Puts a record under the key with this mixed hash. What was under it before is gone, whether the new one is taken or not.
-    pub fn put(&mut self, hash: u64, record: &Record<'_>, now: Millis) -> Result<(), Refused> {
-        match self.append(hash, record, Purpose::Object, now) {
-            Ok((place, _)) => {
-                let bytes = record.size(self.layout.unit);
-                self.index.insert(hash, Slot { place, length: bytes as u32, count: 0 });
+    pub fn put(
+        &mut self,
+        hash: u64,
+        record: &Record<'_>,
+        standing: Standing,
+        now: Millis,
+    ) -> Result<(), Refused> {
+        match self.place(hash, record, standing, Purpose::Object, now) {
+            Ok(()) => {
                 self.counters.puts += 1;
-                self.counters.put_bytes += bytes as u64;
                 Ok(())
             }
             Err(refused) => {
@@ -366,6 +432,55 @@ impl Engine {
                 Err(if refused == Refused::Busy && self.is_failing() { Refused::Broken } else { refused })
             }
         }
+    }
+
+    /// Puts what was used so often under the key again, if what is there still is at `place`; `None`: in any case. Whether it did:
+    /// otherwise all stays as it is. It yields to what is fetched, in the queue of writes and in the index.
+    pub fn put_again(
+        &mut self,
+        hash: u64,
+        record: &Record<'_>,
+        place: Option<u64>,
+        uses: u8,
+        now: Millis,
+    ) -> bool {
+        let there = self.index.find(hash);
+        let is_there = |place| there.is_some_and(|slot| slot.place == place);
+        let has_room = there.is_some() || self.index.len() < self.index_max;
+        let is_busy = self.writes.sealed() >= queue(self.layout.segment as usize) / 2;
+        if !place.is_none_or(is_there) || !has_room || is_busy {
+            return false;
+        }
+        self.settle_removals();
+        let uses = there.map_or(uses, |slot| uses.max(slot.uses));
+        self.removals.is_empty() && self.again(hash, record, uses, Purpose::Other, now)
+    }
+
+    fn again(&mut self, hash: u64, record: &Record<'_>, uses: u8, purpose: Purpose, now: Millis) -> bool {
+        let placed = self.place(hash, record, Standing::Used(uses), purpose, now).is_ok();
+        self.counters.put_again += u64::from(placed);
+        placed
+    }
+
+    fn place(
+        &mut self,
+        hash: u64,
+        record: &Record<'_>,
+        standing: Standing,
+        purpose: Purpose,
+        now: Millis,
+    ) -> Result<(), Refused> {
+        let (place, _) = self.append(hash, record, purpose, now)?;
+        let bytes = record.size(self.layout.unit);
+        self.index.insert(hash, standing.slot(place, bytes as u32));
+        let object = match record.kind() {
+            Kind::Head => record.length_of_large(),
+            Kind::Object => Some(bytes as u64),
+            _ => None,
+        };
+        self.placement.was_put(hash, bytes as u64, object, standing);
+        self.counters.put_bytes += bytes as u64;
+        Ok(())
     }
 
     /// Removes what is under the hash: durable one flush interval and the write later. What the index does not know costs nothing,
@@ -378,7 +493,7 @@ impl Engine {
         if !known && self.removals.len() >= UNKNOWN {
             // A restart may find it: whoever asks is told that nothing is written.
             self.owed = u64::MAX;
-            return;
+            return self.bury(hash);
         }
         self.note_removal(hash, now);
     }
@@ -395,10 +510,15 @@ impl Engine {
         self.lossy || self.loader.lossy || self.early > 0 || !self.is_loaded(hash)
     }
 
-    fn note_removal(&mut self, hash: u64, since: Millis) {
+    /// What is loaded later does not bring the key back.
+    fn bury(&self, hash: u64) {
         if !self.is_loaded(hash) {
             self.index.bury(hash);
         }
+    }
+
+    fn note_removal(&mut self, hash: u64, since: Millis) {
+        self.bury(hash);
         self.removals.push_back(hash);
         self.removals_since = Some(self.removals_since.unwrap_or(since).min(since));
         self.settle_removals();
@@ -406,12 +526,17 @@ impl Engine {
 
     /// True when the index knows all keys that share the hash's part.
     pub fn is_loaded(&self, hash: u64) -> bool {
-        self.loader.is_done() || self.loader.is_loaded(self.index.part_of(hash))
+        self.loader.loaded().has(self.index.part_of(hash))
+    }
+
+    /// The same for readers that hold no lock.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        self.loader.loaded().clone()
     }
 
     /// Parts of the index that are not loaded yet.
     pub fn parts_left(&self) -> usize {
-        self.loader.left()
+        self.loader.loaded().left()
     }
 
     /// Somebody waits for the part of the index in which the hash is.
@@ -504,6 +629,7 @@ impl Engine {
     /// when there is nothing of that.
     pub fn unwritten_since(&self) -> Option<Millis> {
         if self.digester.is_urgent()
+            || self.digester.owes
             || self.owed == u64::MAX
             || self.oldest_unwritten().is_some_and(|seq| seq < self.owed)
         {
@@ -516,6 +642,7 @@ impl Engine {
     /// Writes out what is in memory for good, and syncs: the next start finds no segment left open, also after a loss of power.
     pub fn finish(&mut self) {
         self.keeper.flush();
+        self.digester.finish();
         self.last_sync = LastSync::Wanted;
         if self.open.as_ref().is_none_or(|open| open.filled() == 0) || !self.seal() {
             self.flush_open();
@@ -612,20 +739,19 @@ impl Engine {
                 self.fetched(seq, from, bytes);
                 return self.tick(now);
             }
-            Some(Running::Load(loading)) => self.loader.done(loading, bytes, self.newest()),
+            Some(Running::Load(loading)) => {
+                let newest = self.newest();
+                self.loader.done(loading, result.ok(), &self.index, newest);
+            }
             Some(Running::Digest) => match result {
                 Ok(Answer::Digested(events)) => self.digester.sorted(events),
                 _ => self.counters.digests += u64::from(self.digester.io_done(ok, now)),
             },
+            Some(Running::Gather) => self.digester.gathered(bytes, self.newest(), now),
             Some(Running::Ledger) => self.keeper.io_done(ok, now),
             Some(Running::Fence) => self.fencer.io_done(ok, now),
             // Whoever ends the store does not wait for a disk that fails.
             Some(Running::LastSync) => self.last_sync = LastSync::Done,
-            Some(Running::Yield) => {
-                self.yielded = false;
-                let swept = self.swept();
-                self.loader.step(&self.index, swept, self.index_max);
-            }
             None => debug_assert!(false, "an answer to nothing"),
         }
         self.tick(now);
@@ -684,8 +810,8 @@ impl Engine {
             self.early += blank;
             self.look_ahead();
             let Some(next) = self.ahead.pop_front_if(|next| next.contents.is_known()) else { break };
-            self.early += 1;
             drop(self.sweep(next.contents));
+            self.early += 1;
         }
         let full = self.index.len() >= self.index_max;
         if full && self.open.as_ref().is_some_and(|o| o.seq + self.layout.segments == self.next_swept()) {
@@ -761,7 +887,7 @@ impl Engine {
         if self.early > 0 {
             self.early -= 1;
         } else {
-            let Some(Ahead { contents }) = self.ahead.pop_front_if(|a| a.contents.is_known()) else {
+            let Some(Ahead { contents, .. }) = self.ahead.pop_front_if(|a| a.contents.is_known()) else {
                 return false;
             };
             kept = self.sweep(contents);
@@ -769,20 +895,27 @@ impl Engine {
         let image = self.pool.take(self.layout.segment as usize);
         self.open = Some(OpenSegment::new(self.seq, image));
         self.seq += 1;
+        self.placement.opened(self.seq, self.early);
         // What was swept stays so once something of this segment is written.
         self.dirty_since.get_or_insert(self.now);
         self.publish();
-        self.put_again(kept);
+        self.keep(kept);
         true
     }
 
     /// What the table lists leaves the index, unless there is something newer of its key; of what is to be put again, what did.
     fn sweep(&mut self, contents: Foreseen) -> Kept {
+        // First: what is being loaded meanwhile is left out, or else it is found here.
+        self.departed.store((self.next_swept() + 1).saturating_sub(self.layout.segments), Ordering::Release);
         let Foreseen::Known(table, mut kept) = contents else { return Kept::default() };
         let mut left = HashSet::new();
         for entry in table.entries.iter().filter(|entry| entry.kind.is_answer()) {
-            if self.index.remove_at(entry.hash, self.place_of(table.seq, entry)).is_some() {
-                left.insert(entry.offset);
+            let Some(slot) = self.index.remove_at(entry.hash, self.place_of(table.seq, entry)) else {
+                continue;
+            };
+            left.insert(entry.offset);
+            if matches!(entry.kind, Kind::Object | Kind::Head) {
+                self.placement.was_swept(entry.hash, &slot);
             }
         }
         self.counters.swept += left.len() as u64;
@@ -802,11 +935,11 @@ impl Engine {
             .filter(|entry| entry.kind == Kind::Object)
             .filter_map(|entry| {
                 let slot = self.index.find(entry.hash)?;
-                let stays = slot.place == self.place_of(table.seq, entry) && slot.count >= self.cmax;
-                stays.then_some((slot.count, *entry))
+                let stays = slot.place == self.place_of(table.seq, entry) && slot.uses >= self.cmax;
+                stays.then_some((slot.uses, *entry))
             })
             .collect();
-        used.sort_by_key(|(count, entry)| (std::cmp::Reverse(*count), entry.units));
+        used.sort_by_key(|(uses, entry)| (std::cmp::Reverse(*uses), entry.units));
         let (mut kept, mut units) = (Vec::new(), 0);
         for (_, entry) in used {
             units += u64::from(entry.units) * u64::from(self.layout.unit);
@@ -852,7 +985,7 @@ impl Engine {
     }
 
     /// Puts records again that have just left the index. What proves to be damaged does not come back.
-    fn put_again(&mut self, kept: Kept) {
+    fn keep(&mut self, kept: Kept) {
         let Kept { from, bytes: Some(bytes), entries } = kept else { return };
         let unit = self.layout.unit as usize;
         for entry in entries {
@@ -869,11 +1002,7 @@ impl Engine {
             let Some(record) = record.filter(|_| hash == entry.hash && found.about.kind == entry.kind) else {
                 continue;
             };
-            if let Ok((place, _)) = self.append(hash, &record, Purpose::Other, self.now) {
-                self.index
-                    .insert(hash, Slot { place, length: record.size(self.layout.unit) as u32, count: 0 });
-                self.counters.put_again += 1;
-            }
+            self.again(hash, &record, self.cmax, Purpose::Other, self.now);
         }
     }
 
@@ -896,22 +1025,23 @@ impl Engine {
                 return;
             }
             let Some(before) = seq.checked_sub(layout.segments) else {
-                self.ahead.push_back(Ahead { contents: Foreseen::Nothing });
+                self.ahead.push_back(Foreseen::Nothing.into());
                 continue;
             };
             // A segment whose table is still being written is looked at when that is done.
             if self.writes.is_writing(before) || self.open.as_ref().is_some_and(|o| o.seq == before) {
                 return;
             }
-            self.ahead.push_back(Ahead { contents: Foreseen::Unread });
+            self.ahead.push_back(Foreseen::Unread.into());
         }
     }
 
     fn next_table(&mut self) -> Option<(Running, Op)> {
         self.look_ahead();
-        let segment = self.layout.segment as usize;
+        let (segment, now) = (self.layout.segment as usize, self.now);
         let (at, length) = self.ahead.iter_mut().enumerate().find_map(|(at, ahead)| {
             let length = match ahead.contents {
+                _ if !ahead.retry.is_due(now) => return None,
                 Foreseen::Unread => TABLE_READ.min(segment),
                 Foreseen::Longer(length) => length,
                 _ => return None,
@@ -937,6 +1067,11 @@ impl Engine {
                 _ => Foreseen::Listed(table),
             },
             Some(Err(Unreadable::Longer(length))) => Foreseen::Longer(align_up(length, BLOCK)),
+            None if ahead.failures + 1 < TABLE_ATTEMPTS => {
+                ahead.failures += 1;
+                ahead.retry.fail(self.now);
+                Foreseen::Longer(length)
+            }
             // What lies there stays in the index until it is asked for, and proves to be something else.
             _ => Foreseen::Nothing,
         };
@@ -973,7 +1108,13 @@ impl Engine {
             entries.extend_from_slice(open.entries());
         }
         for entry in entries.iter().filter(|entry| entry.kind.is_answer()) {
-            self.index.remove_at(entry.hash, self.place_of(seq, entry));
+            let place = self.place_of(seq, entry);
+            if self.is_loaded(entry.hash) {
+                self.index.remove_at(entry.hash, place);
+            } else if self.index.find(entry.hash).is_some_and(|slot| slot.place == place) {
+                // What is being loaded may not take its place before it is noted as removed.
+                self.index.bury(entry.hash);
+            }
         }
         self.counters.given_up += 1;
         self.owed = self.owed.max(self.seq);
@@ -987,6 +1128,13 @@ impl Engine {
     // Digests
 
     fn step_digest(&mut self, now: Millis) {
+        if let Some(seq) = self.digester.gathers_up_to() {
+            let is_open = |open: &OpenSegment| open.seq <= seq && open.filled() > 0;
+            let sealed = !self.open.as_ref().is_some_and(is_open) || self.seal();
+            if sealed && self.writes.oldest().is_none_or(|oldest| oldest > seq) {
+                self.digester.sealed();
+            }
+        }
         for _ in 0..STEP {
             let Some(Wanted { kind, key, body }) = self.digester.wanted() else { break };
             let written = 0;
@@ -1010,8 +1158,8 @@ impl Engine {
 
     fn next_digest_io(&mut self) -> Option<(Running, Op)> {
         let (newest, swept) = (self.newest(), self.next_swept());
-        let op = self.digester.next_io(&self.layout, newest, swept, self.now)?;
-        Some((Running::Digest, op))
+        let op = self.digester.next_io(newest, swept, self.now)?;
+        Some((if matches!(op, Op::Read { .. }) { Running::Gather } else { Running::Digest }, op))
     }
 
     // Loading
@@ -1026,12 +1174,8 @@ impl Engine {
             return None;
         }
         let newest = self.newest();
-        if let Some((loading, op)) = self.loader.next_io(&self.index, newest) {
-            return Some((Running::Load(loading), op));
-        }
-        let applies = self.loader.has_work() && !self.yielded;
-        self.yielded |= applies;
-        applies.then_some((Running::Yield, Op::Yield))
+        let (loading, op) = self.loader.next_io(&self.index, newest, self.index_max)?;
+        Some((Running::Load(loading), op))
     }
 
     // The ledger
@@ -1054,10 +1198,15 @@ impl Engine {
         self.keeper.bytes()
     }
 
-    /// Replaces the ledger; durable one flush interval, a write and a sync later. Of several that wait the last one is
+    /// Replaces the ledger; durable one flush interval, two writes and their syncs later. Of several that wait the last one is
     /// written. `TooLarge` beyond `format::ledger::MAX` bytes.
     pub fn set_ledger(&mut self, bytes: &[u8], now: Millis) -> Result<(), Refused> {
         self.keeper.set(bytes, now)
+    }
+
+    /// The ledger could not be read, but a later start may.
+    pub fn may_ledger_return(&self) -> bool {
+        self.keeper.may_return
     }
 
     /// True when what was set last is durable.

@@ -5,17 +5,22 @@ use crate::digester::stretch;
 use crate::disk::Disk;
 use crate::disk::file::{Access, FileDisk};
 use crate::engine::State;
-use crate::format::Layout;
+use crate::format::digest::{self, PAGE};
+use crate::format::fence::{self, Fence};
+use crate::format::ledger::{self, Ledger};
 use crate::format::record::{self, Found, Kind};
+use crate::format::root::{self, DigestAt, Root};
 use crate::format::table::Entry;
+use crate::format::{BLOCK, Layout, align_up, superblock};
 use crate::index::Index;
 use crate::loader::Loader;
 use crate::reads::Reads;
-use crate::recovery::{read_table, recover};
+use crate::recovery::{first_of, read_table, recover};
 use crate::{OpenError, Options, store::layout_of};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// What a cache file says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +44,20 @@ pub struct Inspection {
     /// Bytes of the caller's ledger, and how often it was written.
     pub ledger_bytes: u64,
     pub ledger_generation: u64,
+    pub header: Header,
+}
+
+/// What lies before the segments: of each kind two copies, and the fence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Copies that are whole. A cache that needed no digest so far has no root.
+    pub superblocks: u64,
+    pub roots: u64,
+    pub ledgers: u64,
+    /// A start could not read all.
+    pub fence: bool,
+    /// Copies that are damaged or cannot be read, the fence among them.
+    pub damaged: u64,
 }
 
 /// Reads the superblocks, the root, its digests and the tables written since.
@@ -95,7 +114,7 @@ pub fn survey(
         surveyed.read += 1;
         let (image, entries) = match look.segment(number) {
             Segment::Written { image, entries } => (image, entries),
-            Segment::Without => continue,
+            Segment::Without | Segment::Damaged => continue,
             Segment::Unreadable => {
                 surveyed.unreadable_segments += 1;
                 continue;
@@ -131,8 +150,14 @@ pub fn survey(
 pub struct Checked {
     /// Segments with a valid table of contents.
     pub segments: u64,
-    /// Segments never written, or torn.
+    /// Segments never written, or lost with the process that wrote.
     pub without_table: u64,
+    /// Segments that were begun and have no table that is whole: when their turn comes, nobody knows what leaves.
+    pub damaged_tables: u64,
+    /// Digests that are whole, and others: for these a start reads the tables.
+    pub digests: u64,
+    pub damaged_digests: u64,
+    pub header: Header,
     /// Records that the index would answer with, and that are whole.
     pub sound: u64,
     pub sound_bytes: u64,
@@ -147,13 +172,23 @@ pub struct Checked {
 pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked, OpenError> {
     let look = Look::at(path)?;
     let layout = look.state.layout;
-    let mut checked = Checked::default();
+    let mut checked = Checked { header: look.header(), ..Checked::default() };
+    for at in look.state.root.digests.iter().filter(|at| at.last_seq + layout.segments >= look.state.seq) {
+        match look.is_whole(at) {
+            true => checked.digests += 1,
+            false => checked.damaged_digests += 1,
+        }
+    }
     for number in 0..layout.segments {
         progress(number, layout.segments);
         let (image, entries) = match look.segment(number) {
             Segment::Written { image, entries } => (image, entries),
             Segment::Without => {
                 checked.without_table += 1;
+                continue;
+            }
+            Segment::Damaged => {
+                checked.damaged_tables += 1;
                 continue;
             }
             Segment::Unreadable => {
@@ -205,8 +240,9 @@ enum Segment {
         image: Buffer,
         entries: Vec<Entry>,
     },
-    /// Never written, or torn.
     Without,
+    /// Its table is.
+    Damaged,
     Unreadable,
 }
 
@@ -222,9 +258,10 @@ impl Look {
         let index = Index::of(&layout, Options::at(path).objects(&layout));
         let (state, recovered) = recover(&Reads::new(&disk, &pool), layout, stretch(layout.segments), index)
             .map_err(|error| OpenError(format!("cannot read cache {}: {error}", path.display())))?;
-        let (newest, swept) = (state.seq.saturating_sub(1), state.seq.checked_sub(layout.segments + 1));
-        let mut loader = Loader::new(layout, &state.root.digests, &state.index);
-        loader.load_all(&state.index, newest, swept, |offset, length| {
+        let (newest, departed) = (state.seq.saturating_sub(1), state.seq.saturating_sub(layout.segments));
+        let departed = Arc::new(AtomicU64::new(departed));
+        let mut loader = Loader::new(layout, &state.root.digests, &state.index, departed);
+        loader.load_all(&state.index, newest, |offset, length| {
             let mut buffer = pool.take(length);
             disk.read(offset, &mut buffer, length).ok().map(|()| buffer)
         });
@@ -254,7 +291,60 @@ impl Look {
             newest_sequence: state.seq.saturating_sub(1),
             ledger_bytes: state.ledger.bytes.len() as u64,
             ledger_generation: state.ledger.generation,
+            header: self.header(),
         }
+    }
+
+    fn header(&self) -> Header {
+        let (reads, identity) = (Reads::new(&self.disk, &self.pool), self.state.layout.identity);
+        let mut header = Header::default();
+        for at in superblock::COPIES {
+            let whole = reads.read(at, BLOCK).is_ok_and(|copy| superblock::decode(&copy[..BLOCK]).is_ok());
+            header.superblocks += u64::from(whole);
+            header.damaged += u64::from(!whole);
+        }
+        for at in root::COPIES {
+            match reads.read(at, root::COPY).map(|copy| Root::decode(identity, &copy[..root::COPY])) {
+                Ok(Ok(_)) => header.roots += 1,
+                Ok(Err(root::Unreadable::Blank)) => {}
+                _ => header.damaged += 1,
+            }
+        }
+        for at in ledger::COPIES {
+            let copy = reads.read(at, ledger::COPY);
+            let whole = copy.is_ok_and(|copy| Ledger::decode(identity, &copy[..ledger::COPY]).is_ok());
+            header.ledgers += u64::from(whole);
+            header.damaged += u64::from(!whole);
+        }
+        let block = reads.read(fence::OFFSET, BLOCK).ok();
+        header.fence = block.as_ref().is_some_and(|block| Fence::decode(identity, block).is_some());
+        let blank = block.is_some_and(|block| block[..BLOCK].iter().all(|byte| *byte == 0));
+        header.damaged += u64::from(!header.fence && !blank);
+        header
+    }
+
+    /// Whether a start can load the index from this digest.
+    fn is_whole(&self, at: &DigestAt) -> bool {
+        let (layout, reads) = (&self.state.layout, Reads::new(&self.disk, &self.pool));
+        let bytes = |place, length| {
+            let skip = layout.offset(place) as usize % BLOCK;
+            let bytes =
+                reads.read(layout.offset(place) - skip as u64, align_up(skip + length, BLOCK)).ok()?;
+            Some(bytes[skip..skip + length].to_vec())
+        };
+        let length = at.bytes as usize;
+        let head = layout.holds(at.place, length).then(|| bytes(at.place, length)).flatten();
+        let head = head.and_then(|head| digest::parse_head(layout.identity, at, &head));
+        head.is_some_and(|head| {
+            head.places.iter().enumerate().all(|(record, place)| {
+                let length = digest::pages_size(head.pages_in(record));
+                let pages = layout.holds(*place, length).then(|| bytes(*place, length)).flatten();
+                pages.is_some_and(|pages| {
+                    let mut pages = pages[digest::page_at(0)..].chunks(PAGE);
+                    pages.all(|page| digest::decode_page(layout.identity, page).is_some())
+                })
+            })
+        })
     }
 
     /// The segments that hold anything to which the index points, in their order.
@@ -272,19 +362,22 @@ impl Look {
     fn segment(&self, number: u64) -> Segment {
         let layout = &self.state.layout;
         let left_open = self.state.left_open.iter().find(|batch| layout.number(batch.seq) == number);
-        let entries = match left_open {
-            Some(batch) => batch.entries.clone(),
-            None => match read_table(&Reads::new(&self.disk, &self.pool), layout, number) {
-                Ok(Some(table)) => table.entries,
-                Ok(None) => return Segment::Without,
-                Err(_) => return Segment::Unreadable,
-            },
+        let table = match left_open {
+            Some(batch) => Ok(Some((batch.seq, batch.entries.clone()))),
+            None => read_table(&Reads::new(&self.disk, &self.pool), layout, number)
+                .map(|table| table.map(|table| (table.seq, table.entries))),
         };
         let length = layout.segment as usize;
         let mut image = self.pool.take(length);
-        match self.disk.read(layout.start(number), &mut image, length) {
-            Ok(()) => Segment::Written { image, entries },
-            Err(_) => Segment::Unreadable,
+        let read = self.disk.read(layout.start(number), &mut image, length);
+        let (Ok(table), Ok(())) = (table, read) else { return Segment::Unreadable };
+        // In its last turn, or a later one beside a running server.
+        let last = self.state.seq.checked_sub(1).and_then(|newest| layout.seq_of(number, newest));
+        let is_begun = last.is_some() && first_of(&image).map(|(seq, _)| seq) == last.map(|seq| seq as u32);
+        match table {
+            Some((seq, entries)) if !is_begun || Some(seq) == last => Segment::Written { image, entries },
+            _ if is_begun => Segment::Damaged,
+            _ => Segment::Without,
         }
     }
 

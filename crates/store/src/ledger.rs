@@ -1,19 +1,31 @@
 //! The ledger's keeper: what was set last, and how far it is on the medium.
 //!
-//! sync (of what an earlier life may have left unsynced) → write of the elder copy → sync. The copy that counts is
-//! never written, so that what was durable stays so until its successor is. What fails is tried again, from the write on:
-//! what a failed sync had to bring to the medium may be nowhere any more.
+//! sync (of what an earlier life may have left unsynced) → write of the elder copy → sync → write of the other copy → sync. The copy
+//! that counts is not written before its successor is durable, and what was set counts as written when both copies have it: so one
+//! that is torn or spoilt later undoes nothing. What fails is tried again, from the write on: what a failed sync had to bring to the
+//! medium may be nowhere any more.
 //!
-//! When a start could not read a copy, nobody knows which one counts, and a write that is torn could leave the elder one
-//! alone. So the first thing written then is `UNREADABLE`, which is never torn; what was set follows to the other copy.
+//! When a start found no copy that is whole, a write that is torn could leave what is older than what was lost. So the first thing
+//! written then is `UNREADABLE`, which is never torn.
 
 use crate::Refused;
 use crate::buffer::Buffer;
 use crate::engine::{Millis, Op};
 use crate::format::BLOCK;
-use crate::format::ledger::{Ledger, MAX, UNREADABLE, offset};
+use crate::format::ledger::{self, Ledger, MAX, UNREADABLE, offset};
 use crate::retry::Retry;
 use std::sync::Arc;
+
+/// What a start found of the two copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// Both have it, or one has and the other cannot be read now.
+    Settled,
+    /// One of them is torn, spoilt or older, or both are gone: they are made the same.
+    Differ,
+    /// What is in them is unknown, but a later start may read it: nothing is written for its own sake.
+    Unread,
+}
 
 pub struct LedgerWriter {
     identity: u64,
@@ -23,12 +35,18 @@ pub struct LedgerWriter {
     waiting: Option<Millis>,
     /// Since when what is being written had waited.
     writing: Option<Millis>,
+    /// Copies that have the content for good.
+    copies: usize,
+    /// What is being written is the content still.
+    current: bool,
     /// It need not wait for the interval's end.
     urgent: bool,
     /// The copy that counts is known to be durable.
     durable: bool,
     /// Which copy counts is not known.
     unread: bool,
+    /// What was in it when it was found is unknown, but a later start may read it.
+    pub may_return: bool,
     stage: Stage,
     /// The stage's I/O was handed out.
     sent: bool,
@@ -45,16 +63,19 @@ enum Stage {
 
 impl LedgerWriter {
     /// Goes on from what recovery found.
-    pub fn new(identity: u64, found: Ledger) -> LedgerWriter {
-        let (durable, unread) = (found.generation == 0, found.bytes == UNREADABLE);
+    pub fn new(identity: u64, found: Ledger, copies: Copies) -> LedgerWriter {
+        let unread = found.bytes == UNREADABLE;
         LedgerWriter {
             identity,
             ledger: found,
-            waiting: None,
+            waiting: (copies == Copies::Differ).then_some(0),
             writing: None,
+            copies: 0,
+            current: false,
             urgent: false,
-            durable,
+            durable: false,
             unread,
+            may_return: copies == Copies::Unread,
             stage: Stage::Rest,
             sent: false,
             retry: Retry::default(),
@@ -71,6 +92,7 @@ impl LedgerWriter {
             return Err(Refused::TooLarge);
         }
         self.ledger.bytes = bytes.to_vec();
+        (self.copies, self.current) = (0, false);
         self.waiting.get_or_insert(now);
         Ok(())
     }
@@ -119,7 +141,9 @@ impl LedgerWriter {
         debug_assert!(image.len().is_multiple_of(BLOCK));
         if !self.unread {
             // What is set from now on waits for the next write.
-            (self.writing, self.waiting, self.urgent) = (self.waiting, None, false);
+            self.current = true;
+            (self.writing, self.urgent) = (self.writing.or(self.waiting), false);
+            self.waiting = None;
         }
         Op::Write { offset: offset(next.generation), range: 0..image.len(), image: Arc::new(image) }
     }
@@ -132,7 +156,7 @@ impl LedgerWriter {
             self.retry.fail(now);
             self.stage = Stage::Rest;
             self.waiting = self.writing.take().or(self.waiting).or(Some(now));
-            self.urgent = true;
+            (self.urgent, self.current) = (true, false);
             return;
         }
         self.stage = match self.stage {
@@ -144,9 +168,14 @@ impl LedgerWriter {
             Stage::Sync | Stage::Rest => {
                 self.ledger.generation += 1;
                 self.retry = Retry::default();
-                self.writing = None;
                 self.unread = false;
-                Stage::Rest
+                self.copies += usize::from(self.current);
+                if self.copies < ledger::COPIES.len() {
+                    Stage::Write
+                } else {
+                    self.writing = None;
+                    Stage::Rest
+                }
             }
         };
     }
@@ -156,30 +185,66 @@ impl LedgerWriter {
 mod tests {
     use super::*;
 
-    #[test]
-    fn where_no_one_knows_which_copy_counts_a_mark_that_cannot_be_torn_is_durable_first() {
-        let mut keeper = LedgerWriter::new(3, Ledger { generation: 9, bytes: UNREADABLE.to_vec() });
-        assert!(keeper.is_idle(), "nothing is written for its own sake");
-        keeper.set(&[7; 1_000], 5).unwrap();
-        let mut writes = Vec::new();
-        let mut now = 5;
-        // The first write fails.
-        for fails in [false, true, false, false, false, false] {
-            assert_eq!(keeper.unwritten_since(), Some(5));
+    /// Has all written, of which these attempts fail: what was, and how it was at that time.
+    fn written(keeper: &mut LedgerWriter, fails: &[usize]) -> Vec<(u64, Ledger)> {
+        let (mut writes, mut now) = (Vec::new(), 5);
+        for attempt in 0.. {
             now += 10_000;
             keeper.tick(now, 0);
-            match keeper.next_io().unwrap() {
+            let Some(op) = keeper.next_io() else { break };
+            assert!(keeper.unwritten_since().is_some());
+            match op {
                 Op::Write { offset, image, .. } => {
-                    writes.push((offset, Ledger::decode(3, &image).unwrap()));
+                    writes.push((offset, Ledger::decode(keeper.identity, &image).unwrap()));
                 }
                 Op::Sync => {}
-                Op::Read { .. } | Op::Digest { .. } | Op::Yield => panic!("a read"),
+                Op::Read { .. } | Op::Digest { .. } | Op::Index(_) => panic!("a read"),
             }
-            keeper.io_done(!fails, now);
+            keeper.io_done(!fails.contains(&attempt), now);
         }
         assert!(keeper.is_idle() && keeper.unwritten_since().is_none());
-        let mark = (offset(10), Ledger { generation: 10, bytes: UNREADABLE.to_vec() });
-        let set = (offset(11), Ledger { generation: 11, bytes: vec![7; 1_000] });
-        assert_eq!(writes, [mark.clone(), mark, set]);
+        writes
+    }
+
+    fn copy(generation: u64, bytes: &[u8]) -> (u64, Ledger) {
+        (offset(generation), Ledger { generation, bytes: bytes.to_vec() })
+    }
+
+    #[test]
+    fn what_was_set_counts_as_written_when_both_copies_have_it() {
+        let mut keeper =
+            LedgerWriter::new(3, Ledger { generation: 8, bytes: b"old".to_vec() }, Copies::Settled);
+        assert_eq!(written(&mut keeper, &[]), []);
+        keeper.set(b"new", 5).unwrap();
+        // Sync, write, sync, write, sync.
+        assert_eq!(written(&mut keeper, &[4]), [copy(9, b"new"), copy(10, b"new"), copy(10, b"new")]);
+        keeper.set(b"newer", 9).unwrap();
+        keeper.tick(90_000, 0);
+        assert!(matches!(keeper.next_io(), Some(Op::Write { .. })));
+        keeper.set(b"newest", 90_000).unwrap();
+        keeper.io_done(true, 90_000);
+        assert_eq!(keeper.unwritten_since(), Some(9));
+        assert_eq!(written(&mut keeper, &[]), [copy(12, b"newest"), copy(13, b"newest")]);
+    }
+
+    #[test]
+    fn copies_that_differ_are_made_the_same() {
+        let mut keeper =
+            LedgerWriter::new(3, Ledger { generation: 9, bytes: b"one".to_vec() }, Copies::Differ);
+        assert_eq!(written(&mut keeper, &[]), [copy(10, b"one"), copy(11, b"one")]);
+    }
+
+    #[test]
+    fn where_no_one_knows_which_copy_counts_a_mark_that_cannot_be_torn_is_durable_first() {
+        let unread = Ledger { generation: 9, bytes: UNREADABLE.to_vec() };
+        let mut keeper = LedgerWriter::new(3, unread.clone(), Copies::Unread);
+        assert!(keeper.is_idle() && keeper.may_return, "nothing is written for its own sake");
+        keeper.set(&[7; 1_000], 5).unwrap();
+        // The first write fails.
+        let (mark, set) = (copy(10, &UNREADABLE), [copy(11, &[7; 1_000]), copy(12, &[7; 1_000])]);
+        assert_eq!(written(&mut keeper, &[1]), [&[mark.clone(), mark.clone()], &set[..]].concat());
+        let mut keeper = LedgerWriter::new(3, unread, Copies::Differ);
+        assert!(!keeper.may_return);
+        assert_eq!(written(&mut keeper, &[]), [mark, copy(11, &UNREADABLE), copy(12, &UNREADABLE)]);
     }
 }

@@ -20,7 +20,7 @@ mod loader;
 mod memory;
 #[cfg(test)]
 mod model;
-pub mod policy;
+mod placement;
 mod reader;
 mod reads;
 mod recovery;
@@ -33,7 +33,7 @@ mod writes;
 pub use buffer::Buffer;
 pub use by_hand::ByHand;
 pub use format::ledger::MAX as LEDGER_MAX;
-pub use inspect::{Checked, Inspection, Seen, Surveyed, check, inspect, survey};
+pub use inspect::{Checked, Header, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use memory::Memory;
 pub use reader::{Lookup, Reader};
 pub use store::{DEFAULT_SIZE, Store};
@@ -81,6 +81,15 @@ pub enum IoChoice {
     Threads,
 }
 
+/// What is let in once the log has come round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Objects that may be expected to be worth their place; what is used is put again as it grows old (`placement`).
+    Worth,
+    /// All: a plain cyclic log.
+    All,
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A file (made when absent) or a block device.
@@ -91,8 +100,9 @@ pub struct Options {
     pub size: Option<u64>,
     /// Bytes of one packet, which is a segment of the log: a power of two from 64 KiB to 16 MiB; an existing cache keeps its own.
     pub packet: u32,
-    /// Objects with larger bodies are refused (LRU-TH's threshold), bytes; `None`: a sixteenth of the cache.
+    /// Objects with larger bodies are refused (LRU-TH's threshold), bytes; `None`: a quarter of the cache.
     pub object_max: Option<u64>,
+    pub admission: Admission,
     /// A small object whose turn to leave comes is read and put again if it was used at least so often since it was put, at most 3
     /// (Maltzahn 5.3.4); 0: none is.
     pub cmax: u8,
@@ -105,7 +115,8 @@ pub struct Options {
     /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
     /// begun, and one for a piece of a body under way, is given up after four times as long.
     pub patience: Duration,
-    /// Takes one line when something is to be said: writes fail, or work again. By default it goes to standard error.
+    /// Takes one line when something is to be said: writes fail or work again, all of the index is loaded. By default it goes to
+    /// standard error.
     pub tell: fn(&str),
 }
 
@@ -118,6 +129,7 @@ impl Options {
             size: None,
             packet: 1 << 20,
             object_max: None,
+            admission: Admission::Worth,
             cmax: 0,
             flush_interval: Duration::from_secs(1),
             index_max: None,
@@ -153,8 +165,10 @@ impl std::error::Error for OpenError {}
 /// Why the store did not take an object. Never an error for the client: the response passes uncached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Larger than admission allows.
+    /// Larger than `Options::object_max`.
     TooLarge,
+    /// Not worth its place, as far as can be seen (`Admission::Worth`). When it comes back it may be.
+    NotAdmitted,
     /// Writes are behind; caching yields.
     Busy,
     /// Writes fail; they are tried again, and until one succeeds nothing is taken for which there is no room in memory.
@@ -166,6 +180,13 @@ pub enum Refused {
 pub struct Object {
     pub meta: Bytes,
     pub body: Body,
+}
+
+/// Uses that memory answered: those since it was told of last, and all of them since the object came into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uses {
+    pub new: u8,
+    pub all: u8,
 }
 
 #[derive(Clone, Debug)]

@@ -1,44 +1,95 @@
 //! The index is loaded after a start, part by part, from the digests: parts that are asked for first, the others in the background.
 //!
-//! A part's events are applied from the newest digest to the oldest, where the index knows nothing newer of the key. Until a part
-//! is loaded, the index keeps what was removed of it as a tombstone. Where a digest is damaged, or cannot be read, the tables of its
-//! segments say the same; what cannot be read of these either is lost.
+//! Of a key the newest digest that has it counts, unless the index knows something newer. Until a part is loaded, the index keeps
+//! what was removed of it as a tombstone. Where a digest is damaged, or cannot be read, the tables of its segments say the same; what
+//! cannot be read of these either is lost.
+//!
+//! Who owns the loader holds a lock that puts need: here only accounts are kept. What takes long is handed out (`Op`): reads, the
+//! sorting of what tables say, and the `Work` on the index, which locks out no more than the writers of one part at a time.
 
 use crate::buffer::Buffer;
-use crate::engine::Op;
-use crate::format::digest::{self, Event, Head, PAGE};
+use crate::digester;
+use crate::engine::{Answer, Op};
+use crate::format::digest::{self, EVENTS, Event, Head, PAGE};
 use crate::format::root::DigestAt;
 use crate::format::table::{Table, Unreadable};
 use crate::format::{BLOCK, Layout, align_down, align_up};
-use crate::index::{Index, Slot};
-use std::collections::VecDeque;
+use crate::index::{Entry, Index, Slot};
+use crate::placement::Standing;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-/// Bytes of pages that are read for one batch of parts, about: memory and read sizes balance.
+/// Bytes of pages that are read for one batch, about: memory and read sizes balance.
 const BATCH: u64 = 4 << 20;
-/// Bytes that loading takes at most, about: a batch with its events, and reads in flight. Directories come on top, a fifth of a
-/// per cent of the digests.
-pub const MOST: u64 = 3 * BATCH;
+/// Bytes that may stand for digests of which only the tables can be read: as many as those of records of 4 KiB have. What they say
+/// beyond is lost.
+const TABLES: Range<u64> = 1 << 20..16 << 20;
 /// Reads in flight.
 const DEPTH: usize = 16;
-/// Events applied in one step: puts wait no longer than that takes.
-const STEP: usize = 2048;
 /// Bytes read of a segment's end at first.
 pub const TABLE_READ: usize = 4 * BLOCK;
+
+/// Bytes that loading takes at most, about: a batch with its entries and its reads, what stands for damaged digests, and the
+/// directories of digests of records of 1 KiB on average.
+pub fn most_bytes(segments: u64, segment: u32) -> u64 {
+    let Some(stretch) = digester::stretch(segments) else { return 0 };
+    let pages = stretch * u64::from(segment) / 1024 / EVENTS as u64 + 1;
+    3 * BATCH + most_of_tables(segments * u64::from(segment)) + segments.div_ceil(stretch) * pages * 8
+}
+
+fn most_of_tables(size: u64) -> u64 {
+    (size / 4096 * size_of::<Event>() as u64).clamp(TABLES.start, TABLES.end)
+}
+
+/// Which parts of the index are loaded, for readers that hold no lock.
+pub struct Loaded {
+    parts: Box<[AtomicBool]>,
+    left: AtomicUsize,
+}
+
+impl Loaded {
+    pub fn has(&self, part: usize) -> bool {
+        self.left() == 0 || self.parts[part].load(Acquire)
+    }
+
+    /// Parts that are not.
+    pub fn left(&self) -> usize {
+        self.left.load(Acquire)
+    }
+
+    fn set(&self, part: usize) {
+        if !self.parts[part].swap(true, Release) {
+            self.left.fetch_sub(1, Release);
+        }
+    }
+}
 
 pub struct Loader {
     layout: Layout,
     /// Newest first.
     sources: Vec<Source>,
-    is_loaded: Vec<bool>,
-    left: usize,
+    loaded: Arc<Loaded>,
+    /// What lies in segments with lower sequence numbers has left the index, or is about to.
+    departed: Arc<AtomicU64>,
     /// Entries that the index had before.
     before: usize,
+    /// Bytes of pages of one batch, about.
+    batch_bytes: u64,
     /// Parts that somebody waits for.
     wanted: VecDeque<usize>,
     /// Parts before this one are loaded.
     next: usize,
+    /// A part of which only the hashes before this one are loaded.
+    rest: Option<(usize, u64)>,
     batch: Option<Batch>,
+    /// Parts that are loaded, but have their tombstones still.
+    buried: VecDeque<Range<usize>>,
+    /// Events of damaged digests that are in memory.
+    held: usize,
     /// Events are lost: what the index does not know of may lie in the log.
     pub lossy: bool,
     running: usize,
@@ -51,20 +102,21 @@ struct Source {
 
 enum State {
     Unread,
+    /// Or being sorted.
     Reading,
     Known(Head),
-    /// It cannot be used: its segments' tables are read instead, from this sequence number on. What they say.
+    /// It cannot be used: its segments' tables are read instead, from this sequence number on. What they say, in its order.
     Tables {
         next: u64,
         length: usize,
         sent: bool,
-        events: Vec<(u64, Event)>,
+        events: Vec<Event>,
     },
     /// All of it, sorted by hash.
-    Memory(Vec<Event>),
+    Memory(Arc<[Event]>),
 }
 
-/// Parts that are loaded together.
+/// Hashes that are loaded together: those of some parts, or some of one part.
 struct Batch {
     parts: Range<usize>,
     /// Hashes, both included.
@@ -74,8 +126,16 @@ struct Batch {
     running: usize,
     /// By source.
     events: Vec<Vec<Event>>,
-    /// What is applied next: a source, and an event of it.
-    applied: (usize, usize),
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Reading,
+    /// A page is damaged: it begins anew when its digest's tables have been read.
+    Broken,
+    /// Its work was handed out.
+    Sent,
 }
 
 /// Some pages of one record of pages.
@@ -94,54 +154,98 @@ pub struct Read {
 pub enum Loading {
     Head(usize, usize),
     Table(usize, usize),
+    Sort(usize),
     Pages(Read),
+    Batch,
+    Tombstones,
+}
+
+/// Work on the index that is done with no lock held but those of its parts.
+pub enum Work {
+    Load(Load),
+    /// These parts are loaded: tombstones are needed no more.
+    ClearTombstones(Range<usize>),
+}
+
+impl Work {
+    pub fn carry_out(self, index: &Index) -> Answer {
+        let all = match self {
+            Work::Load(load) => load.carry_out(index),
+            Work::ClearTombstones(parts) => {
+                parts.for_each(|part| index.clear_tombstones(part));
+                true
+            }
+        };
+        Answer::Loaded { all }
+    }
+}
+
+/// A batch that has been read.
+pub struct Load {
+    layout: Layout,
+    parts: Range<usize>,
+    /// What was found of each digest, newest first, and the last segment that it is of.
+    found: Vec<(u64, Found)>,
+    departed: Arc<AtomicU64>,
+    /// Entries that it may bring in.
+    room: usize,
+}
+
+enum Found {
+    /// As it was read.
+    Pages(Vec<Event>),
+    /// Those of these hashes, both included.
+    Tables(Arc<[Event]>, u64, u64),
 }
 
 impl Loader {
-    pub fn new(layout: Layout, digests: &[DigestAt], index: &Index) -> Loader {
+    /// What lies in segments before `departed` is not loaded; the owner raises it before anything is swept.
+    pub fn new(layout: Layout, digests: &[DigestAt], index: &Index, departed: Arc<AtomicU64>) -> Loader {
         let sources: Vec<Source> =
             digests.iter().rev().map(|at| Source { at: *at, state: State::Unread }).collect();
-        let loaded = sources.is_empty();
-        let left = if loaded { 0 } else { index.parts() };
+        let left = if sources.is_empty() { 0 } else { index.parts() };
+        let parts = (0..left).map(|_| AtomicBool::new(false)).collect();
         Loader {
             layout,
             sources,
-            is_loaded: vec![loaded; index.parts()],
-            left,
+            loaded: Arc::new(Loaded { parts, left: AtomicUsize::new(left) }),
+            departed,
             before: index.len(),
+            batch_bytes: BATCH,
             wanted: VecDeque::new(),
             next: 0,
+            rest: None,
             batch: None,
+            buried: VecDeque::new(),
+            held: 0,
             lossy: false,
             running: 0,
         }
     }
 
-    pub fn is_done(&self) -> bool {
-        self.left == 0
-    }
-
-    pub fn is_loaded(&self, part: usize) -> bool {
-        self.left == 0 || self.is_loaded[part]
-    }
-
-    /// Parts that are not loaded yet.
-    pub fn left(&self) -> usize {
-        self.left
+    pub fn loaded(&self) -> &Arc<Loaded> {
+        &self.loaded
     }
 
     /// Somebody waits for a part.
     pub fn want(&mut self, part: usize) {
-        if !self.is_loaded(part) && !self.wanted.contains(&part) {
+        if !self.loaded.has(part) && !self.wanted.contains(&part) {
             self.wanted.push_back(part);
         }
     }
 
-    pub fn next_io(&mut self, index: &Index, newest: u64) -> Option<(Loading, Op)> {
-        if self.left == 0 || self.running >= DEPTH {
+    /// What is to be done next. `newest`: the youngest segment that was opened; the index takes no more than `most` entries: what
+    /// finds no room is lost.
+    pub fn next_io(&mut self, index: &Index, newest: u64, most: usize) -> Option<(Loading, Op)> {
+        let next = if let Some(parts) = self.buried.pop_front() {
+            (Loading::Tombstones, Op::Index(Work::ClearTombstones(parts)))
+        } else if self.loaded.left() > 0 && self.running < DEPTH {
+            self.next_source(newest)
+                .or_else(|| self.next_pages(index, newest))
+                .or_else(|| self.next_load(index, most))?
+        } else {
             return None;
-        }
-        let next = self.next_source(newest).or_else(|| self.next_pages(index, newest))?;
+        };
         self.running += 1;
         Some(next)
     }
@@ -150,21 +254,23 @@ impl Loader {
     fn next_source(&mut self, newest: u64) -> Option<(Loading, Op)> {
         let layout = self.layout;
         for (n, Source { at, state }) in self.sources.iter_mut().enumerate() {
+            if matches!(state, State::Unread) && at.last_seq + layout.segments <= newest {
+                *state = State::Memory(Arc::default());
+            } else if matches!(state, State::Unread) && !layout.holds(at.place, at.bytes as usize) {
+                *state = tables_of(at, &layout);
+            }
             match state {
-                State::Unread if at.last_seq + layout.segments <= newest => {
-                    *state = State::Memory(Vec::new())
-                }
                 State::Unread => {
-                    let sane = layout.holds(at.place, at.bytes as usize);
-                    if !sane {
-                        *state = tables_of(at, &layout);
-                        continue;
-                    }
                     *state = State::Reading;
                     let start = layout.offset(at.place);
                     let skip = start as usize % BLOCK;
                     let length = align_up(skip + at.bytes as usize, BLOCK);
                     return Some((Loading::Head(n, skip), Op::Read { offset: start - skip as u64, length }));
+                }
+                State::Tables { next, events, .. } if *next > at.last_seq => {
+                    let events = std::mem::take(events);
+                    *state = State::Reading;
+                    return Some((Loading::Sort(n), Op::Digest { events }));
                 }
                 State::Tables { next, length, sent: sent @ false, .. } => {
                     *sent = true;
@@ -195,19 +301,28 @@ impl Loader {
         Some((Loading::Pages(read), Op::Read { offset: read.offset, length: read.length }))
     }
 
-    /// Chooses the next parts, and what has to be read for them.
+    /// Chooses what is loaded next, and what has to be read for it.
     fn begin(&mut self, index: &Index, newest: u64) {
-        let parts = loop {
-            let Some(part) = self.wanted.pop_front() else { break self.background() };
-            if !self.is_loaded[part] {
-                break part..part + 1;
+        let pages = |source: &Source| match &source.state {
+            State::Known(head) => head.pages(),
+            _ => 0,
+        };
+        let pages: u64 = self.sources.iter().map(pages).sum();
+        let part = (pages * PAGE as u64 / index.parts() as u64).max(1);
+        let (parts, first) = match self.rest.take() {
+            Some((part, first)) => (part..part + 1, first),
+            None => {
+                let parts = self.choose(part, index.parts());
+                (parts.clone(), index.first_of(parts.start))
             }
         };
         if parts.is_empty() {
             return;
         }
-        let first = index.first_of(parts.start);
-        let last = if parts.end < index.parts() { index.first_of(parts.end) - 1 } else { u64::MAX };
+        let end = last_of(index, &parts);
+        // A part that has far more events than it will have entries comes in pieces: memory has a bound.
+        let width = (end - index.first_of(parts.start)) / part.div_ceil(self.batch_bytes);
+        let last = if parts.len() == 1 { end.min(first.saturating_add(width)) } else { end };
         let mut reads = VecDeque::new();
         for (n, Source { at, state }) in self.sources.iter().enumerate() {
             let State::Known(head) = state else { continue };
@@ -227,57 +342,87 @@ impl Loader {
                 page = end;
             }
         }
-        let events = self.sources.iter().map(|source| match &source.state {
-            State::Memory(events) => {
-                let from = events.partition_point(|event| event.hash < first);
-                let to = events.partition_point(|event| event.hash <= last);
-                events[from..to].to_vec()
-            }
-            _ => Vec::new(),
-        });
-        let events = events.collect();
-        self.batch = Some(Batch { parts, first, last, reads, running: 0, events, applied: (0, 0) });
+        let events = self.sources.iter().map(|_| Vec::new()).collect();
+        self.batch = Some(Batch { parts, first, last, reads, running: 0, events, stage: Stage::Reading });
     }
 
-    /// The next parts that nobody asked for: as many as `BATCH` bytes are of.
-    fn background(&mut self) -> Range<usize> {
-        while self.next < self.is_loaded.len() && self.is_loaded[self.next] {
+    /// A part that somebody waits for, or else the next parts that nobody asked for: as many as the bytes of a batch are of.
+    fn choose(&mut self, part: u64, parts: usize) -> Range<usize> {
+        while let Some(wanted) = self.wanted.pop_front() {
+            if !self.loaded.has(wanted) {
+                return wanted..wanted + 1;
+            }
+        }
+        while self.next < parts && self.loaded.has(self.next) {
             self.next += 1;
         }
-        let pages = |source: &Source| match &source.state {
-            State::Known(head) => head.pages(),
-            _ => 0,
-        };
-        let pages: u64 = self.sources.iter().map(pages).sum();
-        let part = (pages * PAGE as u64 / self.is_loaded.len() as u64).max(1);
-        let most = self.next + (BATCH / part).max(1) as usize;
-        let mut end = self.next;
-        while end < most.min(self.is_loaded.len()) && !self.is_loaded[end] {
-            end += 1;
-        }
+        let most = (self.next + (self.batch_bytes / part).max(1) as usize).min(parts);
+        let end = (self.next..most).find(|part| self.loaded.has(*part)).unwrap_or(most);
         self.next..end
     }
 
-    /// The outcome of what was handed out.
-    pub fn done(&mut self, loading: Loading, bytes: Option<&[u8]>, newest: u64) {
+    /// The work of a batch that has been read.
+    fn next_load(&mut self, index: &Index, most: usize) -> Option<(Loading, Op)> {
+        let room = self.room(index.parts(), most).saturating_sub(index.len());
+        let batch = self.batch.as_mut()?;
+        if batch.stage != Stage::Reading || batch.running > 0 || !batch.reads.is_empty() {
+            return None;
+        }
+        batch.stage = Stage::Sent;
+        let read = std::mem::take(&mut batch.events);
+        let found = self.sources.iter().zip(read).map(|(source, read)| {
+            let found = match &source.state {
+                State::Memory(events) => Found::Tables(events.clone(), batch.first, batch.last),
+                _ => Found::Pages(read),
+            };
+            (source.at.last_seq, found)
+        });
+        let (layout, parts, departed) = (self.layout, batch.parts.clone(), self.departed.clone());
+        let load = Load { layout, parts, found: found.collect(), departed, room };
+        Some((Loading::Batch, Op::Index(Work::Load(load))))
+    }
+
+    /// Entries that the index may have when the batch is loaded: each part has its share of the room, or the last ones had none.
+    fn room(&self, parts: usize, most: usize) -> usize {
+        let batch = self.batch.as_ref().map_or(0, |batch| batch.parts.len());
+        let loaded = (parts - self.loaded.left() + batch).min(parts) as u64;
+        let spare = most.saturating_sub(self.before) as u64;
+        self.before + (u128::from(spare) * u128::from(loaded) / parts as u128) as usize
+    }
+
+    /// The outcome of what was handed out; `None`: it failed.
+    pub fn done(&mut self, loading: Loading, answer: Option<Answer>, index: &Index, newest: u64) {
         self.running -= 1;
+        let bytes = match &answer {
+            Some(Answer::Read(bytes)) => Some(&bytes[..]),
+            _ => None,
+        };
         match loading {
-            Loading::Head(n, skip) => {
-                let Source { at, state } = &mut self.sources[n];
-                let identity = self.layout.identity;
-                let head = bytes.and_then(|bytes| {
-                    digest::parse_head(identity, at, &bytes[skip..skip + at.bytes as usize])
-                });
-                let layout = &self.layout;
-                let head = head.filter(|head| {
-                    let mut places = head.places.iter().enumerate();
-                    places.all(|(n, place)| layout.holds(*place, digest::pages_size(head.pages_in(n))))
-                });
-                *state = head.map_or_else(|| tables_of(at, layout), State::Known);
-            }
+            Loading::Head(n, skip) => self.head_done(n, skip, bytes),
             Loading::Table(n, length) => self.table_done(n, length, bytes, newest),
             Loading::Pages(read) => self.pages_done(read, bytes),
+            Loading::Sort(n) => {
+                let Some(Answer::Digested(events)) = answer else { return };
+                self.sources[n].state = State::Memory(events.into());
+            }
+            Loading::Batch => {
+                self.lossy |= !matches!(answer, Some(Answer::Loaded { all: true }));
+                self.batch_done(index);
+            }
+            Loading::Tombstones => {}
         }
+    }
+
+    fn head_done(&mut self, n: usize, skip: usize, bytes: Option<&[u8]>) {
+        let (layout, Source { at, state }) = (&self.layout, &mut self.sources[n]);
+        let head = bytes.and_then(|bytes| {
+            digest::parse_head(layout.identity, at, &bytes[skip..skip + at.bytes as usize])
+        });
+        let head = head.filter(|head| {
+            let mut places = head.places.iter().enumerate();
+            places.all(|(n, place)| layout.holds(*place, digest::pages_size(head.pages_in(n))))
+        });
+        *state = head.map_or_else(|| tables_of(at, layout), State::Known);
     }
 
     fn pages_done(&mut self, read: Read, bytes: Option<&[u8]>) {
@@ -299,19 +444,22 @@ impl Loader {
                 if matches!(state, State::Known(_)) {
                     *state = tables_of(at, &self.layout);
                 }
-                // It begins anew when the tables have been read.
                 batch.reads.clear();
-                batch.applied = (usize::MAX, 0);
+                batch.stage = Stage::Broken;
             }
         }
-        if batch.applied.0 == usize::MAX && batch.running == 0 {
-            let parts = batch.parts.clone();
+        if batch.stage == Stage::Broken && batch.running == 0 {
+            let (parts, first) = (batch.parts.clone(), batch.first);
             self.batch = None;
-            parts.rev().for_each(|part| self.wanted.push_front(part));
+            match parts.len() {
+                1 => self.rest = Some((parts.start, first)),
+                _ => parts.rev().for_each(|part| self.wanted.push_front(part)),
+            }
         }
     }
 
     fn table_done(&mut self, n: usize, read: usize, bytes: Option<&[u8]>, newest: u64) {
+        let most = most_of_tables(self.layout.size()) as usize / size_of::<Event>();
         let (layout, Source { at, state }) = (&self.layout, &mut self.sources[n]);
         let State::Tables { next, length, sent, events } = state else { return };
         *sent = false;
@@ -322,8 +470,10 @@ impl Loader {
                 return;
             }
             Some(Ok(table)) if table.seq == *next => {
-                events
-                    .extend(events_of(layout, &table).filter(|(order, _)| (at.from..at.to).contains(order)));
+                let before = events.len();
+                let ours = events_of(layout, &table).filter(|(order, _)| (at.from..at.to).contains(order));
+                events.extend(ours.map(|(_, event)| event));
+                self.held += events.len() - before;
             }
             // Overwritten since: nothing of it counts.
             _ if *next + layout.segments <= newest => {}
@@ -331,95 +481,172 @@ impl Loader {
         }
         *length = TABLE_READ;
         *next += 1;
-        if *next > at.last_seq {
-            let mut events = std::mem::take(events);
-            events.sort_by_key(|(order, _)| *order);
-            let events = events.into_iter().map(|(_, event)| event).collect();
-            *state = State::Memory(digest::last_of_each(events));
+        if self.held > most {
+            self.held -= events.len();
+            self.lossy = true;
+            *state = State::Memory(Arc::default());
+        }
+    }
+
+    fn batch_done(&mut self, index: &Index) {
+        let Some(Batch { parts, last, .. }) = self.batch.take() else { return };
+        if last < last_of(index, &parts) {
+            self.rest = Some((parts.start, last + 1));
+            return;
+        }
+        parts.clone().for_each(|part| self.loaded.set(part));
+        self.buried.push_back(parts);
+        if self.loaded.left() == 0 {
+            (self.sources, self.wanted) = Default::default();
         }
     }
 
     /// Loads all there is, now. `read(offset, length)` gives the bytes, or `None` where they cannot be read.
-    pub fn load_all(
-        &mut self,
-        index: &Index,
-        newest: u64,
-        swept: Option<u64>,
-        read: impl Fn(u64, usize) -> Option<Buffer>,
-    ) {
-        while !self.is_done() {
-            if let Some((loading, Op::Read { offset, length })) = self.next_io(index, newest) {
-                let bytes = read(offset, length);
-                self.done(loading, bytes.as_deref(), newest);
-            } else {
-                self.step(index, swept, usize::MAX);
-            }
+    pub fn load_all(&mut self, index: &Index, newest: u64, read: impl Fn(u64, usize) -> Option<Buffer>) {
+        while let Some((loading, op)) = self.next_io(index, newest, usize::MAX) {
+            let answer = match op {
+                Op::Read { offset, length } => read(offset, length).map(Answer::Read),
+                Op::Digest { events } => Some(Answer::Digested(digest::last_of_each(events))),
+                Op::Index(work) => Some(work.carry_out(index)),
+                Op::Write { .. } | Op::Sync => None,
+            };
+            self.done(loading, answer, index, newest);
         }
     }
+}
 
-    /// True when a batch has been read, and is to be applied.
-    pub fn has_work(&self) -> bool {
-        self.batch.as_ref().is_some_and(|batch| batch.reads.is_empty() && batch.running == 0)
-    }
-
-    /// Entries that the index may have when the batch is loaded: each part has its share of the room, or the last ones had none.
-    fn room(&self, most: usize) -> usize {
-        let parts = self.is_loaded.len();
-        let batch = self.batch.as_ref().map_or(0, |batch| batch.parts.len());
-        let loaded = (parts - self.left + batch).min(parts) as u64;
-        let spare = most.saturating_sub(self.before) as u64;
-        self.before + (u128::from(spare) * u128::from(loaded) / parts as u128) as usize
-    }
-
-    /// Applies some of what was read; true when that was not all. `swept`: segments with this sequence number and lower ones
-    /// have left the index. It takes no more than `most` entries: what finds no room is lost.
-    pub fn step(&mut self, index: &Index, swept: Option<u64>, most: usize) -> bool {
-        let room = self.room(most);
-        let Some(batch) = self.batch.as_mut().filter(|b| b.reads.is_empty() && b.running == 0) else {
-            return false;
-        };
-        for _ in 0..STEP {
-            let (source, n) = batch.applied;
-            let Some(events) = batch.events.get(source) else {
-                for part in batch.parts.clone() {
-                    index.clear_tombstones(part);
-                    self.left -= usize::from(!std::mem::replace(&mut self.is_loaded[part], true));
-                }
-                self.batch = None;
-                if self.left == 0 {
-                    (self.sources, self.wanted) = Default::default();
-                }
-                return self.left > 0;
-            };
-            let Some(event) = events.get(n) else {
-                batch.applied = (source + 1, 0);
-                continue;
-            };
-            batch.applied.1 += 1;
-            let at = &self.sources[source].at;
-            match event.record() {
-                Some((place, units)) => {
-                    let bytes = units as usize * self.layout.unit as usize;
-                    let lives = self.layout.holds(place, bytes)
-                        && self
-                            .layout
-                            .seq_of(self.layout.segment_of(place), at.last_seq)
-                            .is_some_and(|seq| swept.is_none_or(|swept| seq > swept));
-                    // What the key had before lay in older segments, which have gone too.
-                    if lives && index.len() >= room {
-                        self.lossy = true;
-                    } else if lives {
-                        index.insert_if_absent(event.hash, Slot { place, length: bytes as u32, count: 0 });
+impl Load {
+    /// True when all found room.
+    fn carry_out(self, index: &Index) -> bool {
+        let Load { layout, parts, found, departed, room } = self;
+        let first_seq = departed.load(Acquire);
+        let sources: Vec<Vec<Event>> = found
+            .into_iter()
+            .map(|(last_seq, found)| {
+                let mut events = match found {
+                    Found::Pages(events) => events,
+                    Found::Tables(all, first, last) => {
+                        let from = all.partition_point(|event| event.hash < first);
+                        all[from..all.partition_point(|event| event.hash <= last)].to_vec()
                     }
-                }
-                None if index.find(event.hash).is_none() => {
-                    index.bury(event.hash);
-                }
-                None => {}
+                };
+                // What the key had before lay in older segments, which have gone too.
+                events.retain(|event| {
+                    event.record().is_none_or(|(place, units)| {
+                        layout.holds(place, units as usize * layout.unit as usize)
+                            && layout
+                                .seq_of(layout.segment_of(place), last_seq)
+                                .is_some_and(|seq| seq >= first_seq)
+                    })
+                });
+                // They come record by record of the digest, in any order.
+                events.sort();
+                events
+            })
+            .collect();
+        let (whole, mut left) = fitting(&sources, index, room).unwrap_or((sources.len(), 0));
+        let all = whole == sources.len();
+        let fits = |(source, _): &(usize, Event)| {
+            let partly = *source == whole && left > 0;
+            left -= usize::from(partly);
+            partly || *source < whole
+        };
+        let mut entries = Merged::new(&sources, index).filter(fits).peekable();
+        // The sweep goes on meanwhile. It raises `departed` before it removes, so that it removes what is brought in before,
+        // and what it no longer finds is not brought in behind it.
+        let stays = |slot: Slot| {
+            let ahead = layout.segment_of(slot.place) + layout.segments - layout.number(first_seq);
+            first_seq + ahead % layout.segments >= departed.load(Relaxed)
+        };
+        for part in parts {
+            let ours = std::iter::from_fn(|| entries.next_if(|(_, event)| index.part_of(event.hash) == part));
+            let ours = ours.filter_map(|(_, event)| {
+                let (place, units) = event.record()?;
+                let slot = Standing::Unknown.slot(place, units * layout.unit);
+                Some(Entry { print: index.print_of(event.hash), slot })
+            });
+            index.load(part, ours, stays);
+        }
+        all
+    }
+}
+
+/// How many of the digests, newest first, have no more entries than there is room for, and how many the next one may have; `None`:
+/// there is room for all.
+fn fitting(sources: &[Vec<Event>], index: &Index, room: usize) -> Option<(usize, usize)> {
+    if sources.iter().map(Vec::len).sum::<usize>() <= room {
+        return None;
+    }
+    let mut counts = vec![0; sources.len()];
+    Merged::new(sources, index).for_each(|(source, _)| counts[source] += 1);
+    let mut left = room;
+    let whole = counts.iter().position(|count| left.checked_sub(*count).map(|rest| left = rest).is_none());
+    whole.map(|whole| (whole, left))
+}
+
+/// What digests say of each key, in the order of hashes: as the newest that has the key says, and what is removed not at all. Keys
+/// of which the index knows the same are one.
+struct Merged<'a> {
+    index: &'a Index,
+    events: Vec<&'a [Event]>,
+    /// What the index knows of each one's next event, the lowest first, and of these the newest digest's.
+    next: BinaryHeap<Reverse<((usize, u64), usize)>>,
+}
+
+impl<'a> Merged<'a> {
+    /// Newest first, each in the order of hashes.
+    fn new(sources: &'a [Vec<Event>], index: &'a Index) -> Merged<'a> {
+        let events: Vec<&[Event]> = sources.iter().map(|events| &events[..]).collect();
+        let mut merged = Merged { index, events, next: BinaryHeap::with_capacity(sources.len()) };
+        (0..sources.len()).for_each(|source| merged.wait(source));
+        merged
+    }
+
+    fn known(&self, event: &Event) -> (usize, u64) {
+        (self.index.part_of(event.hash), self.index.print_of(event.hash))
+    }
+
+    fn wait(&mut self, source: usize) {
+        if let Some(event) = self.events[source].first() {
+            self.next.push(Reverse((self.known(event), source)));
+        }
+    }
+
+    /// The events of a source that are of one key, for all that the index knows: a removal if one of them is.
+    fn take(&mut self, known: (usize, u64), source: usize) -> Option<Event> {
+        let mut taken: Option<Event> = None;
+        while let Some((event, rest)) =
+            self.events[source].split_first().filter(|(e, _)| self.known(e) == known)
+        {
+            taken = taken.filter(|taken| taken.record().is_none()).or(Some(*event));
+            self.events[source] = rest;
+        }
+        self.wait(source);
+        taken
+    }
+}
+
+impl Iterator for Merged<'_> {
+    type Item = (usize, Event);
+
+    fn next(&mut self) -> Option<(usize, Event)> {
+        loop {
+            let Reverse((known, newest)) = self.next.pop()?;
+            let event = self.take(known, newest)?;
+            while let Some(&Reverse((_, older))) = self.next.peek().filter(|next| next.0.0 == known) {
+                self.next.pop();
+                self.take(known, older);
+            }
+            if event.record().is_some() {
+                return Some((newest, event));
             }
         }
-        true
     }
+}
+
+/// The last hash of these parts.
+fn last_of(index: &Index, parts: &Range<usize>) -> u64 {
+    if parts.end < index.parts() { index.first_of(parts.end) - 1 } else { u64::MAX }
 }
 
 fn tables_of(at: &DigestAt, layout: &Layout) -> State {
@@ -447,6 +674,7 @@ pub fn event_of(layout: &Layout, number: u64, entry: &crate::format::table::Entr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Disk;
     use std::cell::Cell;
 
     #[test]
@@ -455,14 +683,83 @@ mod tests {
         let index = Index::of(&layout, 1_000);
         // Its place is none of the cache, so that the tables are read instead.
         let at = DigestAt { from: 0, to: 9, first_seq: 0, last_seq: 1000, place: u64::MAX, bytes: u32::MAX };
-        let mut loader = Loader::new(layout, &[at], &index);
+        let mut loader = Loader::new(layout, &[at], &index, Arc::default());
         let reads = Cell::new(0);
-        loader.load_all(&index, at.last_seq, None, |offset, length| {
+        loader.load_all(&index, at.last_seq, |offset, length| {
             assert!(offset + length as u64 <= layout.size());
             reads.set(reads.get() + 1);
             None
         });
         assert!(loader.lossy && index.is_empty());
         assert_eq!(reads.get(), layout.segments);
+    }
+
+    #[test]
+    fn a_part_of_many_events_comes_in_pieces() {
+        let options = crate::Options { packet: 64 << 10, ..crate::Options::at("") };
+        let disk = crate::cases::filled(&options, 20_000, 100);
+        let (state, _) = crate::cases::recovered(&disk, &options);
+        let read = |offset, length| {
+            let mut buffer = Buffer::new(length);
+            disk.read(offset, &mut buffer, length).unwrap();
+            Some(buffer)
+        };
+        let mut loader = Loader::new(state.layout, &state.root.digests, &state.index, Arc::default());
+        loader.batch_bytes = 4096;
+        let mut pieces = 0;
+        while let Some((loading, op)) = loader.next_io(&state.index, state.seq - 1, usize::MAX) {
+            pieces += usize::from(matches!(loading, Loading::Batch));
+            let answer = match op {
+                Op::Read { offset, length } => read(offset, length).map(Answer::Read),
+                Op::Index(work) => Some(work.carry_out(&state.index)),
+                _ => panic!("nothing is damaged"),
+            };
+            loader.done(loading, answer, &state.index, state.seq - 1);
+        }
+        assert!(pieces > 3 * state.index.parts() && state.index.len() == 20_000, "{pieces}");
+    }
+
+    /// Of these sources, the newest first: hash and place, 0 where it is removed.
+    fn loaded(sources: &[&[(u64, u64)]], room: usize) -> (Vec<(u64, u64)>, bool) {
+        let layout = Layout::new(16 << 10, 20, 7);
+        let index = Index::of(&layout, 1_000);
+        let unit = u64::from(layout.unit);
+        let event = |(hash, at): (u64, u64)| match at {
+            0 => Event::removal(hash),
+            _ => Event::put(hash, layout.place(0, (at * unit) as usize), 1),
+        };
+        let found =
+            sources.iter().map(|events| (0, Found::Pages(events.iter().copied().map(event).collect())));
+        let load =
+            Load { layout, parts: 0..index.parts(), found: found.collect(), departed: Arc::default(), room };
+        let all = load.carry_out(&index);
+        let hashes = sources.iter().flat_map(|events| events.iter()).map(|(hash, _)| *hash);
+        let mut hashes: Vec<u64> = hashes.collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let at = |hash| Some((hash, layout.within(index.find(hash)?.place) as u64 / unit));
+        (hashes.into_iter().filter_map(at).collect(), all)
+    }
+
+    const A: u64 = 5 << 40;
+    const B: u64 = 3 << 62;
+    const C: u64 = u64::MAX;
+
+    #[test]
+    fn the_newest_digest_that_has_a_key_counts() {
+        let sources: [&[_]; 3] = [&[(B, 0)], &[(C, 3), (A, 4)], &[(A, 5), (B, 6), (C, 7)]];
+        assert_eq!(loaded(&sources, 9), (vec![(A, 4), (C, 3)], true));
+        // For all that the index knows, these are one key.
+        assert_eq!(loaded(&[&[(A, 0)], &[(A + 1, 2)]], 9), (vec![], true));
+        assert_eq!(loaded(&[&[(A, 1), (A + 1, 0)]], 9), (vec![], true));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_the_oldest() {
+        let sources: [&[_]; 3] = [&[(A, 1)], &[(A, 4), (B, 2)], &[(A, 5), (B, 6), (C, 7)]];
+        assert_eq!(loaded(&sources, 3), (vec![(A, 1), (B, 2), (C, 7)], true));
+        assert_eq!(loaded(&sources, 2), (vec![(A, 1), (B, 2)], false));
+        assert_eq!(loaded(&sources, 1), (vec![(A, 1)], false));
+        assert_eq!(loaded(&sources, 0), (vec![], false));
     }
 }

@@ -6,7 +6,9 @@ use crate::disk::uring::DEPTH;
 use crate::engine::images;
 use crate::index::Index;
 use crate::loader;
+use crate::placement::Placement;
 use crate::reader::TURN;
+use crate::recovery;
 use crate::store::{DEFAULT_SIZE, POOL, layout_of};
 use crate::{OpenError, Options};
 
@@ -15,11 +17,11 @@ use crate::{OpenError, Options};
 pub struct Memory {
     /// Bytes of the cache on disk that they are for.
     pub size: u64,
-    /// The index with as many entries as `Options::index_max` says; without that, as a cache has of objects of `mean` bytes.
+    /// The index, and what is remembered of what was turned away, with as many entries as `Options::index_max` says; without that, as a cache has of objects of `mean` bytes.
     pub index: u64,
     /// Packets that are being filled, wait to be written, or are.
     pub packets: u64,
-    /// What waits for a digest, and one under way; after a start, parts of the index that are being loaded.
+    /// What waits for a digest, and one under way; at a start, tables, and after it, parts of the index that are being loaded.
     pub digests: u64,
     /// Reads in flight, and buffers kept for the next ones.
     pub reads: u64,
@@ -45,12 +47,14 @@ impl Memory {
     }
 
     fn with(options: &Options, size: u64, packet: u32, readers: u64, mean: u64) -> Memory {
-        let index = Index::most_bytes(options.index_max.unwrap_or(size / mean));
+        let segments = size / u64::from(packet);
         Memory {
             size,
-            index,
+            index: index_bytes(options.index_max.unwrap_or(size / mean)),
             packets: images(packet as usize) as u64 * u64::from(packet),
-            digests: digester::most_bytes(size / u64::from(packet), packet) + loader::MOST,
+            digests: digester::most_bytes(segments, packet)
+                + recovery::most_left(size)
+                + recovery::most_bytes(size).max(loader::most_bytes(segments, packet)),
             reads: readers * u64::from(DEPTH) * TURN as u64 + 2 * POOL as u64,
         }
     }
@@ -61,9 +65,14 @@ impl Memory {
     }
 
     /// Entries of an index that takes so many bytes at most.
-    pub fn entries(index_bytes: u64) -> u64 {
-        index_bytes.saturating_sub(Index::most_bytes(0)) / (Index::most_bytes(1) - Index::most_bytes(0))
+    pub fn entries(bytes: u64) -> u64 {
+        bytes.saturating_sub(index_bytes(0)) / (index_bytes(1) - index_bytes(0))
     }
+}
+
+/// The index, and what placement remembers beside it.
+const fn index_bytes(entries: u64) -> u64 {
+    Index::most_bytes(entries) + Placement::most_bytes(entries)
 }
 
 #[cfg(test)]
@@ -74,7 +83,7 @@ mod tests {
     fn an_index_keeps_to_what_is_said_of_it() {
         let (layout, entries) = (crate::format::Layout::new(1 << 20, 2_000, 7), 200_000);
         let index = Index::of(&layout, entries);
-        let slot = crate::index::Slot { place: 1, length: 64, count: 1 };
+        let slot = crate::index::Slot { place: 1, length: 64, uses: 1, again: false };
         let mut most = 0;
         for n in 0..entries {
             index.insert(layout.mix(n), slot);
@@ -82,6 +91,6 @@ mod tests {
         }
         let said = Index::most_bytes(entries);
         assert!(most as u64 <= said && said < most as u64 * 4 / 3, "{most} of {said}");
-        assert!(Memory::entries(said) == entries && Memory::entries(0) == 0);
+        assert!(Memory::entries(index_bytes(entries)) == entries && Memory::entries(0) == 0);
     }
 }

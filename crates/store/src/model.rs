@@ -14,12 +14,12 @@
 //! Small values are put whole; large ones come in pieces, by a writer, and their pieces lie in spans. A large value that is found
 //! may lack a span, but never has another's bytes. Where nothing fails, what was put finds room, and most of the medium is in use.
 //!
-//! The ledger is the one set last; after a crash the last one whose writing had completed, or a newer one; after damage
-//! any earlier one, or none: always one that was set, whole.
+//! The ledger is the one set last; after a crash the last one whose writing had completed, or a newer one, whatever became of one of
+//! its copies; after damage to both perhaps none: always one that was set, whole.
 //!
 //! A start that cannot read some segments may find earlier values, or none. A later one may find what that one did not; but what
-//! was put or removed meanwhile, found or not, and said to be in the file stays so. One that cannot read a copy of the ledger says
-//! so.
+//! was put or removed meanwhile, found or not, and said to be in the file stays so. One that cannot read either copy of the ledger
+//! says so.
 
 use crate::buffer::{Buffer, Pool};
 use crate::disk::Disk;
@@ -28,12 +28,13 @@ use crate::engine::{Answer, Io, Op};
 use crate::format::digest::last_of_each;
 use crate::format::ledger::{COPIES as COPIES_OF_LEDGER, UNREADABLE};
 use crate::format::record::{self, Found, Kind};
-use crate::format::{BLOCK, DATA_START, Layout, align_down, align_up, superblock};
-use crate::index::Index;
+use crate::format::{BLOCK, DATA_START, Layout, align_down, align_up};
+use crate::index::{Index, Slot};
 use crate::reads::Reads;
 use crate::recovery::recover;
 use crate::store::{Clock, Shared};
-use crate::{Key, Options, Refused, Writer, span_key};
+use crate::{Admission, Body, Key, Options, Refused, Uses, Writer, span_key};
+use bytes::Bytes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -113,12 +114,17 @@ struct World {
     rng: StdRng,
     layout: Layout,
     stretch: Option<u64>,
+    admission: Admission,
     disk: Arc<SimDisk>,
     pool: Arc<Pool>,
     shared: Arc<Shared>,
     flying: Vec<Io>,
+    /// Work on the index that is done, and not reported yet.
+    carried_out: Vec<(u64, Answer)>,
     /// Large values that are arriving: the key, the value, and how much of it was pushed.
     writers: Vec<(u64, Value, Writer, usize)>,
+    /// Small values as the tier above has them: the last ones of their keys, since the last start.
+    memory: HashMap<u64, Value>,
     now: u64,
     values: u64,
     history: HashMap<u64, History>,
@@ -140,12 +146,14 @@ struct World {
     ledger_floor: usize,
     /// One was set since the last crash: what was found may not have been synced.
     ledger_set: bool,
+    /// Copies of it that may be damaged.
+    spoilt: [bool; 2],
 }
 
 /// What a read came to.
 enum Read {
     Nothing,
-    Record(Buffer, usize, Found),
+    Record(Buffer, usize, Found, Slot),
 }
 
 pub(crate) fn key(n: u64) -> Key {
@@ -185,21 +193,24 @@ impl World {
         let (segments, stretch) = [(10, None), (24, Some(1)), (40, Some(5))][rng.random_range(0..3)];
         let layout = Layout::new(32 << 10, segments, 0xfeed);
         let disk = Arc::new(SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(rng.random())));
-        superblock::COPIES.iter().for_each(|at| disk.write(*at, &superblock::encode(&layout)).unwrap());
-        disk.sync().unwrap();
+        crate::disk::file::format(&*disk, &layout).unwrap();
         let pool = Pool::new(1 << 20);
         // Few keys and always the same bodies: then a place is used again by the same key's same body.
         let (keys, again) = if rng.random_bool(0.1) { (6, 1.0) } else { (KEYS, 0.2) };
-        let shared = open(&disk, &pool, layout, stretch, 0..0, rng.random());
+        let admission = [Admission::All, Admission::Worth][rng.random_range(0..2)];
+        let shared = open(&disk, &pool, layout, stretch, admission, 0..0, rng.random());
         World {
             rng,
             layout,
             stretch,
+            admission,
             disk,
             pool,
             shared,
             flying: Vec::new(),
+            carried_out: Vec::new(),
             writers: Vec::new(),
+            memory: HashMap::new(),
             now: 0,
             values: LARGE * KEYS,
             history: HashMap::new(),
@@ -214,6 +225,7 @@ impl World {
             ledgers: vec![0],
             ledger_floor: 0,
             ledger_set: false,
+            spoilt: [false; 2],
         }
     }
 
@@ -234,8 +246,13 @@ impl World {
         if body.len() > self.shared.span {
             // One writer a key: which of several ends last is the caller's to say.
             if self.writers.len() < 3 && self.writers.iter().all(|(other, ..)| *other != n) {
-                let writer = self.shared.begin(&key(n), Some(body.len() as u64)).unwrap();
-                self.writers.push((n, value, writer, 0));
+                match self.shared.begin(&key(n), Some(body.len() as u64)) {
+                    Ok(writer) => self.writers.push((n, value, writer, 0)),
+                    // What is there stays until there is a body.
+                    Err(refused) => {
+                        assert_eq!((refused, self.admission), (Refused::NotAdmitted, Admission::Worth));
+                    }
+                }
             }
             return;
         }
@@ -243,6 +260,7 @@ impl World {
         assert!(put != Err(Refused::TooLarge));
         // A refusal removes what was there.
         self.history.entry(n).or_default().push(put.is_ok().then_some(value), self.now);
+        self.memory.insert(n, value);
     }
 
     /// Some more of a large value arrives.
@@ -272,6 +290,7 @@ impl World {
         // Refused, what was under the key before is there or gone.
         if done.is_ok() {
             self.history.entry(n).or_default().push(Some(value), self.now);
+            self.memory.remove(&n);
         }
     }
 
@@ -280,14 +299,16 @@ impl World {
         self.set_time();
         self.values = (self.values + 1).next_multiple_of(LARGE) + 1;
         let value = Value { value: self.values, body: self.values };
-        let put = self.shared.put_whole(&key(n), &value.meta(), &body(value.body));
+        let put = self.shared.put_anyway(&key(n), &value.meta(), &body(value.body));
         self.history.entry(n).or_default().push(put.is_ok().then_some(value), self.now);
+        self.memory.remove(&n);
         put.is_ok()
     }
 
     fn remove(&mut self, n: u64) {
         self.shared.engine().remove(self.shared.hash(&key(n)), self.now);
         self.history.entry(n).or_default().push(None, self.now);
+        self.memory.remove(&n);
     }
 
     /// A key that the index has let go of is removed, and the process is killed as soon as the engine says that this is in
@@ -320,8 +341,9 @@ impl World {
     fn read(&mut self, n: u64) -> Option<Value> {
         let key = key(n);
         self.load(&key);
-        let Read::Record(bytes, skip, found) = self.record(&key) else { return None };
+        let Read::Record(bytes, skip, found, slot) = self.record(&key) else { return None };
         let bytes = &bytes[skip..];
+        self.shared.was_read(&key, slot, bytes, &found);
         let value = Value::of(&bytes[found.meta]).expect("metadata of a value");
         let expected = body(value.body);
         if found.about.kind == Kind::Object {
@@ -333,7 +355,7 @@ impl World {
         for (at, part) in expected.chunks(span as usize).enumerate() {
             let key = span_key(id, at as u32);
             self.load(&key);
-            let Read::Record(bytes, skip, found) = self.record(&key) else { return None };
+            let Read::Record(bytes, skip, found, _) = self.record(&key) else { return None };
             assert!(bytes[skip..][found.body] == *part, "key {n} value {value:?} span {at}");
         }
         Some(value)
@@ -380,7 +402,7 @@ impl World {
         let found = record::parse(self.layout.identity, &bytes[skip..skip + length])
             .filter(|f| f.about.kind.is_answer() && bytes[skip..][f.key.clone()] == key.bytes()[..]);
         match found {
-            Some(found) => Read::Record(bytes, skip, found),
+            Some(found) => Read::Record(bytes, skip, found, slot),
             None => {
                 self.bad += 1;
                 self.shared.engine().forget(hash, slot.place, self.now);
@@ -422,6 +444,21 @@ impl World {
             let history = self.history.get(&n).unwrap_or_else(|| panic!("key {n} was never put"));
             let last = history.values.last().copied().flatten().expect("it was removed");
             assert_eq!(value, last, "key {n}");
+            if self.rng.random_bool(0.5) && body(value.body).len() <= self.shared.span {
+                self.memory.insert(n, value);
+            }
+        }
+    }
+
+    /// Memory answers, and the store is told.
+    fn use_in_memory(&mut self, n: u64) {
+        let Some(&value) = self.memory.get(&n) else { return };
+        self.set_time();
+        let (body, uses) = (Bytes::from(body(value.body)), Uses { new: 1, all: self.rng.random_range(1..4) });
+        if self.shared.touch(&key(n), uses, &Body::Whole(body.clone()))
+            && self.shared.put_again(&key(n), &value.meta(), &body, uses.all)
+        {
+            self.history.entry(n).or_default().push(Some(value), self.now);
         }
     }
 
@@ -429,6 +466,9 @@ impl World {
     fn step(&mut self) {
         while let Some(io) = self.shared.engine().next_io() {
             self.flying.push(io);
+        }
+        if let Some((id, answer)) = self.carried_out.pop_if(|_| self.rng.random()) {
+            self.shared.engine().done(id, Ok(answer), self.now);
         }
         if self.flying.is_empty() {
             return;
@@ -445,7 +485,9 @@ impl World {
             }
             Op::Sync => self.disk.sync().map(|()| Answer::Done),
             Op::Digest { events } => Ok(Answer::Digested(last_of_each(events))),
-            Op::Yield => Ok(Answer::Done),
+            Op::Index(work) => {
+                return self.carried_out.push((id, work.carry_out(&self.shared.index)));
+            }
         };
         self.shared.engine().done(id, result, self.now);
         self.get_ledger();
@@ -456,7 +498,7 @@ impl World {
             self.now += 1_000;
             self.shared.engine().tick(self.now);
             self.step();
-            if self.shared.engine().is_idle() && self.flying.is_empty() {
+            if self.shared.engine().is_idle() && self.flying.is_empty() && self.carried_out.is_empty() {
                 return;
             }
         }
@@ -516,7 +558,7 @@ impl World {
         assert!(!self.shared.engine().is_failing());
         assert_eq!(self.shared.engine().counters().given_up, 0, "all writes failed, not those of one place");
         let n = self.rng.random_range(0..KEYS);
-        // Before one a checkpoint may have to be written.
+        // Before one removals may have to be noted, and segments written.
         let taken = (0..5).any(|_| {
             let taken = self.is_taken(n);
             self.settle();
@@ -590,6 +632,7 @@ impl World {
         let hostile = power || damage;
         let sure = self.is_sure();
         self.flying.clear();
+        self.carried_out.clear();
         self.outage = None;
         let since = self.shared.engine().unwritten_since().unwrap_or(u64::MAX);
         let written = if self.only_kills { self.written() } else { HashMap::new() };
@@ -600,16 +643,18 @@ impl World {
         let unread = self.unreadable();
         self.writers.clear();
         let seed = self.rng.random();
-        self.shared = open(&self.disk, &self.pool, self.layout, self.stretch, unread.clone(), seed);
+        self.memory.clear();
+        self.shared =
+            open(&self.disk, &self.pool, self.layout, self.stretch, self.admission, unread.clone(), seed);
         self.set_time();
         let hostile = hostile || unread.end > DATA_START;
         let ledger = self.read_ledger();
-        let possible = match COPIES_OF_LEDGER.iter().any(|copy| unread.contains(copy)) {
-            true => &[UNREAD][..],
-            false => &self.ledgers[if damage { 0 } else { self.ledger_floor }..],
+        // What counts as written is in both copies.
+        let spoilt = self.spoilt.iter().filter(|spoilt| **spoilt).count();
+        let possible = match COPIES_OF_LEDGER.iter().all(|copy| unread.contains(copy)) {
+            true => ledger == UNREAD,
+            false => self.ledgers[self.ledger_floor..].contains(&ledger) || spoilt == 2 && ledger == UNREAD,
         };
-        // Damage to one copy and a tear in the other leave none.
-        let possible = possible.contains(&ledger) || damage && ledger == UNREAD;
         assert!(possible, "ledger {ledger} came back, and could not");
         self.ledgers.push(ledger);
         self.ledger_set = false;
@@ -649,12 +694,14 @@ fn open(
     pool: &Arc<Pool>,
     layout: Layout,
     stretch: Option<u64>,
+    admission: Admission,
     unread: Range<u64>,
     seed: u64,
 ) -> Arc<Shared> {
     disk.set_faults(Faults::default());
     disk.fail_reads_in(unread);
     let options = Options {
+        admission,
         cmax: (layout.segments == 24).into(),
         flush_interval: Duration::from_millis(INTERVAL),
         object_max: Some(1 << 20),
@@ -682,7 +729,7 @@ fn history(seed: u64) -> (u64, u64) {
         Failing::ReadsAndPlace,
     ];
     world.failing = (hostile == 1).then_some(kinds[(seed / 5) as usize % kinds.len()]);
-    // What an automatic checkpoint forgets shows only in a longer life.
+    // What a digest forgets shows only in a longer life.
     let steps = if world.is_sure() { 400..1_600 } else { 50..400 };
     for _ in 0..world.rng.random_range(steps) {
         world.now += world.rng.random_range(0..100);
@@ -704,7 +751,8 @@ fn history(seed: u64) -> (u64, u64) {
             }
             370..450 => world.push(),
             450..480 => world.remove(n),
-            480..700 => world.get(n),
+            480..600 => world.get(n),
+            600..700 => world.use_in_memory(n),
             700..950 => world.step(),
             950..977 => world.shared.engine().tick(world.now),
             977..985 => world.set_ledger(),
@@ -742,8 +790,10 @@ fn history(seed: u64) -> (u64, u64) {
             997..999 if world.is_sure() => world.remove_what_went_and_kill(),
             997 if hostile == 2 => world.disk.flip_bit(DATA_START as usize..world.layout.size() as usize),
             998 if hostile == 2 => {
-                let copy = COPIES_OF_LEDGER[world.rng.random_range(0..2)] as usize;
-                world.disk.flip_bit(copy..copy + BLOCK);
+                let copy = world.rng.random_range(0..2);
+                let at = COPIES_OF_LEDGER[copy] as usize;
+                world.disk.flip_bit(at..at + BLOCK);
+                world.spoilt[copy] = true;
             }
             _ => world.get(n),
         }

@@ -127,11 +127,18 @@ impl Reader {
         let (bytes, found) = self.record(key, slot, Wait::Yields(self.shared.patience), late).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
-            Kind::Object => Some(Object { meta, body: Body::Whole(bytes.slice(found.body)) }),
+            Kind::Object => {
+                self.shared.was_read(key, slot, &bytes, &found);
+                Some(Object { meta, body: Body::Whole(bytes.slice(found.body)) })
+            }
             Kind::Head => {
                 let record::About { id, length, span, .. } = found.about;
                 let spans = Spans { store: self.shared.number, id, length, span };
-                self.shared.may_hold_spans(&spans).then_some(Object { meta, body: Body::Spans(spans) })
+                if !self.shared.may_hold_spans(&spans) {
+                    return None;
+                }
+                self.shared.was_read(key, slot, &bytes, &found);
+                Some(Object { meta, body: Body::Spans(spans) })
             }
             Kind::Span | Kind::Pages | Kind::Digest | Kind::Removal => None,
         }

@@ -6,11 +6,15 @@
 //!    some in a row are older: more than can have been in flight when the last process ended.
 //! 3. A log without digests, or one that has come round since the root was written, is read whole: every segment's table.
 //!
+//! Orders rise with sequence numbers, for one segment takes records at a time: so segments are replayed one after the other as they
+//! are read, and what was read is let go of.
+//!
 //! A read that fails is tried again. What cannot be read now may be read well at a later start: so orders leap, which the fence
 //! tells later starts, and removals are noted also of keys that the index does not know (`State::lossy`). A ledger that may have said anything is
 //! `ledger::UNREADABLE`. What failing reads may cost is bounded: beyond it, the rest counts as unread without being read.
 
 use crate::buffer::Buffer;
+use crate::digester::{Behind, most_events};
 use crate::engine::State;
 use crate::format::digest::Event;
 use crate::format::fence::{self, Fence, LEAP};
@@ -19,8 +23,10 @@ use crate::format::record::{self, Kind};
 use crate::format::root::{self, DigestAt, Root};
 use crate::format::table::{self, Entry, Table, Unreadable};
 use crate::format::{BLOCK, Fields, Layout, UNIT, align_up};
-use crate::index::{Index, Slot};
+use crate::index::Index;
+use crate::ledger::Copies;
 use crate::loader::{TABLE_READ, event_of};
+use crate::placement::Standing;
 use crate::reads::{PARALLEL, Reads, in_parallel};
 use crate::segment::close_left;
 use crate::writes::{Batch, DEPTH};
@@ -29,9 +35,23 @@ use std::sync::Arc;
 
 /// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, with some that
 /// were given up.
-const QUIET: u64 = if cfg!(test) { 6 } else { DEPTH as u64 + 24 };
+pub const QUIET: u64 = if cfg!(test) { 12 } else { DEPTH as u64 + 24 };
 /// Orders that records may have which no table lists.
 const SLACK: u64 = 1 << 20;
+/// Bytes of tables that a look at the whole log keeps for when their turn comes; the others are read twice.
+const KEPT: usize = if cfg!(test) { 64 << 10 } else { 16 << 20 };
+/// Bytes of tables that wait to be written to segments that were left open. Of what finds no room, the table is missing still.
+pub const LEFT_OPEN: usize = if cfg!(test) { 256 << 10 } else { 4 << 20 };
+
+/// Bytes that a start takes at most until it is done, about, for a log of so many bytes and records of 4 KiB on average.
+pub fn most_bytes(size: u64) -> u64 {
+    (size / 4096 * size_of::<Entry>() as u64).min(KEPT as u64)
+}
+
+/// What is left of it then, until it is written.
+pub fn most_left(size: u64) -> u64 {
+    (size / 4096 * size_of::<Entry>() as u64).min(LEFT_OPEN as u64)
+}
 
 /// What a recovery found, for the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,10 +76,11 @@ enum Found {
 
 struct Open {
     seq: u64,
-    image: Buffer,
     first: u64,
     entries: Vec<Entry>,
-    filled: usize,
+    /// The last blocks of the segment with its table, and where in the segment they begin.
+    end: Buffer,
+    from: usize,
 }
 
 /// Reads what a start needs before it can serve: of a log with digests for `stretch` segments (`digester::stretch`). An error where
@@ -74,36 +95,45 @@ pub fn recover(
     let fence = Fence::decode(layout.identity, &block).unwrap_or_default();
     let recovery = Recovery { reads, layout, fence };
     // Before failures elsewhere are too many to read on: a ledger that is not read counts as a purge of everything.
-    let (ledger, ledger_read) = recovery.ledger();
+    let (ledger, copies) = recovery.ledger();
     let (root, root_read) = recovery.root();
-    let mut found = Recovered { unread: !ledger_read || !root_read, ..Recovered::default() };
-    let mut log = Log::default();
-    let walked = (stretch.is_some() || root.generation > 0) && root_read;
-    let lapped = walked && recovery.walk(&root, &mut log);
-    let root = match walked && !lapped {
-        true => root,
-        false => {
-            log = Log::default();
-            recovery.survey(&mut log);
-            Root { generation: root.generation, ..Root::default() }
-        }
-    };
-    found.scanned = log.scanned;
-    found.unread |= log.unread;
-    let mut state = State { stretch, root, ledger, lossy: found.unread, ..State::blank(layout, index) };
-    recovery.replay(log, &mut state);
-    found.replayed = state.events.len() as u64;
+    let words = index.layout();
+    let keeps = if stretch.is_some() { most_events(layout.segments, layout.segment) } else { 0 };
+    let mut log = Log::new(layout, root.clone(), index, keeps);
+    let walks = (stretch.is_some() || root.generation > 0) && root_read;
+    if !walks || !recovery.walk(&mut log) {
+        let root = Root { generation: root.generation, ..Root::default() };
+        let index = if walks { Index::new(words) } else { log.index };
+        log = Log::new(layout, root, index, keeps);
+        recovery.survey(&mut log);
+    }
+    let unread = copies == Copies::Unread || !root_read || log.unread;
+    let recovered = Recovered { scanned: log.scanned, replayed: log.replayed, unread };
+    let mut state = State { stretch, ledger, copies, lossy: unread, ..log.state(&fence) };
+    if state.lossy {
+        state.order += LEAP;
+    }
     if state.root.generation == 0 || stretch.is_none() {
         state.root.seq = state.seq.saturating_sub(layout.segments);
     }
-    Ok((state, found))
+    Ok((state, recovered))
 }
 
-/// What was found of the log.
-#[derive(Default)]
+/// The log as far as it was replayed, segment by segment.
 struct Log {
-    full: Vec<Table>,
-    open: Vec<Open>,
+    layout: Layout,
+    root: Root,
+    index: Index,
+    /// Since the root: what is to be read again, and the events after that, so many at most. 0: none is kept.
+    behind: Vec<Behind>,
+    events: Vec<Event>,
+    keeps: usize,
+    left_open: Vec<Batch>,
+    left_open_bytes: usize,
+    /// The highest sequence number, and one above the highest order.
+    newest: Option<u64>,
+    order: u64,
+    replayed: u64,
     scanned: u64,
     unread: bool,
 }
@@ -115,41 +145,34 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// The newer valid copy of the ledger; an empty one when none was ever written. Where a copy cannot be read, it may be the
-    /// newer one, and where both hold something else a tear was not all: then what was in the ledger is unknown, and its
-    /// generation is above that of both copies and of the fence. False when it is unknown.
-    fn ledger(&self) -> (Ledger, bool) {
+    /// The newer valid copy of the ledger: what was set and counts as written is in both. Where none is valid, what was in it is
+    /// unknown, and its generation is above all that there may be.
+    fn ledger(&self) -> (Ledger, Copies) {
         let copies = ledger::COPIES.map(|offset| self.ledger_copy(offset));
-        let read = copies.iter().all(|copy| copy.is_ok());
-        let damaged = copies.iter().all(|copy| matches!(copy, Ok(Copy::Damaged)));
-        let valid = copies.into_iter().filter_map(|copy| match copy {
-            Ok(Copy::Valid(ledger)) => Some(ledger),
-            _ => None,
-        });
-        let newer = valid.max_by_key(|ledger| ledger.generation).unwrap_or_default();
-        if read && !damaged {
-            return (newer, true);
+        let unread = copies.iter().any(|copy| copy.is_err());
+        let [a, b] = copies.map(|copy| copy.ok().flatten());
+        let same = matches!((&a, &b), (Some(a), Some(b)) if a.bytes == b.bytes);
+        match [a, b].into_iter().flatten().max_by_key(|ledger| ledger.generation) {
+            Some(newer) => (newer, if unread || same { Copies::Settled } else { Copies::Differ }),
+            None => {
+                let generation = self.fence.ledger + LEAP;
+                let unknown = Ledger { generation, bytes: ledger::UNREADABLE.to_vec() };
+                (unknown, if unread { Copies::Unread } else { Copies::Differ })
+            }
         }
-        (
-            Ledger {
-                generation: newer.generation.max(self.fence.ledger) + LEAP,
-                bytes: ledger::UNREADABLE.to_vec(),
-            },
-            false,
-        )
     }
 
-    fn ledger_copy(&self, offset: u64) -> io::Result<Copy> {
+    /// `None` for one that is torn or spoilt.
+    fn ledger_copy(&self, offset: u64) -> io::Result<Option<Ledger>> {
         let mut length = BLOCK;
         loop {
             let buffer = self.reads.read(offset, length)?;
             match Ledger::decode(self.layout.identity, &buffer[..length]) {
-                Ok(ledger) => return Ok(Copy::Valid(ledger)),
+                Ok(ledger) => return Ok(Some(ledger)),
                 Err(ledger::Unreadable::Longer(longer)) if longer > length => {
                     length = align_up(longer, BLOCK)
                 }
-                Err(_) if buffer[..length].iter().all(|&byte| byte == 0) => return Ok(Copy::Blank),
-                Err(_) => return Ok(Copy::Damaged),
+                Err(_) => return Ok(None),
             }
         }
     }
@@ -178,51 +201,78 @@ impl Recovery<'_> {
         }
     }
 
-    /// Follows the log from the root on. True when it has come round since.
-    fn walk(&self, root: &Root, log: &mut Log) -> bool {
-        let (mut seq, mut quiet) = (root.seq, 0);
-        let round = root.seq + self.layout.segments;
+    /// Follows the log from the root on. False when it has come round since.
+    fn walk(&self, log: &mut Log) -> bool {
+        let (mut seq, mut quiet) = (log.root.seq, 0);
+        let round = seq + self.layout.segments;
         while quiet < QUIET && seq < round {
             let seqs: Vec<u64> = (seq..round.min(seq + PARALLEL as u64 * 4)).collect();
             seq += seqs.len() as u64;
             for (seq, look) in seqs.iter().zip(in_parallel(&seqs, |&seq| self.look(seq))) {
                 log.scanned += 1;
                 match look {
-                    Found::Other(Some(other)) if other > *seq => return true,
-                    look => quiet = if log.take(look) { 0 } else { quiet + 1 },
+                    Found::Other(Some(other)) if other > *seq => return false,
+                    look => quiet = if log.replay(look) { 0 } else { quiet + 1 },
                 }
                 if quiet >= QUIET {
                     break;
                 }
             }
         }
-        false
+        true
     }
 
     /// Reads every segment's table.
     fn survey(&self, log: &mut Log) {
         let segments = self.layout.segments;
+        log.scanned = segments;
+        let (mut full, mut kept) = (Vec::new(), 0);
         let numbers: Vec<u64> = (0..segments).collect();
-        let mut tables = Vec::new();
-        for some in numbers.chunks(PARALLEL * 32) {
+        for some in numbers.chunks(PARALLEL * 4) {
             for table in in_parallel(some, |&number| read_table(self.reads, &self.layout, number)) {
                 log.unread |= table.is_err();
-                tables.extend(table.ok().flatten());
+                let Ok(Some(table)) = table else { continue };
+                if self.fence.admits(table.seq, table.first) {
+                    let bytes = table.entries.len() * size_of::<Entry>();
+                    let keeps = kept + bytes <= KEPT;
+                    kept += if keeps { bytes } else { 0 };
+                    full.push((table.seq, keeps.then_some(table)));
+                }
             }
         }
-        log.scanned = segments;
-        tables.retain(|table| self.fence.admits(table.seq, table.first));
-        tables.sort_by_key(|table| table.seq);
-        let newest = tables.last().map_or(0, |table| table.seq);
-        let oldest = (newest + 1).saturating_sub(segments);
-        let mut tables = tables.into_iter().skip_while(|table| table.seq < oldest).peekable();
-        for seq in oldest..newest + segments {
-            // What should be full and is not, or lies behind the last full one, may have been left open.
-            match tables.next_if(|table| table.seq == seq).filter(|table| self.begins(table)) {
-                Some(table) => log.full.push(table),
-                None => drop(log.take(self.look(seq))),
+        full.sort_by_key(|(seq, _)| *seq);
+        let newest = full.last().map_or(0, |(seq, _)| *seq);
+        // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept.
+        let behind: Vec<u64> = (newest + 1..newest + segments).collect();
+        let behind = behind.chunks(PARALLEL * 4).flat_map(|seqs| in_parallel(seqs, |&seq| self.look(seq)));
+        let behind: Vec<Found> =
+            behind.filter(|found| matches!(found, Found::Open(_) | Found::Unread)).collect();
+        let last = behind.iter().filter_map(|found| match found {
+            Found::Open(open) => Some(open.seq),
+            _ => None,
+        });
+        let oldest = (last.max().unwrap_or(newest) + 1).saturating_sub(segments);
+        let mut full = full.into_iter().skip_while(|(seq, _)| *seq < oldest).peekable();
+        let seqs: Vec<u64> = (oldest..=newest).collect();
+        for seqs in seqs.chunks(PARALLEL * 4) {
+            let known =
+                seqs.iter().map(|seq| (*seq, full.next_if(|(of, _)| of == seq).and_then(|(_, table)| table)));
+            let known: Vec<_> = known.collect();
+            // What should be full and is not may have been left open.
+            let found = in_parallel(&known, |(seq, table)| match table {
+                Some(table) if self.begins(table) => None,
+                _ => Some(self.look(*seq)),
+            });
+            let found: Vec<_> = found.collect();
+            for (found, (_, table)) in found.into_iter().zip(known) {
+                if let Some(found) = found.or(table.map(Found::Full)) {
+                    log.replay(found);
+                }
             }
         }
+        behind.into_iter().for_each(|found| {
+            log.replay(found);
+        });
     }
 
     /// What lies where the segment with this sequence number should.
@@ -292,75 +342,42 @@ impl Recovery<'_> {
             orders.push(found.order);
             at += size;
         }
-        let first = orders.first().copied();
-        Ok(first.map(|first| Open { seq, image, first, entries, filled: at }))
-    }
-
-    /// Brings what was found into the index and the state.
-    fn replay(&self, mut log: Log, state: &mut State) {
-        let layout = &self.layout;
-        let newest = log.full.iter().map(|t| t.seq).chain(log.open.iter().map(|o| o.seq)).max();
-        // Where they could not be read, what digests speak of and lie in is not written over.
-        let digests = state.root.digests.iter().map(|at| lies_in(layout, at));
-        state.seq = newest.into_iter().chain(digests).max().map_or(state.root.seq, |newest| newest + 1);
-        // What was swept stays swept, also where the segment that was to be written there is missing.
-        log.full.retain(|table| table.seq + layout.segments >= state.seq);
-        log.open.retain(|open| open.seq + layout.segments >= state.seq);
-        let last = log.last().unwrap_or(0).max(state.root.order).max(self.fence.order) + SLACK;
-        state.order = last + if state.lossy { LEAP } else { 0 };
-        let full = log.full.iter().map(|table| (table.seq, &table.entries));
-        let open = log.open.iter().map(|open| (open.seq, &open.entries));
-        let mut all: Vec<(u64, &Entry)> =
-            full.chain(open).flat_map(|(seq, entries)| entries.iter().map(move |e| (seq, e))).collect();
-        all.retain(|(_, entry)| entry.order >= state.root.order);
-        all.sort_by_key(|(_, entry)| entry.order);
-        let events =
-            all.iter().map(|(seq, entry)| (entry.order, event_of(layout, layout.number(*seq), entry)));
-        let events: Vec<(u64, Event)> = events.collect();
-        for (_, event) in &events {
-            match event.record() {
-                Some((place, units)) => {
-                    let bytes = units as usize * layout.unit as usize;
-                    if layout.holds(place, bytes) {
-                        state.index.insert(event.hash, Slot { place, length: bytes as u32, count: 0 });
-                    }
-                }
-                None if state.root.digests.is_empty() => {
-                    state.index.remove(event.hash);
-                }
-                None => {
-                    state.index.bury(event.hash);
-                }
-            }
-        }
-        state.events = match state.stretch {
-            Some(_) => events.into_iter().map(|(_, event)| event).collect(),
-            None => Vec::new(),
-        };
-        for Open { seq, mut image, first, entries, filled } in log.open {
-            let length = layout.segment as usize;
-            let range = close_left(seq, entries.clone(), first, layout.identity, &mut image[..length]);
-            state.left_open.push(Batch {
-                seq,
-                since: None,
-                image: Arc::new(image),
-                base: 0,
-                ranges: vec![range],
-                filled,
-                entries,
-                seal: true,
-                left_open: true,
-            });
-        }
+        let Some(first) = orders.first().copied() else { return Ok(None) };
+        let mut image = image;
+        let range = close_left(seq, entries.clone(), first, layout.identity, &mut image[..length]);
+        let mut end = Buffer::new(range.len());
+        end.copy_from_slice(&image[range.clone()]);
+        Ok(Some(Open { seq, first, entries, end, from: range.start }))
     }
 }
 
 impl Log {
-    /// True for something of this log.
-    fn take(&mut self, found: Found) -> bool {
+    fn new(layout: Layout, root: Root, index: Index, keeps: usize) -> Log {
+        Log {
+            layout,
+            root,
+            index,
+            behind: Vec::new(),
+            events: Vec::new(),
+            keeps,
+            left_open: Vec::new(),
+            left_open_bytes: 0,
+            newest: None,
+            order: 0,
+            replayed: 0,
+            scanned: 0,
+            unread: false,
+        }
+    }
+
+    /// Brings what was found into the index, after all that lies in older segments. True for something of this log.
+    fn replay(&mut self, found: Found) -> bool {
         match found {
-            Found::Full(table) => self.full.push(table),
-            Found::Open(open) => self.open.push(open),
+            Found::Full(Table { seq, first, entries }) => self.apply(seq, first, &entries),
+            Found::Open(open) => {
+                self.apply(open.seq, open.first, &open.entries);
+                self.close(open);
+            }
             Found::Unread => {
                 self.unread = true;
                 return false;
@@ -370,11 +387,68 @@ impl Log {
         true
     }
 
-    /// One above the highest order that was found.
-    fn last(&self) -> Option<u64> {
-        let full = self.full.iter().map(|table| table.entries.last().map_or(table.first, |e| e.order));
-        let open = self.open.iter().map(|open| open.entries.last().map_or(open.first, |e| e.order));
-        full.chain(open).max().map(|order| order + 1)
+    fn apply(&mut self, seq: u64, first: u64, entries: &[Entry]) {
+        debug_assert!(self.newest.is_none_or(|newest| newest < seq), "one after the other");
+        let (layout, number) = (self.layout, self.layout.number(seq));
+        let last = entries.last().map_or(first, |entry| entry.order);
+        (self.newest, self.order) = (Some(seq), self.order.max(last + 1));
+        for entry in entries.iter().filter(|entry| entry.order >= self.root.order) {
+            let event = event_of(&layout, number, entry);
+            match event.record() {
+                Some((place, units)) => {
+                    let bytes = units as usize * layout.unit as usize;
+                    if layout.holds(place, bytes) {
+                        self.index.insert(event.hash, Standing::Unknown.slot(place, bytes as u32));
+                    }
+                }
+                None if self.root.digests.is_empty() => {
+                    self.index.remove(event.hash);
+                }
+                None => {
+                    self.index.bury(event.hash);
+                }
+            }
+            self.replayed += 1;
+            if self.keeps > 0 {
+                self.events.push(event);
+            }
+        }
+        if self.keeps > 0 && self.events.len() >= self.keeps {
+            self.behind.push(Behind { order: last + 1, seq });
+            self.events = Vec::new();
+        }
+    }
+
+    /// A segment that was left open gets its table.
+    fn close(&mut self, open: Open) {
+        let Open { seq, entries, end, from, .. } = open;
+        let bytes = end.len() + entries.len() * size_of::<Entry>();
+        if self.left_open_bytes + bytes > LEFT_OPEN {
+            return;
+        }
+        self.left_open_bytes += bytes;
+        let whole = 0..end.len();
+        self.left_open.push(Batch {
+            seq,
+            since: None,
+            base: from,
+            ranges: vec![whole],
+            image: Arc::new(end),
+            filled: 0,
+            entries,
+            seal: true,
+            left_open: true,
+        });
+    }
+
+    /// What the engine goes on from.
+    fn state(self, fence: &Fence) -> State {
+        let Log { layout, root, index, behind, events, left_open, newest, order, .. } = self;
+        // Where they could not be read, what digests speak of and lie in is not written over.
+        let digests = root.digests.iter().map(|at| lies_in(&layout, at));
+        let seq = newest.into_iter().chain(digests).max().map_or(root.seq, |newest| newest + 1);
+        let order = order.max(root.order).max(fence.order) + SLACK;
+        State { seq, order, root, behind, events, left_open, fence: *fence, ..State::blank(layout, index) }
     }
 }
 
@@ -390,20 +464,11 @@ fn is_later(of: u32, seq: u64) -> bool {
 }
 
 /// The sequence number and the order that a record at the beginning of some bytes claims to have.
-fn first_of(bytes: &[u8]) -> Option<(u32, u64)> {
+pub fn first_of(bytes: &[u8]) -> Option<(u32, u64)> {
     let mut fields = Fields(bytes.get(..UNIT)?);
     let is_record = fields.u32() == record::MAGIC;
     fields.0 = &bytes[44..UNIT];
     is_record.then(|| (fields.u32(), fields.u64()))
-}
-
-/// What lies where a copy of the ledger has its place.
-enum Copy {
-    /// None was written there yet.
-    Blank,
-    Valid(Ledger),
-    /// Torn, or spoilt.
-    Damaged,
 }
 
 /// A segment's table, if it has a valid one; an error where the medium does not give it.

@@ -8,22 +8,24 @@ use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
 use crate::engine::{Answer, Engine, Io, Millis, Op, State, Unwritten};
 use crate::format::digest::last_of_each;
-use crate::format::record::{About, HEADER, Kind, Record};
+use crate::format::record::{About, Found, HEADER, Kind, Record};
 use crate::format::superblock::{self, COPIES, NotOurs};
 use crate::format::{BLOCK, DATA_START, Layout, VERSION, align_down};
-use crate::index::Index;
-use crate::policy::{Admission, Threshold};
+use crate::index::{Index, Slot, USES_MAX};
+use crate::loader::Loaded;
+use crate::placement::{Live, Standing};
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
 use crate::recovery::recover;
 use crate::writer::Writer;
-use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, span_key};
+use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, Uses, span_key};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -79,7 +81,7 @@ pub(crate) struct Shared {
     pub unwritten: Arc<Unwritten>,
     /// Told when a part of the index has been loaded.
     pub loaded: Notify,
-    all_loaded: AtomicBool,
+    parts: Arc<Loaded>,
     /// Of this store among its user's.
     pub number: u16,
     /// The granularity of reads, bytes.
@@ -88,7 +90,9 @@ pub(crate) struct Shared {
     pub layout: Layout,
     pub span: usize,
     pub patience: Duration,
-    pub admission: Box<dyn Admission>,
+    /// Bytes of the largest body.
+    pub object_max: u64,
+    pub live: Arc<Live>,
     pub stats: Counts,
     traffic: Arc<Traffic>,
     ids: Mutex<StdRng>,
@@ -196,12 +200,10 @@ impl Store {
         }
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
-        let digests = state.root.digests.len();
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
         shared.look_ahead(&*disk);
         let opened = format!(
-            "cache {name} ({} MiB, {} packets): open after {} ms, {} packets looked at, the index of {} digests is loaded \
-             meanwhile; reads by {}{note}",
+            "cache {name} ({} MiB, {} packets) is open after {} ms, {} packets looked at; reads by {}{note}{}",
             layout.size() >> 20,
             match layout.segment >> 20 {
                 0 => format!("{} KiB", layout.segment >> 10),
@@ -209,8 +211,8 @@ impl Store {
             },
             began.elapsed().as_millis(),
             recovered.scanned,
-            digests,
             if ring.is_some() { "io_uring" } else { "threads" },
+            if shared.parts.left() > 0 { "; loading the index in the background" } else { "" },
         );
         let threads = (0..IO_THREADS)
             .map(|n| {
@@ -263,10 +265,21 @@ impl Store {
         }
     }
 
-    /// Stores a complete small object (body at most `span_size`). Readable at once. Refused or not, what was under
-    /// the key before is gone.
+    /// Stores a complete small object (body at most `span_size`) that was just fetched. Readable at once. Refused or not, what
+    /// was under the key before is gone. What is not admitted may be put again when it is used (`touch`).
     pub fn put(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
         self.0.shared.put_whole(key, meta, body)
+    }
+
+    /// The same for what others are found through: it is let in whatever it is worth.
+    pub fn put_anyway(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        self.0.shared.put_anyway(key, meta, body)
+    }
+
+    /// Puts a small object from memory again because `touch` said so: as it is there, or in vain, if what it says is older than
+    /// what is on the disk. Refused, what is on the disk stays.
+    pub fn put_again(&self, key: &Key, meta: &[u8], body: &[u8], uses: u8) {
+        let _ = self.0.shared.put_again(key, meta, body, uses);
     }
 
     /// Starts an object whose body arrives in pieces, of known or unknown length. Nothing is found under `key`
@@ -279,8 +292,8 @@ impl Store {
     /// put). A small object is written anew, of a large one its head. Refused, the object is gone.
     pub fn put_meta(&self, key: &Key, meta: &[u8], body: &Body) -> Result<(), Refused> {
         match body {
-            Body::Whole(bytes) => self.0.shared.put_whole(key, meta, bytes),
-            Body::Spans(spans) => self.0.shared.put_head(key, meta, spans),
+            Body::Whole(bytes) => self.0.shared.renew(key, meta, bytes),
+            Body::Spans(spans) => self.0.shared.renew_head(key, meta, spans),
         }
     }
 
@@ -297,8 +310,13 @@ impl Store {
         self.0.shared.engine().ledger().to_vec()
     }
 
+    /// True when the ledger is 0xff, but a later start may find what was set before. Else each one finds 0xff until another is set.
+    pub fn may_ledger_return(&self) -> bool {
+        self.0.shared.engine().may_ledger_return()
+    }
+
     /// Replaces the ledger, whole: a restart finds these bytes or, when they were not durable yet, those before.
-    /// Does not wait: durable one flush interval, a write and a sync later, or when `close` returns. Of several set
+    /// Does not wait: durable one flush interval, two writes and their syncs later, or when `close` returns. Of several set
     /// within an interval the last one is written. `TooLarge` beyond `LEDGER_MAX` bytes.
     pub fn set_ledger(&self, bytes: &[u8]) -> Result<(), Refused> {
         let shared = &self.0.shared;
@@ -327,9 +345,9 @@ impl Store {
         }
     }
 
-    /// Counts `n` uses that the memory tier answered, so that replacement knows of them.
-    pub fn touch(&self, key: &Key, n: u8) {
-        self.0.shared.touch(key, n);
+    /// Counts uses of an object in memory. True when it is worth to be put again from there (`put_again`).
+    pub fn touch(&self, key: &Key, uses: Uses, body: &Body) -> bool {
+        self.0.shared.touch(key, uses, body)
     }
 
     /// Writes what is in memory and ends the store's threads. Blocking; bounded in time. False when
@@ -425,11 +443,11 @@ impl Shared {
         let index = state.index.clone();
         let engine = Engine::new(state, interval.as_millis() as u64, pool.clone())
             .with_index_of(options.index_max.unwrap_or(u64::MAX))
+            .with_admission(options.admission, options.objects(&layout))
             .with_cmax(options.cmax);
-        let all_loaded = AtomicBool::new(engine.parts_left() == 0);
+        let parts = engine.loaded();
         Arc::new(Shared {
             unwritten: engine.unwritten(),
-            engine: Mutex::new(engine),
             wake: Condvar::new(),
             ending: AtomicU8::new(0),
             index,
@@ -441,9 +459,9 @@ impl Shared {
             patience: options.patience,
             span: span_size(&layout),
             // What does not fit with room to spare would only sweep the log.
-            admission: Box::new(Threshold(
-                options.object_max.unwrap_or(layout.size() / 16).min(layout.size() / 4 * 3),
-            )),
+            object_max: options.object_max.unwrap_or(layout.size() / 4).min(layout.size() / 4 * 3),
+            live: engine.live(),
+            engine: Mutex::new(engine),
             stats: Counts::default(),
             traffic,
             ids: Mutex::new(ids),
@@ -455,7 +473,7 @@ impl Shared {
             look: AtomicU64::new(0),
             interval: interval.as_millis() as u64,
             told: Mutex::default(),
-            all_loaded,
+            parts,
         })
     }
 
@@ -491,12 +509,26 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    pub fn touch(&self, key: &Key, n: u8) {
+    pub fn touch(&self, key: &Key, uses: Uses, body: &Body) -> bool {
         let hash = self.hash(key);
         // More are not counted.
-        (0..n.min(3)).for_each(|_| {
-            self.index.reference(hash);
-        });
+        let slot = (0..uses.new.min(USES_MAX)).map_while(|_| self.index.reference(hash)).last();
+        match (slot, body) {
+            // Memory has the heads of these alone.
+            (Some(slot), Body::Spans(spans)) => {
+                self.live.was_hit(&slot, self.layout.segment_of(slot.place), spans.length);
+                false
+            }
+            (None, Body::Spans(_)) => false,
+            (Some(slot), Body::Whole(_)) => {
+                self.live.was_used(&slot, self.layout.segment_of(slot.place), uses.all)
+            }
+            (None, Body::Whole(body)) => {
+                let fits = body.len() <= self.span && body.len() as u64 <= self.object_max;
+                let bytes = self.record_bytes(key, 0, body.len());
+                fits && self.live.admits_used(uses.all, bytes) && self.is_loaded(hash)
+            }
+        }
     }
 
     pub fn may_hold(&self, key: &Key) -> bool {
@@ -511,29 +543,117 @@ impl Shared {
 
     /// True when the index knows all keys of the hash's part.
     pub fn is_loaded(&self, hash: u64) -> bool {
-        self.all_loaded.load(Acquire) || self.engine().is_loaded(hash)
+        self.parts.has(self.index.part_of(hash))
+    }
+
+    /// As the index will say of a record, so that what is put and what is hit are of the same class of size.
+    fn record_bytes(&self, key: &Key, meta: usize, body: usize) -> u64 {
+        let bytes = HEADER + key.bytes().len() + meta + body;
+        self.index.layout().length_bound(u32::try_from(bytes).unwrap_or(u32::MAX)).into()
     }
 
     pub fn put_whole(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
-        let length = body.len() as u64;
-        if body.len() > self.span || !self.admission.admits(length) {
-            self.engine().remove(self.hash(key), self.millis());
-            return Err(Refused::TooLarge);
+        self.takes(key, body.len())?;
+        let bytes = self.record_bytes(key, meta.len(), body.len());
+        match self.admits(key, bytes) {
+            Ok(standing) => self.put(key, self.about_whole(body), standing, meta, body),
+            Err(refused) => {
+                self.engine().remove(self.hash(key), self.millis());
+                Err(refused)
+            }
         }
-        let about = About { kind: Kind::Object, id: 0, length, span: 0, written: self.seconds() };
-        self.put(key, about, meta, body)
     }
 
-    pub fn put_head(&self, key: &Key, meta: &[u8], spans: &Spans) -> Result<(), Refused> {
+    pub fn put_anyway(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        self.takes(key, body.len())?;
+        self.put(key, self.about_whole(body), Standing::New, meta, body)
+    }
+
+    /// An object that was found valid was used. If it is not on the disk, it has to be worth a place there.
+    pub fn renew(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+        self.takes(key, body.len())?;
+        let hash = self.hash(key);
+        let bytes = self.record_bytes(key, meta.len(), body.len());
+        let standing = match self.index.find(hash) {
+            Some(slot) => Standing::As(slot),
+            None if !self.is_loaded(hash) => Standing::Unknown,
+            None if self.live.admits_used(2, bytes) => Standing::Used(2),
+            None => {
+                self.engine().remove(hash, self.millis());
+                return Err(Refused::NotAdmitted);
+            }
+        };
+        self.put(key, self.about_whole(body), standing, meta, body)
+    }
+
+    pub fn renew_head(&self, key: &Key, meta: &[u8], spans: &Spans) -> Result<(), Refused> {
+        let standing = self.index.find(self.hash(key)).map_or(Standing::Unknown, Standing::As);
+        self.put_head(key, meta, spans, standing)
+    }
+
+    pub fn put_head(&self, key: &Key, meta: &[u8], spans: &Spans, standing: Standing) -> Result<(), Refused> {
         let Spans { id, length, span, .. } = *spans;
         let about = About { kind: Kind::Head, id, length, span, written: self.seconds() };
-        self.put(key, about, meta, &[])
+        self.put(key, about, standing, meta, &[])
+    }
+
+    fn about_whole(&self, body: &[u8]) -> About {
+        About { kind: Kind::Object, id: 0, length: body.len() as u64, span: 0, written: self.seconds() }
+    }
+
+    /// Whether a body of this length is taken. If not, what was under the key is gone.
+    fn takes(&self, key: &Key, length: usize) -> Result<(), Refused> {
+        if length <= self.span && length as u64 <= self.object_max {
+            return Ok(());
+        }
+        self.engine().remove(self.hash(key), self.millis());
+        Err(Refused::TooLarge)
+    }
+
+    /// Whether an object of so many bytes that was just fetched is let in.
+    pub fn admits(&self, key: &Key, bytes: u64) -> Result<Standing, Refused> {
+        self.engine().admits(self.hash(key), bytes)
+    }
+
+    /// Whether it was put.
+    pub fn put_again(&self, key: &Key, meta: &[u8], body: &[u8], uses: u8) -> bool {
+        let record = Record::new(self.layout.identity, self.about_whole(body), key.bytes(), meta, body);
+        record.filter(|_| body.len() <= self.span).is_some_and(|record| {
+            self.give(|engine, now| engine.put_again(self.hash(key), &record, None, uses, now))
+        })
+    }
+
+    /// What was read from `slot` answers: counts that, and puts it again, unless it was replaced or removed meanwhile, if it is to
+    /// stay.
+    pub fn was_read(&self, key: &Key, slot: Slot, bytes: &[u8], found: &Found) {
+        let size = match found.about.kind {
+            Kind::Object => u64::from(slot.length),
+            Kind::Head => found.about.length,
+            _ => return,
+        };
+        let again = self.live.was_hit(&slot, self.layout.segment_of(slot.place), size);
+        if !again || found.about.kind != Kind::Object {
+            return;
+        }
+        let part = |range: &Range<usize>| &bytes[range.clone()];
+        let (meta, body) = (part(&found.meta), part(&found.body));
+        if let Some(record) = Record::new(self.layout.identity, found.about, key.bytes(), meta, body) {
+            let (hash, place) = (self.hash(key), Some(slot.place));
+            self.give(|engine, now| engine.put_again(hash, &record, place, slot.uses, now));
+        }
     }
 
     /// Sums outside the lock, copies inside.
-    pub fn put(&self, key: &Key, about: About, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
+    pub fn put(
+        &self,
+        key: &Key,
+        about: About,
+        standing: Standing,
+        meta: &[u8],
+        body: &[u8],
+    ) -> Result<(), Refused> {
         match Record::new(self.layout.identity, about, key.bytes(), meta, body) {
-            Some(record) => self.append(|engine, now| engine.put(self.hash(key), &record, now)),
+            Some(record) => self.give(|engine, now| engine.put(self.hash(key), &record, standing, now)),
             None => {
                 self.engine().remove(self.hash(key), self.millis());
                 Err(Refused::TooLarge)
@@ -542,13 +662,13 @@ impl Shared {
     }
 
     /// Has the engine take something, and wakes a thread when that gave it something to do.
-    fn append<T>(&self, take: impl FnOnce(&mut Engine, Millis) -> Result<T, Refused>) -> Result<T, Refused> {
+    fn give<T>(&self, take: impl FnOnce(&mut Engine, Millis) -> T) -> T {
         let (result, work) = {
             let mut engine = self.engine();
-            let before = engine.counters().segments;
+            let before = engine.counters();
             let result = take(&mut engine, self.millis());
-            let work = result.is_err() || engine.counters().segments != before;
-            (result, work)
+            let after = engine.counters();
+            (result, after.refused != before.refused || after.segments != before.segments)
         };
         if work {
             self.wake.notify_all();
@@ -557,13 +677,19 @@ impl Shared {
     }
 
     pub fn begin(self: &Arc<Shared>, key: &Key, expected: Option<u64>) -> Result<Writer, Refused> {
-        if !self.admission.admits(expected.unwrap_or(0)) {
+        let expected_bytes = expected.unwrap_or(0);
+        if expected_bytes > self.object_max {
             return Err(Refused::TooLarge);
         }
-        Ok(Writer::new(self.clone(), key, expected))
+        let standing = match expected_bytes > self.span as u64 {
+            true => Some(self.admits(key, expected_bytes)?),
+            // A small one is judged whole, and what is larger when that shows.
+            false => None,
+        };
+        Ok(Writer::new(self.clone(), key, expected, standing))
     }
 
-    fn carry_out(&self, disk: &dyn Disk, op: Op) -> io::Result<Answer> {
+    pub fn carry_out(&self, disk: &dyn Disk, op: Op) -> io::Result<Answer> {
         match op {
             Op::Read { offset, length } => {
                 let mut buffer = self.pool.take(length);
@@ -572,12 +698,12 @@ impl Shared {
             Op::Write { offset, image, range } => disk.write(offset, &image[range]).map(|()| Answer::Done),
             Op::Sync => disk.sync().map(|()| Answer::Done),
             Op::Digest { events } => Ok(Answer::Digested(last_of_each(events))),
-            Op::Yield => Ok(Answer::Done),
+            Op::Index(work) => Ok(work.carry_out(&self.index)),
         }
     }
 
     /// Reads the contents of the first segments, so that the first put finds room. All else, and all from the first failure on,
-    /// is the threads' part: opening waits neither for a checkpoint nor for a disk that fails.
+    /// is the threads' part: opening waits neither for the index nor for a disk that fails.
     fn look_ahead(&self, disk: &dyn Disk) {
         for _ in 0..FIRST_READS {
             let io = self.engine().next_read();
@@ -603,20 +729,28 @@ impl Shared {
         }
     }
 
-    /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again.
+    /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again, or all of the
+    /// index is loaded.
     fn done(&self, id: u64, result: io::Result<Answer>) -> MutexGuard<'_, Engine> {
         let mut engine = self.engine();
         let (before, parts) = (engine.is_failing(), engine.parts_left());
         engine.done(id, result, self.millis());
-        if engine.parts_left() != parts {
-            self.all_loaded.store(engine.parts_left() == 0, Release);
+        let left = engine.parts_left();
+        let (loaded, turned) = (left == 0 && parts > 0, engine.is_failing() != before);
+        if left != parts {
             self.loaded.notify_waiters();
         }
-        if engine.is_failing() == before {
+        if !loaded && !turned {
             return engine;
         }
         drop(engine);
-        self.tell_of_writes();
+        if loaded {
+            let (name, objects, millis) = (&self.name, self.index.len(), self.millis());
+            (self.tell)(&format!("the index of cache {name} is loaded after {millis} ms: {objects} entries"));
+        }
+        if turned {
+            self.tell_of_writes();
+        }
         self.engine()
     }
 

@@ -2,6 +2,7 @@
 //! it is full, and the head (key, metadata, total length) last of all, so that a body that breaks off is never found.
 
 use crate::format::record::{About, Kind};
+use crate::placement::Standing;
 use crate::store::Shared;
 use crate::{Key, Refused, Spans, span_key};
 use std::sync::Arc;
@@ -15,16 +16,24 @@ pub struct Writer {
     /// Body bytes that were taken, and the spans put of them; the last one may be shorter.
     length: u64,
     spans: u32,
+    /// It was let in; asked when it proves to be larger than a span.
+    standing: Option<Standing>,
     failed: Option<Refused>,
     finished: bool,
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, key: &Key, expected: Option<u64>) -> Writer {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: &Key,
+        expected: Option<u64>,
+        standing: Option<Standing>,
+    ) -> Writer {
         let capacity = expected.unwrap_or(0).min(shared.span as u64) as usize;
         let id = shared.new_id();
         let rest = Vec::with_capacity(capacity);
-        Writer { shared, key: key.clone(), id, rest, length: 0, spans: 0, failed: None, finished: false }
+        let key = key.clone();
+        Writer { shared, key, id, rest, length: 0, spans: 0, standing, failed: None, finished: false }
     }
 
     /// Appends body bytes, and leaves those that were not taken. After `Busy` they may be pushed again, later; after
@@ -33,7 +42,7 @@ impl Writer {
         if let Some(refused) = self.failed {
             return Err(refused);
         }
-        if !self.shared.admission.admits(self.length + bytes.len() as u64) {
+        if self.length + bytes.len() as u64 > self.shared.object_max {
             return self.fail(Refused::TooLarge);
         }
         while self.rest.len() + bytes.len() > self.shared.span {
@@ -79,10 +88,19 @@ impl Writer {
         }
         let span = self.shared.span as u32;
         let spans = Spans { store: self.shared.number, id: self.id, length: self.length, span };
-        self.shared.put_head(&self.key, meta, &spans)
+        let standing = self.standing()?;
+        self.shared.put_head(&self.key, meta, &spans, standing)
+    }
+
+    fn standing(&mut self) -> Result<Standing, Refused> {
+        match self.standing {
+            Some(standing) => Ok(standing),
+            None => Ok(*self.standing.insert(self.shared.admits(&self.key, self.length)?)),
+        }
     }
 
     fn put_span(&mut self) -> Result<(), Refused> {
+        self.standing()?;
         let key = span_key(self.id, self.spans);
         let about = About {
             kind: Kind::Span,
@@ -91,7 +109,7 @@ impl Writer {
             span: self.shared.span as u32,
             written: self.shared.seconds(),
         };
-        self.shared.put(&key, about, &[], &self.rest)?;
+        self.shared.put(&key, about, Standing::New, &[], &self.rest)?;
         self.spans += 1;
         self.rest.clear();
         Ok(())

@@ -98,7 +98,7 @@ impl WriteQueue {
 
     /// Bytes of a segment that is sealed, but not written: at most `length` from `start` on.
     pub fn peek(&self, seq: u64, start: usize, length: usize) -> Option<&[u8]> {
-        let batch = self.batches().find(|batch| batch.seal && batch.seq == seq)?;
+        let batch = self.batches().find(|batch| batch.seal && !batch.left_open && batch.seq == seq)?;
         batch.image.get(start..batch.filled.min(start + length))
     }
 

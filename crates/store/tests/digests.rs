@@ -1,14 +1,14 @@
 //! Starts of a cache that has digests: a part of the index is loaded when somebody asks for it, and the others meanwhile.
 
 use rand::{SeedableRng, rngs::StdRng};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::Disk;
 use store::disk::sim::SimDisk;
 use store::format::digest::parse_head;
 use store::format::root::{COPIES, COPY, DigestAt, Root};
 use store::format::{BLOCK, Layout, superblock};
-use store::{Body, Key, Options, Refused, Store};
+use store::{Admission, Body, Key, Options, Refused, Store};
 use tokio::runtime::LocalRuntime;
 
 /// 256 packets: a digest for every fourth of them.
@@ -21,7 +21,13 @@ const NEWEST: u32 = 6_500;
 
 fn options() -> Options {
     let flush_interval = Duration::from_millis(20);
-    Options { size: Some(SIZE), packet: 64 << 10, flush_interval, ..Options::at("") }
+    Options {
+        size: Some(SIZE),
+        packet: 64 << 10,
+        flush_interval,
+        admission: Admission::All,
+        ..Options::at("")
+    }
 }
 
 fn over(disk: &Arc<SimDisk>) -> Store {
@@ -49,6 +55,11 @@ fn is_removed(n: u32) -> bool {
 fn lived(objects: u32) -> (Arc<SimDisk>, Store) {
     let disk = Arc::new(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)));
     let store = over(&disk);
+    fill(&store, objects);
+    (disk, store)
+}
+
+fn fill(store: &Store, objects: u32) {
     let mut made = 0;
     for n in 0..objects {
         while store.put(&key(n), b"meta", &body(n)) == Err(Refused::Busy) {
@@ -65,7 +76,6 @@ fn lived(objects: u32) -> (Arc<SimDisk>, Store) {
     }
     (objects - 10..objects).filter(|n| is_removed(*n)).for_each(|n| store.remove(&key(n)));
     assert!(store.persist(SOON));
-    (disk, store)
 }
 
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -123,11 +133,30 @@ fn what_is_durable_is_found_after_a_kill_and_after_a_clean_end() {
         let digests = root(&disk).1.digests.len();
         assert!(digests >= 8, "{digests} digests");
         let store = over(&disk);
-        assert!(store.opened().contains(&format!("of {digests} digests")), "{}", store.opened());
+        assert!(store.opened().ends_with("; loading the index in the background"), "{}", store.opened());
         verify(&store, objects);
         assert!(store.close());
         verify(&over(&disk), objects);
     }
+}
+
+#[test]
+fn it_is_said_when_the_index_is_loaded() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (disk, store) = lived(SOME);
+    store.abandon();
+    let options = Options { tell: |line| SAID.lock().unwrap().push(line.to_owned()), ..options() };
+    let store = Store::over(disk.clone(), &options).unwrap();
+    eventually("that is not told", || !SAID.lock().unwrap().is_empty());
+    let said = SAID.lock().unwrap().concat();
+    let objects = (0..SOME).filter(|n| !is_removed(*n)).count();
+    assert!(said.contains("is loaded after") && said.contains(&format!(" ms: {objects} entries")), "{said}");
+    assert!(store.close());
+    // A cache that has nothing to load says nothing of it.
+    let blank = Arc::new(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)));
+    let store = Store::over(blank, &options).unwrap();
+    assert!(!store.opened().contains("index") && SAID.lock().unwrap().len() == 1);
+    assert!(store.close());
 }
 
 /// Of pages, of a digest's own record, and of both copies of the root one after the other.
@@ -181,4 +210,42 @@ fn what_is_removed_or_put_again_before_all_is_loaded_stays_so() {
         }
         assert!(store.close());
     }
+}
+
+/// `check` says what is damaged, and of what the start makes up for.
+#[test]
+fn what_is_damaged_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let options = Options { path: path.clone(), ..options() };
+    let store = Store::open(&options).unwrap();
+    fill(&store, SOME);
+    assert!(store.close());
+    drop(store);
+    let checked = || store::check(&path, |_, _| ()).unwrap();
+    let sound = checked();
+    let whole = store::Header { superblocks: 2, roots: sound.header.roots, ledgers: 2, ..Default::default() };
+    assert_eq!((sound.damaged_tables, sound.damaged_digests, sound.damaged), (0, 0, 0));
+    assert!(sound.header == whole && whole.roots > 0 && sound.digests > 2, "{sound:?}");
+    assert_eq!(store::inspect(&path).unwrap().header, whole);
+
+    let bytes = std::fs::read(&path).unwrap();
+    let layout = superblock::decode(&bytes[..BLOCK]).unwrap();
+    let copies = COPIES.map(|at| Root::decode(layout.identity, &bytes[at as usize..at as usize + COPY]));
+    let root = copies.into_iter().flatten().max_by_key(|root| root.generation).unwrap();
+    let spoil = |at: u64| {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[bytes[at as usize] ^ 1], at).unwrap();
+    };
+    // The tables of two segments that digests are of, the trailer of one and an entry of the other.
+    spoil(layout.start(2) + u64::from(layout.segment) - 60);
+    spoil(layout.start(3) + u64::from(layout.segment) - 80);
+    spoil(layout.offset(root.digests[0].place) + 100);
+    // A superblock and a copy of the ledger; and a fence that is none.
+    [BLOCK as u64 + 20, (512 << 10) + 8, 12 << 10].into_iter().for_each(spoil);
+    let damaged = checked();
+    assert_eq!((damaged.damaged_tables, damaged.digests), (2, sound.digests - 1));
+    assert_eq!((damaged.damaged_digests, damaged.segments), (1, sound.segments - 2));
+    assert_eq!(damaged.header, store::Header { superblocks: 1, ledgers: 1, damaged: 3, ..whole });
 }

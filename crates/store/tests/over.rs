@@ -189,8 +189,8 @@ fn a_place_that_takes_no_writes_is_given_up_and_mended() {
     assert!(disk.bytes()[PROBE as usize..fence::OFFSET as usize].iter().all(|b| *b == 0));
 }
 
-#[test]
-fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
+/// A cache whose ledger was set twice, and where its copies lie.
+fn with_ledger() -> (Arc<SimDisk>, [std::ops::Range<u64>; 2]) {
     let disk = disk();
     let store = over(&disk, &patient());
     for ledger in [b"one", b"two"] {
@@ -198,20 +198,71 @@ fn a_ledger_that_cannot_be_read_at_a_start_says_so_and_the_next_one_counts() {
         assert!(store.persist(SOON));
     }
     store.abandon();
-    // The older copy, the newer one and both: nobody knows which is which.
-    for (n, bad) in [256 << 10..512 << 10, 512 << 10..768 << 10, 256 << 10..768 << 10].into_iter().enumerate()
-    {
+    (disk, [256 << 10..512 << 10, 512 << 10..768 << 10])
+}
+
+#[test]
+fn a_copy_of_the_ledger_that_cannot_be_read_undoes_nothing() {
+    let (disk, copies) = with_ledger();
+    for (n, bad) in copies.iter().cloned().enumerate() {
         disk.fail_reads_in(bad);
         let store = over(&disk, &patient());
-        assert_eq!(store.ledger(), [0xff]);
+        assert_eq!(store.ledger(), if n == 0 { b"two".to_vec() } else { b"after 0".to_vec() });
         disk.fail_reads_in(0..0);
-        let ledger = format!("after {n}");
-        store.set_ledger(ledger.as_bytes()).unwrap();
+        store.set_ledger(format!("after {n}").as_bytes()).unwrap();
         assert!(store.persist(SOON));
         store.abandon();
+    }
+    // Neither, for this start.
+    disk.fail_reads_in(copies[0].start..copies[1].end);
+    let store = over(&disk, &patient());
+    assert!(store.ledger() == [0xff] && store.may_ledger_return());
+    store.abandon();
+    disk.fail_reads_in(0..0);
+    let store = over(&disk, &patient());
+    assert_eq!(store.ledger(), b"after 1");
+    store.abandon();
+    // Neither, and another is set.
+    disk.fail_reads_in(copies[0].start..copies[1].end);
+    let store = over(&disk, &patient());
+    disk.fail_reads_in(0..0);
+    store.set_ledger(b"another").unwrap();
+    assert!(store.persist(SOON));
+    store.abandon();
+    assert_eq!(over(&disk, &patient()).ledger(), b"another");
+}
+
+#[test]
+fn a_copy_of_the_ledger_that_is_spoilt_undoes_nothing_and_is_mended() {
+    let (disk, copies) = with_ledger();
+    for copy in copies.iter().chain(&copies) {
+        disk.write(copy.start, &[0; 512]).unwrap();
         let store = over(&disk, &patient());
-        assert_eq!(store.ledger(), ledger.as_bytes());
+        assert_eq!(store.ledger(), b"two");
+        assert!(store.persist(SOON));
         store.abandon();
+    }
+}
+
+#[test]
+fn a_ledger_of_which_both_copies_are_gone_says_so_until_it_is_set() {
+    let (disk, copies) = with_ledger();
+    for damage in [0x55, 0] {
+        copies.iter().for_each(|copy| disk.write(copy.start, &[damage; 4096]).unwrap());
+        for _ in 0..2 {
+            let store = over(&disk, &patient());
+            assert!(store.ledger() == [0xff] && !store.may_ledger_return());
+            assert!(store.persist(SOON));
+            store.abandon();
+            // The next start finds it so: nothing is damaged any more.
+            let bytes = disk.bytes();
+            assert!(copies.iter().all(|copy| bytes[copy.start as usize + 64] == 0xff));
+        }
+        let store = over(&disk, &patient());
+        store.set_ledger(b"anew").unwrap();
+        assert!(store.persist(SOON));
+        store.abandon();
+        assert_eq!(over(&disk, &patient()).ledger(), b"anew");
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use store::format::record::Kind;
-use store::{Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Seen, Store, check, inspect, survey};
+use store::{
+    Admission, Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Seen, Store, check, inspect, survey,
+};
 use tokio::runtime::LocalRuntime;
 
 fn runtime() -> LocalRuntime {
@@ -160,14 +162,16 @@ fn put_large(store: &Store, key: &Key, body: &[u8]) {
 fn the_file_never_grows_and_the_newest_objects_are_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache");
-    let options = Options { size: Some(20 << 20), packet: 64 << 10, ..options(&path, IoChoice::Auto) };
+    let admission = Admission::All;
+    let options =
+        Options { size: Some(20 << 20), packet: 64 << 10, admission, ..options(&path, IoChoice::Auto) };
     let store = Store::open(&options).unwrap();
     let size = std::fs::metadata(&path).unwrap().len();
     assert_eq!(size, 20 << 20);
     let puts = 6_000;
     (0..puts).for_each(|n| put(&store, &key(n), &body(n, 10_000)));
-    // Six records fill a packet of 64 KiB; the last of 304 packets is open.
-    let there = 303 * 6;
+    // Six records fill a packet of 64 KiB; the last of 304 packets is open, and digests take the room of one at most.
+    let (most, there) = (304 * 6, 302 * 6);
     runtime().block_on(async {
         let reader = store.reader().unwrap();
         for n in puts - there..puts {
@@ -175,7 +179,7 @@ fn the_file_never_grows_and_the_newest_objects_are_there() {
             assert!(found.1 == body(n, 10_000), "{n}");
         }
     });
-    assert_eq!((0..puts - there - 6).find(|n| store.contains(&key(*n))), None, "the oldest went");
+    assert_eq!((0..puts - most).find(|n| store.contains(&key(*n))), None, "the oldest went");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), size);
     let stats = store.stats();
     assert_eq!((stats.bad_records, stats.engine.write_errors), (0, 0));
@@ -309,7 +313,8 @@ fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
     store.close();
     drop(store);
     let seen = inspect(&path).unwrap();
-    assert_eq!((seen.ledger_bytes, seen.ledger_generation), (5_000, 1));
+    // Two copies when the cache was made, and two of what was set last.
+    assert_eq!((seen.ledger_bytes, seen.ledger_generation), (5_000, 3));
 
     let quick = Options { flush_interval: Duration::from_millis(50), ..patient };
     for n in 2..6 {
@@ -325,7 +330,7 @@ fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
         // Nothing is flushed by this: it is as after a kill, once the write under way has ended.
         drop(store);
     }
-    assert_eq!(inspect(&path).unwrap().ledger_generation, 5);
+    assert!(inspect(&path).unwrap().ledger_generation >= 3 + 4);
 }
 
 #[test]

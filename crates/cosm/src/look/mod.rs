@@ -74,6 +74,7 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
         ("next_segment", seen.next_segment.into()),
         ("newest_sequence", seen.newest_sequence.into()),
     ];
+    figures.extend(header(&seen.header));
     if json {
         figures.extend(contents.figures(hosts));
         print(&figures, true);
@@ -94,6 +95,17 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
     Ok(())
 }
 
+/// Which copies of what lies before the segments are whole.
+fn header(header: &store::Header) -> [(&'static str, Value); 5] {
+    [
+        ("superblocks", header.superblocks.into()),
+        ("roots", header.roots.into()),
+        ("ledgers", header.ledgers.into()),
+        ("fence", u64::from(header.fence).into()),
+        ("damaged_copies", header.damaged.into()),
+    ]
+}
+
 fn table<'a>(what: &str, count: &str, bytes: &str, rows: impl IntoIterator<Item = (&'a str, Amount)>) {
     let rows: Vec<_> = rows.into_iter().filter(|(_, amount)| amount.count > 0).collect();
     let widest = rows.iter().map(|(name, _)| name.chars().count()).chain([what.len()]).max().unwrap_or(0);
@@ -106,19 +118,33 @@ fn table<'a>(what: &str, count: &str, bytes: &str, rows: impl IntoIterator<Item 
 pub fn check(path: &Path, json: bool) -> Result<(), String> {
     let mut progress = Progress::new("segments");
     let checked = store::check(path, |done, of| progress.at(done, of)).map_err(|e| e.to_string())?;
-    let figures = [
+    let mut figures = vec![
         ("segments", checked.segments.into()),
         ("without_table", checked.without_table.into()),
+        ("damaged_tables", checked.damaged_tables.into()),
+        ("digests", checked.digests.into()),
+        ("damaged_digests", checked.damaged_digests.into()),
+    ];
+    figures.extend(header(&checked.header));
+    figures.extend([
         ("sound", checked.sound.into()),
         ("sound_bytes", checked.sound_bytes.into()),
         ("superseded", checked.superseded.into()),
         ("damaged", checked.damaged.into()),
         ("unreadable", checked.unreadable_segments.into()),
-    ];
+    ]);
     print(&figures, json);
-    match checked.damaged + checked.unreadable_segments {
-        0 => Ok(()),
-        n => Err(format!(
+    let (missed, known) = (
+        checked.damaged + checked.unreadable_segments,
+        checked.damaged_tables + checked.damaged_digests + checked.header.damaged,
+    );
+    match (missed, known) {
+        (0, 0) => Ok(()),
+        (0, n) => Err(format!(
+            "cache {}: {n} tables, digests or copies of the header are damaged; a start makes do with what says the same",
+            path.display()
+        )),
+        (n, _) => Err(format!(
             "cache {}: {n} records or segments are damaged; they are served as misses",
             path.display()
         )),

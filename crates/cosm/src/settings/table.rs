@@ -8,7 +8,7 @@ use Word::{Auto, Divided, Is};
 use proxy::{Forwarded, Network, OriginHost, SetCookie};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use store::IoChoice;
+use store::{Admission, IoChoice};
 
 pub const DEFAULT_CACHE: &str = "cache.cosm";
 
@@ -113,7 +113,7 @@ pub static TABLE: &[Setting] = &[
             c.proxy.bounds.object_bytes = u64::MAX;
             c.store.object_max = None;
         })], "auto", Store, Start,
-        "Maximum size of a response body that is cached; auto: a sixteenth of the cache on disk"),
+        "Maximum size of a response body that is cached; auto: a quarter of the cache on disk"),
     row!(CACHE, "memory-object-max", Size(ANY, |c, v| c.proxy.bounds.memory_object_bytes = v), [], "1MiB", Proxy, Start,
         "Maximum size of a response body that is cached in memory"),
     row!(CACHE, "set-cookie", Choice, [
@@ -209,6 +209,12 @@ pub static TABLE: &[Setting] = &[
             Is("threads", |c| c.store.io = IoChoice::Threads)
         ], "auto", Store, Start,
         "How the disk is read; auto: with io_uring if the kernel allows it, else with threads"),
+    row!(TUNING, "admission", Choice, [
+            Is("worth", |c| c.store.admission = Admission::Worth),
+            Is("all", |c| c.store.admission = Admission::All)
+        ], "worth", Store, Start,
+        "What is stored when the disk is full; worth: what can be expected to bring more hits than what it displaces, judged by size \
+         and past use, and used objects are written again as they grow old; all: everything"),
     row!(TUNING, "cmax", Count(0..=3, |c, v| c.store.cmax = v as u8), [], "0", Store, Start,
         "When the disk is full and an object's turn to leave comes, write it again if it was requested at least this often since it \
          was written (Cmax of frequency-based cyclic replacement); 0: never"),

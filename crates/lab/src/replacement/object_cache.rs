@@ -47,6 +47,11 @@ impl ObjectCache {
         self.numbers.get(&id).is_some_and(|number| self.held[*number as usize].here)
     }
 
+    /// Hits on an object since it came; 0 of one that is not here.
+    pub fn uses(&self, id: u64) -> u32 {
+        self.numbers.get(&id).map_or(0, |number| self.held[*number as usize].uses)
+    }
+
     pub fn remove(&mut self, id: u64) -> Option<Object> {
         let number = self.numbers.get(&id).copied().filter(|number| self.held[*number as usize].here)?;
         self.replacement.remove(number);

@@ -70,8 +70,7 @@ impl Pipeline {
         if self.memory.get(access).is_some() {
             outcomes.memory_hits += 1;
             outcomes.hit_bytes += access.size;
-            storage.used(access);
-            return Ok(());
+            return storage.used(medium, access, self.memory.uses(access.object));
         }
         self.memory.remove(access.object);
         match storage.get(medium, access)? {
@@ -144,6 +143,7 @@ mod tests {
     struct Listens {
         here: Vec<u64>,
         left: Vec<(u64, u32)>,
+        used: Vec<(u64, u32)>,
         beside: Option<u64>,
     }
 
@@ -161,6 +161,11 @@ mod tests {
 
         fn evicted(&mut self, _: &mut dyn Medium, version: &Version, uses: u32) -> Result<(), Failed> {
             self.left.push((version.object.id, uses));
+            Ok(())
+        }
+
+        fn used(&mut self, _: &mut dyn Medium, access: &Access, uses: u32) -> Result<(), Failed> {
+            self.used.push((access.object, uses));
             Ok(())
         }
 
@@ -183,6 +188,7 @@ mod tests {
             pipeline.get(&mut storage, &mut ufs, &access).unwrap();
         }
         assert_eq!(storage.left, [(1, 2), (4, 0), (2, 0), (3, 0)], "the fourth is larger than memory");
+        assert_eq!(storage.used, [(1, 1), (1, 2), (1000, 1)]);
         assert_eq!(pipeline.outcomes.memory_hits, 3, "two of the first, one of the neighbour");
     }
 }

@@ -8,12 +8,13 @@ use crate::layout::check;
 use crate::medium::{Failed, File, Medium, ROOT};
 use crate::object::Object;
 use crate::response;
+use bytes::Bytes;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use store::disk::Disk;
 use store::format::DATA_START;
 use store::format::record::HEADER;
-use store::{Body, Buffer, ByHand, Key, Options, Refused};
+use store::{Admission, Body, Buffer, ByHand, Key, Options, Refused, Uses};
 use trace::Access;
 use trace::statistics::is_unchanged;
 
@@ -32,6 +33,7 @@ const PATIENCE: usize = 64;
 pub struct Cosm {
     /// Bytes of the log.
     space: u64,
+    admission: Admission,
     open: Option<Open>,
     buffer: Vec<u8>,
 }
@@ -43,8 +45,8 @@ struct Open {
 
 impl Cosm {
     /// Bytes of the log; the fixed megabyte before it is not counted.
-    pub fn new(space: u64) -> Cosm {
-        Cosm { space, open: None, buffer: Vec::new() }
+    pub fn new(space: u64, admission: Admission) -> Cosm {
+        Cosm { space, admission, open: None, buffer: Vec::new() }
     }
 }
 
@@ -108,7 +110,7 @@ impl Storage for Cosm {
         }
         let file = medium.create(ROOT, 0)?;
         let disk = BorrowedDisk::new(medium, file);
-        let options = Options { packet, ..Options::at("") };
+        let options = Options { packet, admission: self.admission, ..Options::at("") };
         let made = ByHand::make(&disk, DATA_START + self.space, &options, SEED);
         disk.end()?;
         self.open = Some(Open { store: made.map_err(|error| error.to_string())?, file });
@@ -134,11 +136,26 @@ impl Storage for Cosm {
         disk.end().map(|()| if written.is_ok() { Outcome::Stored } else { Outcome::Passed })
     }
 
-    /// As the proxy tells the store what its memory answered.
-    fn used(&mut self, access: &Access) {
-        if let Some(open) = &self.open {
-            open.store.touch(&key(access), 1);
+    /// As the proxy tells the store what its memory answered: the first few uses, and then in packs.
+    fn used(&mut self, medium: &mut dyn Medium, access: &Access, uses: u32) -> Result<(), Failed> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let new = match uses {
+            1..=3 => 1,
+            _ if uses.is_multiple_of(16) => 16,
+            _ => return Ok(()),
+        };
+        if access.size > open.store.span_size() as u64 {
+            return Ok(());
         }
+        let (key, uses) = (key(access), Uses { new, all: uses.min(u8::MAX.into()) as u8 });
+        let mut body = vec![0; access.size as usize];
+        Object::of(access).fill(0, &mut body);
+        let body = Bytes::from(body);
+        if open.store.touch(&key, uses, &Body::Whole(body.clone())) {
+            let meta = head(&key, access, EPOCH + millis(medium) / 1000)?;
+            open.store.put_again(&key, &meta, &body, uses.all);
+        }
+        Ok(())
     }
 
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
@@ -235,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_store_answers_what_it_was_given() {
-        let (mut cosm, mut ufs) = (Cosm::new(64 << 20), FileSystem::new(ST15150W, ULTRA_1));
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, Admission::Worth), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
         let mut counted = Counted::new(&mut ufs);
         for object in 0..2_000 {
@@ -259,7 +276,7 @@ mod tests {
 
     #[test]
     fn packets_are_written_when_the_mediums_clock_says_so() {
-        let (mut cosm, mut ufs) = (Cosm::new(64 << 20), FileSystem::new(ST15150W, ULTRA_1));
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, Admission::Worth), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
         let mut counted = Counted::new(&mut ufs);
         let began = counted.seconds();
@@ -275,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_medium_that_fails_is_no_miss() {
-        let (mut cosm, mut ufs) = (Cosm::new(64 << 20), FileSystem::new(ST15150W, ULTRA_1));
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, Admission::Worth), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
         for object in 0..400 {
             cosm.get(&mut ufs, &access(object, 5_000, 1)).unwrap();

@@ -43,8 +43,10 @@ pub trait Storage {
     /// Reads what is asked for and checks it, or stores it.
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed>;
 
-    /// Memory answered a request: for those that count uses.
-    fn used(&mut self, _access: &Access) {}
+    /// Memory answered a request, the so-manieth for it since it came: for those that count uses.
+    fn used(&mut self, _medium: &mut dyn Medium, _access: &Access, _uses: u32) -> Result<(), Failed> {
+        Ok(())
+    }
 
     /// A version left memory, where it was used so often since it came: for those that write it then. Whoever fetched it or read
     /// it from the disk put it there.

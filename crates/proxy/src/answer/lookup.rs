@@ -1,7 +1,6 @@
 //! A request that a stored response may answer: how what `fetch` finds and brings becomes its response.
 
 use crate::answer::body::ReplyBody;
-use crate::answer::count_use;
 use crate::answer::exchange::{Exchange, relay};
 use crate::answer::reply;
 use crate::clock;
@@ -109,7 +108,7 @@ impl Exchange {
 
     fn hit(&self, held: &CacheEntry, report: Report, now: Time) -> Response<ReplyBody> {
         let request = &self.request;
-        count_use(&request.worker, held);
+        request.worker.shared.tiers.count_use(held);
         let StoredResponse { head, body, .. } = resident(held);
         let (repair, on_disk) = match body {
             Body::Spans(spans) => (request.repair(head, Some(spans.length)).map(Arc::new), true),

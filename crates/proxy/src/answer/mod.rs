@@ -110,7 +110,7 @@ fn hit(
         Verdict::ServeStale => Outcome::HitStale,
         Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
     };
-    count_use(worker, held);
+    worker.shared.tiers.count_use(held);
     Some(reply::stored(worker, asked, &parts.headers, resident, (outcome.into(), Place::Memory), now, None))
 }
 
@@ -123,17 +123,11 @@ pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> O
         EntryKind::Varies(variants) if variants.vary.names().iter().any(|n| is_believed(n.as_str())) => {
             return None;
         }
-        EntryKind::Varies(variants) => worker.shared.tiers.memory.get(&variants.of(primary, request))?,
+        EntryKind::Varies(variants) => {
+            worker.shared.tiers.count_use(&held);
+            worker.shared.tiers.memory.get(&variants.of(primary, request))?
+        }
         EntryKind::SameAs(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => return None,
     };
     (!worker.shared.tiers.covers(&found)).then_some(found)
-}
-
-/// Counts a use of a stored response, and tells the disk's replacement of it now and then.
-pub fn count_use(worker: &Worker, held: &CacheEntry) {
-    if let Some(uses) = held.used()
-        && let Some(store) = worker.shared.tiers.stores.of(&held.key)
-    {
-        store.touch(&held.key, uses);
-    }
 }

@@ -98,12 +98,16 @@ pub enum Since {
 }
 
 impl Invalidation {
-    /// Goes on from what the stores remember. A ledger that cannot be read may have said anything, so all is purged.
-    pub fn of(ledger: &[u8]) -> Invalidation {
-        let scopes = Purges::decode(ledger).unwrap_or_else(|| {
+    /// Goes on from what the stores remember. A ledger that cannot be read may have said anything, so all is purged; they remember
+    /// that, unless a later start may read it.
+    pub fn of(stores: &Stores) -> Invalidation {
+        let scopes = Purges::decode(&stores.ledger()).unwrap_or_else(|| {
             crate::console::say("cannot read what was purged: nothing that was stored before is served");
             let mut all = Purges::default();
             all.purge(Scope::All, millis());
+            if !stores.may_ledger_return() {
+                stores.set_ledger(&all.encode());
+            }
             all
         });
         let scopes = scopes.seeded(RandomState::new().hash_one(0));
@@ -285,7 +289,7 @@ mod tests {
 
     #[test]
     fn who_began_before_is_told_and_who_begins_after_is_not() {
-        let owner = Invalidation::of(&[]);
+        let owner = Invalidation::of(&Stores::default());
         let (page, variant) = (key("GET http://h/"), key("GET http://h/\0gzip"));
         let since = |key: &Key, began| owner.look(key, began, |since| since);
         let before = owner.now();
@@ -304,10 +308,40 @@ mod tests {
         assert_eq!(since(&page, between.knowing(second)), Since::Nothing);
     }
 
+    /// Else no start would serve what was stored before it.
+    #[test]
+    fn a_ledger_that_is_lost_is_a_purge_once() {
+        use rand::{SeedableRng, rngs::StdRng};
+        use std::{sync::Arc, time::Duration};
+        use store::disk::{Disk, sim::SimDisk};
+        const SIZE: u64 = 4 << 20;
+        let disk = Arc::new(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)));
+        let options = store::Options { size: Some(SIZE), packet: 64 << 10, ..store::Options::at("") };
+        let start = || {
+            let store = store::Store::over(disk.clone(), &options).unwrap();
+            let owner = Invalidation::of(&Stores::new([store.clone()]).unwrap());
+            assert!(store.persist(Duration::from_secs(20)));
+            store.abandon();
+            std::thread::sleep(Duration::from_millis(2));
+            owner.newest.into_inner()
+        };
+        assert_eq!((start(), start()), (0, 0));
+        for copy in [256 << 10, 512 << 10] {
+            disk.write(copy, &[0; 4096]).unwrap();
+        }
+        let purged = start();
+        assert!(purged > 0 && start() == purged);
+        // For one start neither can be read.
+        disk.fail_reads_in(256 << 10..768 << 10);
+        assert!(start() > purged);
+        disk.fail_reads_in(0..0);
+        assert_eq!(start(), purged);
+    }
+
     /// However many others are removed meanwhile, as long as they are known exactly.
     #[test]
     fn removals_of_others_are_told_of_nobody() {
-        let owner = Invalidation::of(&[]);
+        let owner = Invalidation::of(&Stores::default());
         let page = key("GET http://h/");
         let began = owner.now();
         for n in 0..EXACT {
@@ -330,7 +364,7 @@ mod tests {
     /// brought by who began later.
     #[test]
     fn nothing_comes_back_between_threads() {
-        let owner = Invalidation::of(&[]);
+        let owner = Invalidation::of(&Stores::default());
         let there = Mutex::new(None::<u64>);
         let page = key("GET http://h/");
         std::thread::scope(|scope| {

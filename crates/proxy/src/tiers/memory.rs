@@ -17,7 +17,7 @@ use quick_cache::sync::Cache;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use store::{Body, Key};
+use store::{Body, Key, Uses};
 
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
 pub struct CacheEntry {
@@ -175,15 +175,21 @@ impl CacheEntry {
         }
     }
 
-    /// Counts a use; tells how many the disk's replacement shall learn of now: the first few at once, then in packs.
-    pub fn used(&self) -> Option<u8> {
+    /// Counts a use; tells what the store shall learn of now: the first few uses at once, then in packs.
+    pub fn used(&self) -> Option<Uses> {
         let uses = self.uses.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let all = uses.min(u8::MAX.into()) as u8;
         match uses {
             0 => None,
-            1..=3 => Some(1),
-            _ if uses.is_multiple_of(16) => Some(16),
+            1..=3 => Some(Uses { new: 1, all }),
+            _ if uses.is_multiple_of(16) => Some(Uses { new: 16, all }),
             _ => None,
         }
+    }
+
+    /// It leads to others.
+    pub fn is_marker(&self) -> bool {
+        !matches!(self.kind, EntryKind::Response(_))
     }
 
     /// The body, if it is whole.
@@ -319,6 +325,12 @@ impl Memory {
     pub fn get(&self, key: &Key) -> Option<Arc<CacheEntry>> {
         let held = self.cache.as_ref()?.get(&key.hash())?;
         (held.key == *key).then_some(held)
+    }
+
+    /// Whether this very entry is kept.
+    pub fn keeps(&self, held: &CacheEntry) -> bool {
+        let kept = self.cache.as_ref().and_then(|cache| cache.peek(&held.key.hash()));
+        kept.is_some_and(|kept| std::ptr::eq(&*kept, held))
     }
 
     /// Whether a body of this length is kept now.

@@ -20,7 +20,7 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Lookup, Object, Reader, Refused, Writer};
+use store::{Body, Key, Lookup, Object, Reader, Refused, Uses, Writer};
 use tokio::time::timeout;
 
 pub struct Tiers {
@@ -67,6 +67,7 @@ pub enum Finished {
 pub fn not_stored(refused: Refused) -> NotStored {
     match refused {
         Refused::TooLarge => NotStored::TooLarge,
+        Refused::NotAdmitted => NotStored::NotAdmitted,
         Refused::Busy => NotStored::Busy,
         Refused::Broken => NotStored::NoRoom,
     }
@@ -74,7 +75,7 @@ pub fn not_stored(refused: Refused) -> NotStored {
 
 impl Tiers {
     pub fn new(memory: Memory, stores: Stores, set_cookie: SetCookie) -> Tiers {
-        let invalidation = Invalidation::of(&stores.ledger());
+        let invalidation = Invalidation::of(&stores);
         Tiers { memory, stores, invalidation, set_cookie, allowance: None }
     }
 
@@ -98,6 +99,9 @@ impl Tiers {
     ) -> Option<Arc<CacheEntry>> {
         let found = self.memory.get(key).filter(|held| self.is_readable(held, reader));
         disk.read.set(found.is_none());
+        if let Some(held) = found.as_ref().filter(|held| held.is_marker()) {
+            self.count_use(held);
+        }
         let held = match found {
             Some(held) => held,
             None => self.read(key, reader?, names, &disk.late).await?,
@@ -257,13 +261,44 @@ impl Tiers {
         renewed
     }
 
+    /// Counts a use of what is in memory, and tells the store of it now and then.
+    pub fn count_use(&self, held: &CacheEntry) {
+        if let Some(uses) = held.used() {
+            self.was_used(held, uses);
+        }
+    }
+
+    /// Tells the store of uses that memory answered. What it does not have, or will soon overwrite, and what has proved to be worth a
+    /// place is written from memory, unless it was replaced or removed meanwhile.
+    fn was_used(&self, held: &CacheEntry, uses: Uses) {
+        let Some(store) = self.stores.of(&held.key) else { return };
+        let (meta, body) = match (&held.kind, held.marker()) {
+            (EntryKind::Response(StoredResponse { body, .. }), _) => (None, body.clone()),
+            (_, Some((meta, nonce))) => (Some(meta), Body::Whole(nonce.into())),
+            (_, None) => return,
+        };
+        if !store.touch(&held.key, uses, &body) {
+            return;
+        }
+        let Body::Whole(bytes) = body else { return };
+        let meta = match (&held.kind, meta) {
+            (EntryKind::Response(StoredResponse { head, .. }), _) => head.encode(),
+            (_, meta) => meta.unwrap_or_default(),
+        };
+        self.invalidation.look(&held.key, self.now(), |_| {
+            if self.memory.keeps(held) {
+                store.put_again(&held.key, &meta, &bytes, uses.all);
+            }
+        });
+    }
+
     /// Keeps a marker, which has a nonce of its own: it leads to nothing that was stored before. Refused by the store, what it
     /// leads to is not found again: a miss.
     pub fn mark(&self, marker: CacheEntry) -> Arc<CacheEntry> {
         let marker = Arc::new(marker);
         let put = || {
             if let (Some(store), Some((meta, nonce))) = (self.stores.of(&marker.key), marker.marker()) {
-                let _ = store.put(&marker.key, &meta, &nonce);
+                let _ = store.put_anyway(&marker.key, &meta, &nonce);
             }
             self.memory.insert(&marker);
         };

@@ -42,6 +42,11 @@ impl Stores {
         self.0.first().map(Store::ledger).unwrap_or_default()
     }
 
+    /// Whether a later start may read what this one could not.
+    pub fn may_ledger_return(&self) -> bool {
+        self.0.first().is_some_and(Store::may_ledger_return)
+    }
+
     /// Has every store remember it. One that cannot write keeps it for when it can, and `persist` says so.
     pub fn set_ledger(&self, ledger: &[u8]) {
         for store in &self.0 {

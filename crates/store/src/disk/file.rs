@@ -4,6 +4,7 @@
 
 use super::{Disk, Traffic};
 use crate::buffer::Buffer;
+use crate::format::ledger::{self, Ledger};
 use crate::format::{BLOCK, DATA_START, Layout, superblock};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use std::fs::File;
@@ -114,6 +115,11 @@ pub fn format(disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
     let mut image = Buffer::new(BLOCK);
     image.copy_from_slice(&superblock::encode(layout));
     superblock::COPIES.iter().try_for_each(|at| disk.write(*at, &image))?;
+    disk.sync()?;
+    for generation in 0..=Ledger::default().generation {
+        Ledger { generation, ..Ledger::default() }.encode(layout.identity, &mut image);
+        disk.write(ledger::offset(generation), &image)?;
+    }
     disk.sync()
 }
 

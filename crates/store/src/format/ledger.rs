@@ -17,9 +17,10 @@ const CHECKED: usize = 24;
 /// torn.
 pub const UNREADABLE: [u8; 1] = [0xff];
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The default is what a new cache has: both copies are written when it is made, the second with this generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
-    /// The valid copy with the higher generation counts; 0: none was ever written.
+    /// The valid copy with the higher generation counts.
     pub generation: u64,
     pub bytes: Vec<u8>,
 }
@@ -31,6 +32,12 @@ pub enum Unreadable {
     Invalid,
     /// The copy is longer than the bytes given: its length.
     Longer(usize),
+}
+
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger { generation: COPIES.len() as u64 - 1, bytes: Vec::new() }
+    }
 }
 
 /// Where the copy with this generation lies.

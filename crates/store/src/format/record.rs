@@ -66,6 +66,7 @@ pub struct About {
 /// A record ready to be copied to its place.
 pub struct Record<'a> {
     identity: u64,
+    about: About,
     header: [u8; HEADER],
     parts: [&'a [u8]; 3],
     sums: [u64; 3],
@@ -90,11 +91,16 @@ impl<'a> Record<'a> {
         put.u32(key.len() as u32).u32(meta.len() as u32).u32(body.len() as u32).u32(about.span);
         put.u64(about.length).u64(about.id).u32(about.written.min(u64::from(u32::MAX)) as u32);
         let sums = parts.map(|part| part_sum(identity, part));
-        Some(Record { identity, header, parts, sums })
+        Some(Record { identity, about, header, parts, sums })
     }
 
     pub fn kind(&self) -> Kind {
-        Kind::of(self.header[4]).expect("made of a kind")
+        self.about.kind
+    }
+
+    /// Of the object that this is the head of.
+    pub fn length_of_large(&self) -> Option<u64> {
+        (self.kind() == Kind::Head).then_some(self.about.length)
     }
 
     /// Bytes on disk, whole units.

@@ -17,7 +17,7 @@ mod tests;
 mod word;
 mod words;
 
-pub use word::{COUNT_MAX, Slot, WordLayout};
+pub use word::{Slot, USES_MAX, WordLayout};
 
 use crate::format::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -112,33 +112,28 @@ impl Index {
         self.layout.slot(table.word(at))
     }
 
-    /// Finds and counts one reference. Like `find` it waits for no copy: while a part is copied, a reference may be lost.
+    /// Finds and counts one use. Like `find` it waits for no copy: while a part is copied, a use may be lost.
     pub fn reference(&self, hash: u64) -> Option<Slot> {
-        self.recount(hash, |count| count + 1)
-    }
-
-    /// Like `reference`, but sets the count.
-    pub fn set_count(&self, hash: u64, count: u8) -> Option<Slot> {
-        self.recount(hash, |_| count)
+        let Address { part, print } = self.address(hash);
+        let table = self.parts[part].read();
+        let at = table.find(print).ok()?;
+        loop {
+            let word = table.word(at);
+            let slot = self.layout.slot(word)?;
+            let used = self.layout.used(word);
+            if used == word {
+                return Some(slot);
+            }
+            if table.exchange(at, word, used) {
+                return self.layout.slot(used);
+            }
+        }
     }
 
     /// Puts or replaces, also a tombstone. Returns what it replaced.
     pub fn insert(&self, hash: u64, slot: Slot) -> Option<Slot> {
         let address = self.address(hash);
         self.put(address, self.layout.pack(address.print, slot))
-    }
-
-    /// Puts unless there is an entry or a tombstone. True if it did.
-    pub fn insert_if_absent(&self, hash: u64, slot: Slot) -> bool {
-        let address = self.address(hash);
-        let word = self.layout.pack(address.print, slot);
-        let (part, mut tally) = self.writing(address.part);
-        let found = part.read().find(address.print);
-        let absent = found.is_err();
-        if let Err(at) = found {
-            self.put_new(part, &mut tally, at, (address.print, word));
-        }
-        absent
     }
 
     pub fn remove(&self, hash: u64) -> Option<Slot> {
@@ -177,6 +172,11 @@ impl Index {
         self.address(hash).part
     }
 
+    /// What the index knows of a hash besides its part.
+    pub fn print_of(&self, hash: u64) -> u64 {
+        self.address(hash).print
+    }
+
     /// The lowest hash that belongs to a part.
     pub fn first_of(&self, part: usize) -> u64 {
         (part as u64) << (64 - self.layout.part_bits())
@@ -205,8 +205,9 @@ impl Index {
     }
 
     /// Brings a whole part in, in the order of `entries`, with one copy: what is there already, a tombstone too, prevails. Entries
-    /// that are out of order or bounds are left out. Lookups do not wait.
-    pub fn load(&self, part: usize, entries: impl IntoIterator<Item = Entry>) {
+    /// that are out of order or bounds are left out, and those that do not stay: that is asked when other writers of the part wait.
+    /// Lookups do not wait.
+    pub fn load(&self, part: usize, entries: impl IntoIterator<Item = Entry>, stays: impl Fn(Slot) -> bool) {
         let mut last = None;
         let entries = entries.into_iter().filter(|entry| {
             let fits = last.is_none_or(|last| last < entry.print)
@@ -215,9 +216,10 @@ impl Index {
             last = if fits { Some(entry.print) } else { last };
             fits
         });
-        let words: Vec<_> =
+        let mut words: Vec<_> =
             entries.map(|entry| (entry.print, self.layout.pack(entry.print, entry.slot))).collect();
         let (part, mut tally) = self.writing(part);
+        words.retain(|(_, word)| self.layout.slot(*word).is_some_and(&stays));
         let slots = Table::slots_for(tally.laid.taken + words.len());
         self.lay_out(part, &mut tally, slots, Keep::All, &words);
     }
@@ -242,20 +244,6 @@ impl Index {
     fn writing(&self, part: usize) -> (&Part, MutexGuard<'_, Tally>) {
         let part = &self.parts[part];
         (part, part.writing.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn recount(&self, hash: u64, count: impl Fn(u8) -> u8) -> Option<Slot> {
-        let Address { part, print } = self.address(hash);
-        let table = self.parts[part].read();
-        let at = table.find(print).ok()?;
-        loop {
-            let word = table.word(at);
-            let slot = self.layout.slot(word)?;
-            let counted = self.layout.with_count(word, count(slot.count));
-            if table.exchange(at, word, counted) {
-                return self.layout.slot(counted);
-            }
-        }
     }
 
     fn put(&self, Address { part, print }: Address, word: u64) -> Option<Slot> {
@@ -349,20 +337,18 @@ impl Index {
         keep: Keep,
         more: &[(u64, u64)],
     ) -> Result<(Table, Laid), Full> {
-        let copy = |laying: &mut Laying, slots| {
-            old.entries(slots)
-                .filter(|(_, word)| keep == Keep::All || !self.layout.is_tombstone(*word))
-                .try_for_each(|(print, word)| laying.push(print, word))
-        };
-        let mut from = 0;
-        for (print, word) in more {
-            // What is there prevails.
-            let Err(at) = old.find(*print) else { continue };
-            copy(&mut laying, from..at)?;
-            laying.push(*print, *word)?;
-            from = at;
+        let mut more = more.iter().peekable();
+        let stays = |(_, word): &(u64, u64)| keep == Keep::All || !self.layout.is_tombstone(*word);
+        for (print, word) in old.entries(0..old.slots()).filter(stays) {
+            while let Some((new, word)) = more.next_if(|(new, _)| *new <= print) {
+                // What is there prevails.
+                if *new < print {
+                    laying.push(*new, *word)?;
+                }
+            }
+            laying.push(print, word)?;
         }
-        copy(&mut laying, from..old.slots())?;
+        more.try_for_each(|(print, word)| laying.push(*print, *word))?;
         Ok(laying.done())
     }
 

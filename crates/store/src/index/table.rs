@@ -250,7 +250,7 @@ mod tests {
     /// that is expected and of many times that.
     #[test]
     fn words_and_places_give_the_prints_back() {
-        let slot = Slot { place: 1, length: 1, count: 0 };
+        let slot = Slot { place: 1, length: 1, uses: 0, again: false };
         for (size, objects) in
             [(1u64 << 30, 1000), (1 << 40, 1 << 22), (16 << 40, 1 << 22), (16 << 40, 1 << 26)]
         {

@@ -1,25 +1,29 @@
 //! One entry in eight bytes: how a cache's size divides a word among fingerprint, count, length class and place.
 //!
 //! ```text
-//!  63            56−p+8                                   p          0
+//!  63              p+9     p+6                           p          0
 //! ┌──────────────────┬───────┬──────────────────┬──────────────────┐
-//! │ fingerprint      │ count │ length class     │ place, p bits    │
-//! │ 56 − p bits      │ 2     │ 6                │ 26 to 36         │
+//! │ fingerprint      │ uses  │ length class     │ place, p bits    │
+//! │ 55 − p bits      │ 1 + 2 │ 6                │ 26 to 36         │
 //! └──────────────────┴───────┴──────────────────┴──────────────────┘
 //! ```
 //!
+//! Uses: whether it had been used before it was put, and how often since.
+//!
 //! Place 0 is nobody's, since the superblock lies there. A word of zeros is empty; any other with place 0 is a tombstone.
 
-const COUNT_BITS: u32 = 2;
+/// How often it was used, and whether it was used before it was put.
+const COUNT_BITS: u32 = USES_BITS + 1;
+const USES_BITS: u32 = 2;
 const CLASS_BITS: u32 = 6;
 const PLACE_BITS_MIN: u32 = 26;
 const PLACE_BITS_MAX: u32 = 36;
 
-/// The largest count.
-pub const COUNT_MAX: u8 = (1 << COUNT_BITS) - 1;
+/// The largest count of uses.
+pub const USES_MAX: u8 = (1 << USES_BITS) - 1;
 
-/// Objects of a part at most: copying them takes about two milliseconds, and their table has a large page.
-const PART_OBJECTS: u64 = 1 << 19;
+/// Objects of a part at most: copying them takes about a millisecond, and their table has a large page.
+const PART_OBJECTS: u64 = 1 << 18;
 const PART_BITS_MIN: u32 = 4;
 const PART_BITS_MAX: u32 = 20;
 
@@ -34,8 +38,10 @@ pub struct Slot {
     pub place: u64,
     /// Bytes, from 1 to `WordLayout::length_max`. What comes out of the index is the upper bound of the length's class.
     pub length: u32,
-    /// References, saturating at `COUNT_MAX`.
-    pub count: u8,
+    /// Since it was put, and that were believed of it then; up to `USES_MAX`.
+    pub uses: u8,
+    /// It had been used before it was put.
+    pub again: bool,
 }
 
 /// How words and hashes are divided. It depends on nothing but the two sizes, so that what one process wrote down of an index is
@@ -128,7 +134,8 @@ impl WordLayout {
     pub(super) fn pack(&self, print: u64, slot: Slot) -> u64 {
         assert!(self.holds(slot), "{slot:?} is not of this cache");
         self.fingerprint(print)
-            | u64::from(slot.count.min(COUNT_MAX)) << self.count_shift()
+            | u64::from(slot.again) << (self.uses_shift() + USES_BITS)
+            | u64::from(slot.uses.min(USES_MAX)) << self.uses_shift()
             | u64::from(self.class(slot.length)) << self.place_bits
             | slot.place
     }
@@ -152,16 +159,18 @@ impl WordLayout {
     pub(super) fn slot(&self, word: u64) -> Option<Slot> {
         let place = word & ((1 << self.place_bits) - 1);
         let class = (word >> self.place_bits) as u32 & ((1 << CLASS_BITS) - 1);
-        let count = (word >> self.count_shift()) as u8 & COUNT_MAX;
-        (place > 0).then(|| Slot { place, length: class_units(class) << self.unit_bits, count })
+        let uses = (word >> self.uses_shift()) as u8;
+        let (uses, again) = (uses & USES_MAX, uses >> USES_BITS & 1 > 0);
+        (place > 0).then(|| Slot { place, length: class_units(class) << self.unit_bits, uses, again })
     }
 
-    pub(super) fn with_count(&self, word: u64, count: u8) -> u64 {
-        word & !(u64::from(COUNT_MAX) << self.count_shift())
-            | u64::from(count.min(COUNT_MAX)) << self.count_shift()
+    /// The word with one use more.
+    pub(super) fn used(&self, word: u64) -> u64 {
+        let uses = (word >> self.uses_shift()) as u8 & USES_MAX;
+        if uses < USES_MAX { word + (1 << self.uses_shift()) } else { word }
     }
 
-    const fn count_shift(&self) -> u32 {
+    const fn uses_shift(&self) -> u32 {
         self.place_bits + CLASS_BITS
     }
 
@@ -222,14 +231,15 @@ mod tests {
             let layout = WordLayout::new(size, objects);
             let last = size / u64::from(WordLayout::unit(size)) - 1;
             for place in [1, 2, last / 3, last] {
-                for (length, count) in [(1, 0), (64, 1), (9000, 3), (layout.length_max(), 9)] {
-                    let slot = Slot { place, length, count };
+                for (length, uses) in [(1, 0), (64, 1), (9000, 3), (layout.length_max(), 9)] {
+                    let slot = Slot { place, length, uses, again: length == 64 };
                     let print = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24 << (64 - layout.print_bits());
                     let word = layout.pack(print, slot);
-                    let kept = Slot { place, length: layout.length_bound(length), count: count.min(3) };
+                    let kept = Slot { place, length: layout.length_bound(length), uses: uses.min(3), ..slot };
                     assert_eq!(layout.slot(word), Some(kept));
                     assert!(word != 0 && !layout.is_tombstone(word));
-                    assert_eq!(layout.slot(layout.with_count(word, 2)), Some(Slot { count: 2, ..kept }));
+                    let used = Slot { uses: (uses + 1).min(3), ..kept };
+                    assert_eq!(layout.slot(layout.used(word)), Some(used));
                     assert_eq!((word ^ layout.tombstone(print)) >> layout.fingerprint_shift(), 0);
                 }
             }
@@ -240,11 +250,11 @@ mod tests {
     #[test]
     fn fingerprints_are_wide_enough_at_every_size() {
         for (size, objects, bits, least) in [
-            (8 * GIB, 1_000_000, 29, 2e-6),
-            (80 * GIB, 10_000_000, 25, 3e-5),
-            (1 << 40, 100_000_000, 22, 2.5e-4),
-            (16 << 40, 1_000_000_000, 20, 1e-3),
-            (1 << 50, 1 << 37, 20, 1e-1),
+            (8 * GIB, 1_000_000, 28, 4e-6),
+            (80 * GIB, 10_000_000, 24, 6e-5),
+            (1 << 40, 100_000_000, 21, 5e-4),
+            (16 << 40, 1_000_000_000, 19, 2e-3),
+            (1 << 50, 1 << 37, 19, 2e-1),
         ] {
             let layout = WordLayout::new(size, objects);
             assert_eq!(layout.fingerprint_bits(), bits, "{layout:?}");

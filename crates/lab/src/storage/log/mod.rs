@@ -15,19 +15,22 @@ use crate::collections::lru::Quick;
 use crate::medium::{Failed, Medium};
 use crate::notes::Notes;
 use crate::object::{Object, Version};
-use recent::{Recent, Seen};
+pub use recent::Memory;
+use recent::Recent;
 use segments::{Entry, Place, Segments, record};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use trace::Access;
 use trace::random::mix;
-use worth::Worth;
+use worth::{Worth, class, is_in_tail};
 
 /// What is chosen.
 #[derive(Clone, Copy)]
 pub struct Parts {
     pub admission: Admission,
     pub again: Again,
+    pub when: When,
+    pub memory: Memory,
     pub survivors: Survivors,
     pub order: Order,
     /// Bytes that are read around a hit: what lies whole in them enters memory, as if nobody had asked for it.
@@ -48,7 +51,7 @@ pub enum Admission {
     Priced,
 }
 
-/// What was used is written again from memory, when it leaves it: that takes no read.
+/// What was used is written again from memory, which takes no read.
 #[derive(Clone, Copy)]
 pub enum Again {
     Never,
@@ -56,6 +59,15 @@ pub enum Again {
     Oldest(f64),
     /// If that pays by itself and it is likely not to be used once more before it is overwritten.
     Priced,
+}
+
+/// When it is decided who is written, or written again, and who was turned away is remembered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// When it leaves memory.
+    Leaving,
+    /// When it is fetched, is read from the disk, or is used in memory: the first times, and from then on every 16th.
+    Used,
 }
 
 /// What is read before it is overwritten, to be written again.
@@ -79,6 +91,10 @@ pub enum Order {
 
 /// Uses that are counted.
 const MOST_USES: u8 = 3;
+/// Uses of what is not on the disk, from which on a use in memory decides on it: one of them says little, as it often is the same page.
+const ENOUGH_USES: u8 = 2;
+/// Of more uses in memory than are counted, those that decide are so many apart.
+const SELDOM: u32 = 16;
 /// Bytes that are read in vain rather than twice.
 const GAP: u64 = 128 << 10;
 /// Of a segment, what survivors may take.
@@ -135,7 +151,7 @@ impl Log {
             worth: Worth::new(segments.count()),
             segments,
             held: HashMap::default(),
-            recent: Recent::default(),
+            recent: Recent::new(parts.memory, space),
             frequency: Frequency::default(),
             lapped: false,
             since: 0,
@@ -148,7 +164,7 @@ impl Log {
         size <= self.segments.largest()
     }
 
-    /// Whether an object that was used so often is written, when it comes or leaves memory.
+    /// Whether an object that is not held and was used so often is written.
     fn admits(&self, object: &Object, uses: u8) -> bool {
         let bytes = record(object.size);
         !self.lapped
@@ -163,22 +179,39 @@ impl Log {
             }
     }
 
-    /// Whether what leaves memory is written again.
+    /// Whether what is held is written again.
     fn goes_again(&self, held: &Held) -> bool {
-        let [place] = held.places[..] else { return false };
-        let age = self.segments.age(&place);
+        let Some(oldest) = held.places.first() else { return false };
+        let age = self.segments.age(oldest);
         held.uses > 0
             && self.lapped
             && match self.parts.again {
                 Again::Never => false,
                 Again::Oldest(share) => age > 1.0 - share,
                 Again::Priced => {
-                    let bytes = place.length();
+                    let bytes = record(held.version.object.size);
                     let expected = self.worth.expected(held.uses, bytes);
                     let until_overwritten = expected / age.max(0.05) * (1.0 - age);
-                    self.worth.pays(held.uses, bytes, (-until_overwritten).exp())
+                    self.worth.pays(held.uses, bytes, (-self.patience() * until_overwritten).exp())
                 }
             }
+    }
+
+    /// Writes what is held again, if it goes again.
+    fn write_again(&mut self, medium: &mut dyn Medium, object: u64) -> Result<(), Failed> {
+        let Some(held) = self.held.get(&object).filter(|held| self.goes_again(held)) else { return Ok(()) };
+        let Held { version, group, uses, in_memory, .. } = *held;
+        self.counts.again += record(version.object.size);
+        self.append(medium, version, group, (uses, true), in_memory)
+    }
+
+    /// Of how many times the uses to be expected one is waited for: what is decided at each use is decided again at the next one, so
+    /// that waiting costs less.
+    fn patience(&self) -> f64 {
+        match self.parts.when {
+            When::Leaving => 1.0,
+            When::Used => 3.0,
+        }
     }
 
     /// Writes a version, which was used so often.
@@ -192,7 +225,7 @@ impl Log {
     ) -> Result<(), Failed> {
         self.worth.appended(record(version.object.size));
         if again {
-            self.worth.appended_again(uses);
+            self.worth.appended_again(uses, record(version.object.size));
         }
         // Of what is written again half of its uses are believed.
         let uses = if again { uses / 2 } else { 0 };
@@ -218,11 +251,10 @@ impl Log {
         let oldest = self.segments.seal(medium)?;
         self.worth.fade();
         self.since += 1;
-        if 2 * self.since >= self.segments.count() || self.recent.young() > self.held.len() {
+        if 2 * self.since >= self.segments.count() || self.recent.is_full(self.held.len()) {
             self.since = 0;
-            for seen in self.recent.turn().filter(|seen| seen.uses == 0) {
-                self.worth.stayed_away(seen.bytes);
-            }
+            let Log { recent, worth, .. } = self;
+            recent.turn(|class, count| worth.stayed_away(class, count));
         }
         self.lapped |= !oldest.is_empty();
         self.sweep(medium, oldest)
@@ -252,7 +284,7 @@ impl Log {
             }
             let Some(held) = self.held.remove(&entry.object) else { continue };
             if held.uses == 0 && !held.again {
-                self.worth.stayed_away(record(held.version.object.size));
+                self.worth.stayed_away(class(record(held.version.object.size)), 1.0);
             }
             if held.uses > 0 && held.places.len() == 1 {
                 used.push((entry.place, held));
@@ -292,7 +324,7 @@ impl Log {
             let survives = match (self.parts.survivors, self.parts.again) {
                 (Survivors::Densest(_), _) => true,
                 (Survivors::None, Again::Never) => false,
-                (Survivors::None, _) if !held.in_memory => false,
+                (Survivors::None, _) if !held.in_memory || self.parts.when == When::Used => false,
                 _ => self.worth.pays(held.uses, bytes, 1.0),
             };
             let fits = survives && bytes <= left;
@@ -366,13 +398,21 @@ impl Storage for Log {
             self.frequency.count(access.object);
         }
         if let Some(held) = self.held.get_mut(&access.object).filter(|held| held.version.answers(access)) {
-            if held.uses == 0 && !held.again {
-                self.worth.came_back(record(held.version.object.size));
+            let bytes = record(held.version.object.size);
+            match (held.uses, held.again) {
+                (0, false) => self.worth.came_back(bytes),
+                (_, true) => self.worth.hit_again(bytes),
+                _ => {}
             }
             let age = held.places.first().map_or(0.0, |place| self.segments.age(place));
-            self.worth.hit(age, held.again);
+            if is_in_tail(age) && self.recent.is_first(access.object, bytes) {
+                self.worth.hit_in_tail(bytes);
+            }
             (held.uses, held.in_memory) = ((held.uses + 1).min(MOST_USES), true);
             self.read(medium, access.object)?;
+            if self.parts.when == When::Used {
+                self.write_again(medium, access.object)?;
+            }
             return Ok(Outcome::Hit);
         }
         self.held.remove(&access.object);
@@ -381,51 +421,68 @@ impl Storage for Log {
         }
         let version = Version::of(access);
         let bytes = record(access.size);
-        let before = self.recent.take(access.object);
-        if before.is_some_and(|seen| seen.uses == 0) {
+        let before = self.recent.take(access.object, bytes);
+        if before == Some(0) {
             self.worth.came_back(bytes);
         }
-        let uses = before.map_or(0, |seen| (seen.uses + 1).min(MOST_USES));
+        let uses = before.map_or(0, |uses| (uses + 1).min(MOST_USES));
         if self.admits(&version.object, uses) {
             self.append(medium, version, self.group(access), (uses, uses > 0), true)?;
             return Ok(Outcome::Stored);
         }
-        if uses > 0 {
-            self.recent.put(access.object, Seen { bytes, uses });
+        if uses > 0 || self.parts.when == When::Used {
+            self.recent.put(access.object, bytes, uses);
         }
         Ok(Outcome::Passed)
     }
 
-    fn used(&mut self, access: &Access) {
+    fn used(&mut self, medium: &mut dyn Medium, access: &Access, uses: u32) -> Result<(), Failed> {
+        let object = access.object;
         if let Admission::Frequency = self.parts.admission {
-            self.frequency.count(access.object);
+            self.frequency.count(object);
         }
-        if let Some(held) = self.held.get_mut(&access.object) {
+        if let Some(held) = self.held.get_mut(&object) {
             held.uses = (held.uses + 1).min(MOST_USES);
         }
+        let counts = uses <= MOST_USES.into() || uses.is_multiple_of(SELDOM);
+        if self.parts.when == When::Leaving || !counts || !self.takes(access.size) {
+            return Ok(());
+        }
+        if self.held.contains_key(&object) {
+            return self.write_again(medium, object);
+        }
+        let bytes = record(access.size);
+        let before = if uses == 1 { self.recent.take(object, bytes) } else { self.recent.uses(object) };
+        let all = before.map_or(0, |before| before + 1).max(uses.min(MOST_USES.into()) as u8).min(MOST_USES);
+        let version = Version::of(access);
+        if all >= ENOUGH_USES && self.admits(&version.object, all) {
+            self.recent.take(object, bytes);
+            return self.append(medium, version, self.group(access), (all, true), true);
+        }
+        self.recent.put(object, bytes, all);
+        Ok(())
     }
 
     fn evicted(&mut self, medium: &mut dyn Medium, version: &Version, uses: u32) -> Result<(), Failed> {
         let object = &version.object;
         if let Some(held) = self.held.get_mut(&object.id) {
             held.in_memory = false;
-            let (group, uses) = (held.group, held.uses);
-            if self.held.get(&object.id).is_some_and(|held| self.goes_again(held)) {
-                self.counts.again += record(object.size);
-                self.append(medium, *version, group, (uses, true), false)?;
-            }
+            return match self.parts.when {
+                When::Leaving => self.write_again(medium, object.id),
+                When::Used => Ok(()),
+            };
+        }
+        if self.parts.when == When::Used || !self.takes(object.size) {
             return Ok(());
         }
-        if !self.takes(object.size) {
-            return Ok(());
-        }
-        let before = self.recent.take(object.id).map_or(0, |seen| seen.uses);
+        let bytes = record(object.size);
+        let before = self.recent.take(object.id, bytes).unwrap_or(0);
         let now = uses.min(MOST_USES.into()) as u8;
         let all = (now + before).min(MOST_USES);
         if now > 0 && self.admits(object, all) {
             return self.append(medium, *version, object.server, (all, true), false);
         }
-        self.recent.put(object.id, Seen { bytes: record(object.size), uses: all });
+        self.recent.put(object.id, bytes, all);
         Ok(())
     }
 
@@ -463,6 +520,8 @@ mod tests {
     const ALL: Parts = Parts {
         admission: Admission::All,
         again: Again::Never,
+        when: When::Leaving,
+        memory: Memory::Exact,
         survivors: Survivors::None,
         order: Order::Arrival,
         window: 0,
@@ -526,8 +585,7 @@ mod tests {
     /// Small objects come back at any age, large ones do not.
     #[test]
     fn who_does_not_come_back_is_turned_away_by_its_size() {
-        let priced = Parts { admission: Admission::Priced, again: Again::Priced, ..ALL };
-        with(priced, |log, medium| {
+        with(PRICED, |log, medium| {
             let mut stored = [0, 0];
             for nth in 1..6_000u64 {
                 let large = pass(log, medium, 1_000_000 + nth, 20_000, 0);
@@ -575,6 +633,63 @@ mod tests {
                 assert_eq!(log.counts.again > 0, stays);
             });
         }
+    }
+
+    const PRICED: Parts = Parts { admission: Admission::Priced, again: Again::Priced, ..ALL };
+    const USED: Parts = Parts { when: When::Used, memory: Memory::Filters, ..PRICED };
+
+    /// A quarter of the log, every fiftieth request from when the log has lapped, among small ones of which half come back.
+    #[test]
+    fn a_large_object_that_is_asked_for_again_and_again_stays() {
+        for parts in [PRICED, Parts { memory: Memory::Filters, ..PRICED }, USED] {
+            with(parts, |log, medium| {
+                let mut hits = [0, 0];
+                for nth in 1..20_000u64 {
+                    let small = if nth % 2 == 0 { nth } else { nth - nth * 7919 % nth.min(1_000) };
+                    let hit = pass(log, medium, small, 2_000, 0) == Outcome::Hit;
+                    hits[0] += u64::from(hit && nth > 10_000);
+                    if nth % 50 == 0 && log.lapped {
+                        let hit = pass(log, medium, 1_000_000, SPACE / 4, 0) == Outcome::Hit;
+                        hits[1] += u64::from(hit && nth > 10_000);
+                    }
+                }
+                assert!(hits[0] > 2_500, "{hits:?} of 5,000 that come back");
+                assert!(hits[1] > 190, "{hits:?} of 200");
+            });
+        }
+    }
+
+    /// One is used in memory all the time, another one is not on the disk, and a third one is read from it.
+    #[test]
+    fn what_is_used_is_written_at_its_use() {
+        with(USED, |log, medium| {
+            let hot = access(1, 8000);
+            pass(log, medium, 1, 8000, 0);
+            let mut used = 0;
+            let mut next = 10;
+            while !log.lapped || next % 1_000 != 0 {
+                pass(log, medium, next, 8000, 0);
+                next += 1;
+                if next % 20 == 0 {
+                    used += 1;
+                    log.used(medium, &hot, used).unwrap();
+                }
+            }
+            assert!(log.held.contains_key(&1), "it would have been overwritten");
+            let again = log.counts.again;
+            assert!((record(8000)..=4 * record(8000)).contains(&again), "{again} bytes");
+            log.held.remove(&2);
+            let late = access(2, 8000);
+            log.used(medium, &late, 1).unwrap();
+            assert!(!log.held.contains_key(&2), "one use in memory says little");
+            log.used(medium, &late, 2).unwrap();
+            assert!(log.held.contains_key(&2));
+            log.evicted(medium, &Version::of(&access(3, 8000)), 3).unwrap();
+            assert!(
+                !log.held.contains_key(&3) && log.recent.uses(3).is_none(),
+                "who leaves memory is not looked at"
+            );
+        });
     }
 
     #[test]
