@@ -334,7 +334,8 @@ impl World {
             self.shared.engine().tick(self.now);
             self.step();
         }
-        panic!("a removal is never written");
+        // A digest that could not be made is owed for good: nothing counts as written any more.
+        assert!(self.shared.engine().digester().owes, "a removal is never written");
     }
 
     /// What the store answers: the value, checked byte by byte.
@@ -805,8 +806,8 @@ fn history(seed: u64) -> (u64, u64) {
     (world.hits, world.gets)
 }
 
-/// Seeds that once showed an older value coming back after a kill.
-const FOUND: [u64; 0] = [];
+/// Seeds that once failed.
+const FOUND: [u64; 1] = [7016];
 
 #[test]
 fn ten_thousand_histories() {
