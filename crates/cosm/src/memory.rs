@@ -24,6 +24,9 @@ const LARGE_PAGES: u64 = 512 * MIB;
 
 const INDEX: &str = "index";
 
+/// Of the memory tier, what group reads keep is one in so many bytes (docs/decisions.md).
+const GROUPS: u64 = 32;
+
 /// Connections that `auto` is at least, and at most.
 const CONNECTIONS: (u64, u64) = (64, 100_000);
 /// Bytes of disk for an object, marker or piece of a body, on average: the index has room for so many at least.
@@ -54,6 +57,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         index: disk.map_or(0, |disk| disk.index),
         buffers: disk.map_or(0, |disk| disk.sum() - disk.index),
         tier: if auto.memory { 0 } else { bounds.memory_bytes },
+        groups: 0,
         transit: proxy::transit_least(bounds.head_bytes),
         connections: connections.saturating_mul(CONNECTION),
     };
@@ -98,6 +102,12 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     spare -= more;
     sizes.transit += more;
     sizes.tier += spare;
+    if config.store().is_some_and(|store| store.group > 0) {
+        sizes.groups = sizes.tier / GROUPS;
+        sizes.tier -= sizes.groups;
+    }
+    config.groups_of(sizes.groups);
+    let bounds = &mut config.proxy.bounds;
 
     bounds.total_bytes = total;
     bounds.transit_bytes = sizes.transit;
@@ -114,14 +124,15 @@ struct Sizes {
     index: u64,
     buffers: u64,
     tier: u64,
+    groups: u64,
     transit: u64,
     connections: u64,
 }
 
 impl Sizes {
     fn sum(&self) -> u64 {
-        let Sizes { program, index, buffers, tier, transit, connections } = *self;
-        [program, index, buffers, tier, transit, connections].into_iter().fold(0, u64::saturating_add)
+        let Sizes { program, index, buffers, tier, groups, transit, connections } = *self;
+        [program, index, buffers, tier, groups, transit, connections].into_iter().fold(0, u64::saturating_add)
     }
 
     fn parts(&self, workers: u64, cache: u64) -> Vec<Part> {
@@ -131,6 +142,7 @@ impl Sizes {
             part(INDEX, self.index, format!("of a cache of {}", say_size(cache))),
             part("store buffers", self.buffers, "packets, reads, digests".into()),
             part("memory tier", self.tier, "--memory".into()),
+            part("group reads", self.groups, "a 32nd of --memory".into()),
             part("in transit", self.transit, "bodies and large heads".into()),
             part(
                 "connections",

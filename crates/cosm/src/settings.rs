@@ -132,7 +132,7 @@ impl Config {
             proxy: Proxy::default(),
             memory_total: 0,
             auto: Auto::default(),
-            store: Store::at(table::DEFAULT_CACHE),
+            store: Store { group_of: cache::key::group, ..Store::at(table::DEFAULT_CACHE) },
             on_disk: true,
         };
         let mut wrong = Vec::new();
@@ -159,6 +159,11 @@ impl Config {
     /// The index has room for so many entries.
     pub fn index_of(&mut self, entries: u64) {
         self.store.index_max = Some(entries);
+    }
+
+    /// Group reads keep so many bytes.
+    pub fn groups_of(&mut self, bytes: u64) {
+        self.store.group_memory = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
 }
 
@@ -327,7 +332,10 @@ mod tests {
         // The store's own bound is the one that holds.
         default.bounds.object_bytes = u64::MAX;
         assert_eq!(format!("{proxy:?}"), format!("{default:?}"));
-        assert_eq!(format!("{:?}", config.store().unwrap()), format!("{:?}", Store::at("cache.cosm")));
+        assert_eq!(
+            format!("{:?}", config.store().unwrap()),
+            format!("{:?}", Store { group_of: cache::key::group, ..Store::at("cache.cosm") })
+        );
     }
 
     #[test]

@@ -164,7 +164,10 @@ fn options_that_messages_name_are_there() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                // The simulation names options of its own command, to those who test.
+                if !path.ends_with("store/src/model") {
+                    folders.push(path);
+                }
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();

@@ -42,6 +42,16 @@ impl Wanted {
     }
 }
 
+/// Of the nth object.
+pub fn key(nth: u64) -> Key {
+    response::key(HOST, &format!("/{nth}"))
+}
+
+/// What is stored with a body: the head of a response that came at `now`, seconds since 1970, and stays fresh for years.
+pub fn meta(now: u64) -> Result<Vec<u8>, String> {
+    Ok(response::head(now, None)?.encode())
+}
+
 /// Puts all, as responses that came at `now` (seconds since 1970) and stay fresh for years; `progress` is told how many it
 /// was given and how many of them it took, half of all among them. What is put is not yet all written. An error is one line.
 pub fn fill(
@@ -50,11 +60,11 @@ pub fn fill(
     now: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Taken, String> {
-    let meta = response::head(now, None)?.encode();
+    let meta = meta(now)?;
     let (mut taken, mut body) = (Taken::default(), Vec::new());
     for nth in 0..wanted.objects {
         let object = wanted.object(nth);
-        let key = response::key(HOST, &format!("/{nth}"));
+        let key = key(nth);
         body.resize(object.size as usize, 0);
         object.fill(0, &mut body);
         match put(store, &key, &meta, &body) {

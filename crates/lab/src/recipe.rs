@@ -7,9 +7,9 @@ use crate::layout::files::{CallSizes, Directories, Files};
 use crate::layout::mapped::Mapped;
 use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
-use crate::replacement::{GDSF, LRU, LRU_TH, Policy, S3_FIFO, SIEVE};
+use crate::replacement::{GDSF, LRU, LRU_TH, MEMORY_TIER, Policy, S3_FIFO, SIEVE};
 use crate::scale::Scale;
-use crate::storage::cosm::Cosm;
+use crate::storage::cosm::{self, Cosm};
 use crate::storage::cyclic_log::CyclicLog;
 use crate::storage::log::{self, Admission, Again, Log, Memory, Order, Survivors, When};
 use crate::storage::mapped::{Fbc, Future, LeastRecent, Slots};
@@ -30,7 +30,7 @@ pub struct Recipe {
 }
 
 /// The recipes that place objects by their server.
-const BY_SERVER: [&str; 9] = [
+const BY_SERVER: [&str; 12] = [
     "multiple-dirs",
     "squidl",
     "squidml",
@@ -40,6 +40,9 @@ const BY_SERVER: [&str; 9] = [
     "cern",
     "log-servers",
     "log-full",
+    "cosm",
+    "cosm-all",
+    "cosm-direct",
 ];
 
 impl Recipe {
@@ -63,6 +66,23 @@ fn managed_by(policy: Policy, scale: &Scale, layout: impl Layout + 'static) -> B
 
 fn log(scale: &Scale, parts: log::Parts) -> Box<dyn Storage> {
     Box::new(Log::new(scale.space(), parts))
+}
+
+/// Bytes of memory of which groups take one: as `cosm serve` has it.
+const GROUP_SHARE: u64 = 32;
+/// As `cosm serve` is by default.
+const COSM: cosm::Parts = cosm::Parts {
+    admission: store::Admission::Worth,
+    group_of: cache::key::group,
+    group: 32 << 10,
+    group_memory: 0,
+    direct: false,
+};
+const DIRECT: cosm::Parts = cosm::Parts { direct: true, ..COSM };
+
+fn cosm(scale: &Scale, parts: cosm::Parts) -> Box<dyn Storage> {
+    let group_memory = if parts.group > 0 { (scale.memory / GROUP_SHARE) as usize } else { 0 };
+    Box::new(Cosm::new(scale.space(), cosm::Parts { group_memory, ..parts }))
 }
 
 const LOG: log::Parts = log::Parts {
@@ -427,15 +447,36 @@ pub const ALL: &[Recipe] = &[
         name: "cosm",
         about: "the production store of cosm serve",
         unlike: "fills its file; its index and packets in memory beside",
-        memory: LRU,
-        storage: |scale| Box::new(Cosm::new(scale.space(), store::Admission::Worth)),
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, COSM),
     },
     Recipe {
         name: "cosm-all",
         about: "the same with --admission all",
         unlike: "fills its file; its index and packets in memory beside",
-        memory: LRU,
-        storage: |scale| Box::new(Cosm::new(scale.space(), store::Admission::All)),
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { admission: store::Admission::All, ..COSM }),
+    },
+    Recipe {
+        name: "cosm-direct",
+        about: "cosm, whose reads go past the filesystem's memory, as cosm serve's do",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, DIRECT),
+    },
+    Recipe {
+        name: "cosm-direct-arrival",
+        about: "cosm-direct, in the order of arrival instead of by server",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { group_of: |_| 0, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-direct-alone",
+        about: "cosm-direct-arrival without group reads",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { group_of: |_| 0, group: 0, ..DIRECT }),
     },
 ];
 

@@ -215,6 +215,9 @@ pub static TABLE: &[Setting] = &[
         ], "worth", Store, Start,
         "What is stored when the disk is full; worth: what can be expected to bring more hits than what it displaces, judged by size \
          and past use, and used objects are written again as they grow old; all: everything"),
+    row!(TUNING, "group-read", PowerOfTwo(8 * KIB..=MIB, |c, v| c.store.group = v as u32),
+        [Is("off", |c| c.store.group = 0)], "32KiB", Store, Start,
+        "Read this many bytes around a small object, a power of two, and keep them for the next requests in a 32nd of memory, as long as that saves enough other reads; what comes from one origin lies together"),
     row!(TUNING, "cmax", Count(0..=3, |c, v| c.store.cmax = v as u8), [], "0", Store, Start,
         "When the disk is full and an object's turn to leave comes, write it again if it was requested at least this often since it \
          was written (Cmax of frequency-based cyclic replacement); 0: never"),

@@ -66,6 +66,13 @@ impl Medium for Counted<'_> {
         self.count("read").read(file, at, into)
     }
 
+    fn read_direct(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        if let Some(distances) = &mut self.distances {
+            distances.note(file, at, into.len() as u64);
+        }
+        self.count("read").read_direct(file, at, into)
+    }
+
     fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed> {
         self.count("stat").exists(dir, name)
     }
@@ -80,6 +87,10 @@ impl Medium for Counted<'_> {
 
     fn sync(&mut self) -> Result<(), Failed> {
         self.count("fsync").sync()
+    }
+
+    fn sync_behind(&mut self) -> Result<(), Failed> {
+        self.count("fsync").sync_behind()
     }
 
     fn seconds(&self) -> f64 {

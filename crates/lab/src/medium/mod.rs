@@ -57,6 +57,11 @@ pub trait Medium: Send {
     /// Fills `into` from a byte of an open file; what was never written is zeros.
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed>;
 
+    /// The same past the memory of the filesystem, whole blocks (`O_DIRECT`), where the medium can.
+    fn read_direct(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        self.read(file, at, into)
+    }
+
     /// Whether there is a file of this name.
     fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed>;
 
@@ -68,6 +73,11 @@ pub trait Medium: Send {
 
     /// Until all that was written lies on the device.
     fn sync(&mut self) -> Result<(), Failed>;
+
+    /// The same by another thread, which this one does not wait for, where the medium can: the device is as busy.
+    fn sync_behind(&mut self) -> Result<(), Failed> {
+        self.sync()
+    }
 
     /// Seconds since the medium was made.
     fn seconds(&self) -> f64;

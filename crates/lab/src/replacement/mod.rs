@@ -8,6 +8,7 @@ mod fifo;
 mod greedy_dual;
 mod lru;
 mod lru_th;
+mod memory_tier;
 mod object_cache;
 mod queues;
 mod s3_fifo;
@@ -98,6 +99,12 @@ pub const GDSF: Policy =
     policy("gdsf", "GreedyDual with frequency over size", "Cherkasova, HPL-98-69R1, 1998", |most| {
         Box::new(GreedyDual::new(most, greedy_dual::FREQUENCY_AND_SIZE))
     });
+pub const MEMORY_TIER: Policy = policy(
+    "cosm-memory",
+    "the memory tier of cosm serve: half of it a FIFO, half for what is used most per byte",
+    "docs/decisions.md",
+    |most| Box::new(memory_tier::MemoryTier::new(most)),
+);
 const BELADY: Policy = Policy {
     name: "belady",
     about: "evicts what is requested furthest in the future; optimal if all objects have one size",
@@ -106,7 +113,7 @@ const BELADY: Policy = Policy {
     new: |most| Box::new(belady::Belady::new(most)),
 };
 
-pub const ALL: [Policy; 16] = [
+pub const ALL: [Policy; 17] = [
     LRU,
     LRU_TH,
     policy("fifo", "evicts the oldest", "as old as paging", |most| Box::new(fifo::Fifo::new(most))),
@@ -155,6 +162,7 @@ pub const ALL: [Policy; 16] = [
         |most| Box::new(S3Fifo::new(most, Rules::Simulator)),
     ),
     SIEVE,
+    MEMORY_TIER,
     BELADY,
 ];
 

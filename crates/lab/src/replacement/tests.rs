@@ -32,6 +32,7 @@ fn model(policy: &str, most: u64) -> Box<dyn Model> {
         "s3-fifo" => s3(false),
         "s3-fifo-libcachesim" => s3(true),
         "sieve" => Box::new(Hand { most, ..Hand::default() }),
+        "cosm-memory" => Box::new(Dense { most, ..Dense::default() }),
         "belady" => Box::new(Seer { most, ..Seer::default() }),
         other => panic!("{other} has no model"),
     }
@@ -131,6 +132,66 @@ impl Model for Ring {
         if let Some(at) = find(&self.ring, object) {
             self.ring.remove(at);
             self.hand -= usize::from(at < self.hand);
+        }
+    }
+}
+
+/// The memory tier of `cosm serve`: a window, and behind it what has credit.
+#[derive(Default)]
+struct Dense {
+    most: u64,
+    /// The window, and the rest.
+    lists: [Ones; 2],
+    credit: HashMap<u32, f32>,
+}
+
+impl Dense {
+    fn bytes(&self) -> u64 {
+        self.lists.iter().map(bytes).sum()
+    }
+
+    fn mean(&self, bytes: u64, more: usize) -> f32 {
+        (self.bytes() + bytes) as f32 / (self.lists.iter().map(Vec::len).sum::<usize>() + more) as f32
+    }
+
+    fn evict(&mut self) {
+        let (mean, mut spared) = (self.mean(0, 0), Ones::new());
+        while spared.len() < 64 {
+            let full = !self.lists[0].is_empty() && bytes(&self.lists[0]) >= self.most / 2;
+            let from = usize::from(!full && !self.lists[1].is_empty());
+            let mut one = self.lists[from].remove(0);
+            let credit = self.credit.get_mut(&one.object).unwrap();
+            *credit = (*credit + std::mem::take(&mut one.uses) as f32 * mean / one.size as f32).min(8.0);
+            if *credit < 1.0 {
+                return;
+            }
+            *credit -= 1.0;
+            self.lists[1].push(one);
+            spared.extend((from == 1).then_some(one));
+        }
+        let credit = |one: &One| self.credit[&one.object];
+        let poorest = spared.iter().copied().reduce(|a, b| if credit(&b) < credit(&a) { b } else { a });
+        take(&mut self.lists[1], poorest.unwrap().object);
+    }
+}
+
+impl Model for Dense {
+    fn get(&mut self, object: u32) -> bool {
+        let here = self.lists.iter_mut().flatten().find(|one| one.object == object);
+        here.map(|one| one.uses = (one.uses + 1).min(15)).is_some()
+    }
+
+    fn insert(&mut self, object: u32, size: u64) {
+        while self.bytes() + size > self.most {
+            self.evict();
+        }
+        self.credit.insert(object, (0.3 * self.mean(size, 1) / size as f32).min(8.0));
+        self.lists[0].push(one(object, size));
+    }
+
+    fn remove(&mut self, object: u32) {
+        for list in &mut self.lists {
+            take(list, object);
         }
     }
 }

@@ -33,9 +33,23 @@ const PATIENCE: usize = 64;
 pub struct Cosm {
     /// Bytes of the log.
     space: u64,
-    admission: Admission,
+    parts: Parts,
     open: Option<Open>,
     buffer: Vec<u8>,
+}
+
+/// What is chosen of the store's options.
+#[derive(Clone, Copy)]
+pub struct Parts {
+    pub admission: Admission,
+    /// What lies together.
+    pub group_of: fn(&[u8]) -> u64,
+    /// Bytes of a group read; 0: none.
+    pub group: u32,
+    /// Bytes of memory for groups.
+    pub group_memory: usize,
+    /// Reads go past the filesystem's memory, as those of `cosm serve`; otherwise through it, as those of other recipes.
+    pub direct: bool,
 }
 
 struct Open {
@@ -45,8 +59,8 @@ struct Open {
 
 impl Cosm {
     /// Bytes of the log; the fixed megabyte before it is not counted.
-    pub fn new(space: u64, admission: Admission) -> Cosm {
-        Cosm { space, admission, open: None, buffer: Vec::new() }
+    pub fn new(space: u64, parts: Parts) -> Cosm {
+        Cosm { space, parts, open: None, buffer: Vec::new() }
     }
 }
 
@@ -109,12 +123,17 @@ impl Storage for Cosm {
             return Ok(());
         }
         let file = medium.create(ROOT, 0)?;
-        let disk = BorrowedDisk::new(medium, file);
-        let options = Options { packet, admission: self.admission, ..Options::at("") };
+        let disk = BorrowedDisk::new(medium, file, self.parts.direct);
+        let Parts { admission, group_of, group, group_memory, direct: _ } = self.parts;
+        let options = Options { packet, admission, group_of, group, group_memory, ..Options::at("") };
         let made = ByHand::make(&disk, DATA_START + self.space, &options, SEED);
         disk.end()?;
         self.open = Some(Open { store: made.map_err(|error| error.to_string())?, file });
         Ok(())
+    }
+
+    fn memory(&self) -> u64 {
+        self.parts.group_memory as u64
     }
 
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
@@ -123,7 +142,7 @@ impl Storage for Cosm {
             return Ok(Outcome::Passed);
         }
         let (now, key) = (millis(medium), key(access));
-        let disk = BorrowedDisk::new(medium, open.file);
+        let disk = BorrowedDisk::new(medium, open.file, self.parts.direct);
         open.store.turn(&disk, now);
         if open.read(&disk, &key, access)? {
             return disk.end().map(|()| Outcome::Hit);
@@ -160,7 +179,7 @@ impl Storage for Cosm {
 
     fn finish(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
         let Some(open) = &self.open else { return Ok(()) };
-        let disk = BorrowedDisk::new(medium, open.file);
+        let disk = BorrowedDisk::new(medium, open.file, self.parts.direct);
         open.store.flush(&disk);
         disk.end()
     }
@@ -198,11 +217,12 @@ fn version(meta: &[u8]) -> Option<(u64, u64)> {
 struct BorrowedDisk<'a> {
     medium: Mutex<(&'a mut dyn Medium, Result<(), Failed>)>,
     file: File,
+    direct: bool,
 }
 
 impl<'a> BorrowedDisk<'a> {
-    fn new(medium: &'a mut dyn Medium, file: File) -> BorrowedDisk<'a> {
-        BorrowedDisk { medium: Mutex::new((medium, Ok(()))), file }
+    fn new(medium: &'a mut dyn Medium, file: File, direct: bool) -> BorrowedDisk<'a> {
+        BorrowedDisk { medium: Mutex::new((medium, Ok(()))), file, direct }
     }
 
     fn with(&self, call: impl FnOnce(&mut dyn Medium) -> Result<(), Failed>) -> io::Result<()> {
@@ -223,7 +243,11 @@ impl<'a> BorrowedDisk<'a> {
 
 impl Disk for BorrowedDisk<'_> {
     fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        self.with(|medium| medium.read(self.file, offset, &mut buffer[..length]))
+        let into = &mut buffer[..length];
+        self.with(|medium| match self.direct {
+            true => medium.read_direct(self.file, offset, into),
+            false => medium.read(self.file, offset, into),
+        })
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -231,7 +255,7 @@ impl Disk for BorrowedDisk<'_> {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.with(|medium| medium.sync())
+        self.with(|medium| medium.sync_behind())
     }
 
     fn read_block(&self) -> usize {
@@ -246,13 +270,16 @@ mod tests {
     use crate::medium::drive::ST15150W;
     use crate::medium::filesystem::{FileSystem, ULTRA_1};
 
+    const ALONE: Parts =
+        Parts { admission: Admission::Worth, group_of: |_| 0, group: 0, group_memory: 0, direct: false };
+
     fn access(object: u64, size: u64, modified: u64) -> Access {
         Access { object, server: object % 5, size, modified, ..Access::default() }
     }
 
     #[test]
     fn the_store_answers_what_it_was_given() {
-        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, Admission::Worth), FileSystem::new(ST15150W, ULTRA_1));
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, ALONE), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
         let mut counted = Counted::new(&mut ufs);
         for object in 0..2_000 {
@@ -276,7 +303,7 @@ mod tests {
 
     #[test]
     fn packets_are_written_when_the_mediums_clock_says_so() {
-        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, Admission::Worth), FileSystem::new(ST15150W, ULTRA_1));
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, ALONE), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
         let mut counted = Counted::new(&mut ufs);
         let began = counted.seconds();
@@ -292,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_medium_that_fails_is_no_miss() {
-        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, Admission::Worth), FileSystem::new(ST15150W, ULTRA_1));
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, ALONE), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
         for object in 0..400 {
             cosm.get(&mut ufs, &access(object, 5_000, 1)).unwrap();

@@ -43,6 +43,11 @@ pub trait Storage {
     /// Reads what is asked for and checks it, or stores it.
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed>;
 
+    /// Bytes that it takes of the cache in memory.
+    fn memory(&self) -> u64 {
+        0
+    }
+
     /// Memory answered a request, the so-manieth for it since it came: for those that count uses.
     fn used(&mut self, _medium: &mut dyn Medium, _access: &Access, _uses: u32) -> Result<(), Failed> {
         Ok(())

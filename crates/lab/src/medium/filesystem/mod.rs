@@ -131,6 +131,55 @@ struct Directory {
 }
 
 impl FileSystem {
+    /// Reads through the filesystem's memory, or past it.
+    fn read_pages(&mut self, file: File, at: u64, into: &mut [u8], kept: bool) -> Result<(), Failed> {
+        self.spend(self.host.call);
+        let File(file) = file;
+        let FsType { block, fragment, .. } = self.fs_type;
+        let (size, end) = (self.inode(file)?.size, at + into.len() as u64);
+        into.fill(0);
+        let mut here = at;
+        // Contiguous blocks that are not in memory come together.
+        let mut run: Option<(u64, u64)> = None;
+        while here < end.min(size) {
+            let page = here / block;
+            let upto = ((page + 1) * block).min(end).min(size);
+            let (address, fragments) = self.look_up(file, page as usize)?;
+            let piece = &mut into[(here - at) as usize..(upto - at) as usize];
+            self.sectors.read(address * fragment + here % block, piece);
+            if !kept || self.pages.get(&(file, page as u32)).is_none() {
+                if kept {
+                    self.keep_page(file, page as u32, false)?;
+                }
+                let (address, fragments) = match kept {
+                    true => (address, fragments),
+                    false => {
+                        let (first, last) = (here % block / fragment, (upto - 1) % block / fragment);
+                        (address + first, last - first + 1)
+                    }
+                };
+                run = match run {
+                    Some((first, count))
+                        if first + count == address && (count + fragments) * fragment <= TOGETHER =>
+                    {
+                        Some((first, count + fragments))
+                    }
+                    other => {
+                        if let Some((first, count)) = other {
+                            self.wait(Way::Read, first, count);
+                        }
+                        Some((address, fragments))
+                    }
+                };
+            }
+            here = upto;
+        }
+        if let Some((first, count)) = run {
+            self.wait(Way::Read, first, count);
+        }
+        Ok(())
+    }
+
     /// The papers' filesystem on a drive of their day.
     pub fn new(geometry: Geometry, host: Host) -> FileSystem {
         FileSystem::of(fs_type::UFS, geometry, host)
@@ -347,42 +396,12 @@ impl Medium for FileSystem {
     }
 
     fn read(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
-        self.spend(self.host.call + into.len() as f64 / self.host.copy);
-        let File(file) = file;
-        let FsType { block, fragment, .. } = self.fs_type;
-        let (size, end) = (self.inode(file)?.size, at + into.len() as u64);
-        into.fill(0);
-        let mut here = at;
-        // Contiguous blocks that are not in memory come together.
-        let mut run: Option<(u64, u64)> = None;
-        while here < end.min(size) {
-            let page = here / block;
-            let upto = ((page + 1) * block).min(end).min(size);
-            let (address, fragments) = self.look_up(file, page as usize)?;
-            let piece = &mut into[(here - at) as usize..(upto - at) as usize];
-            self.sectors.read(address * fragment + here % block, piece);
-            if self.pages.get(&(file, page as u32)).is_none() {
-                self.keep_page(file, page as u32, false)?;
-                run = match run {
-                    Some((first, count))
-                        if first + count == address && (count + fragments) * fragment <= TOGETHER =>
-                    {
-                        Some((first, count + fragments))
-                    }
-                    other => {
-                        if let Some((first, count)) = other {
-                            self.wait(Way::Read, first, count);
-                        }
-                        Some((address, fragments))
-                    }
-                };
-            }
-            here = upto;
-        }
-        if let Some((first, count)) = run {
-            self.wait(Way::Read, first, count);
-        }
-        Ok(())
+        self.spend(into.len() as f64 / self.host.copy);
+        self.read_pages(file, at, into, true)
+    }
+
+    fn read_direct(&mut self, file: File, at: u64, into: &mut [u8]) -> Result<(), Failed> {
+        self.read_pages(file, at, into, false)
     }
 
     fn exists(&mut self, dir: Dir, name: u64) -> Result<bool, Failed> {
@@ -406,11 +425,16 @@ impl Medium for FileSystem {
     }
 
     fn sync(&mut self) -> Result<(), Failed> {
+        self.sync_behind()?;
+        self.clock = self.queue.drain(self.clock);
+        Ok(())
+    }
+
+    fn sync_behind(&mut self) -> Result<(), Failed> {
         self.spend(self.host.call);
         self.commit();
         self.flush_pages(None);
         self.flush_metadata(None);
-        self.clock = self.queue.drain(self.clock);
         Ok(())
     }
 
