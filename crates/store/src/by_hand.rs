@@ -7,7 +7,7 @@ use crate::disk::{Disk, Traffic};
 use crate::engine::{Millis, State};
 use crate::index::Index;
 use crate::reader::{Backend, Reader};
-use crate::store::{Clock, POOL, Shared};
+use crate::shared::{Clock, POOL, Shared};
 use crate::{Body, Key, Object, OpenError, Options, Refused, Spans, Uses, Writer};
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -30,7 +30,7 @@ pub struct ByHand {
 #[derive(Clone, Default)]
 pub(crate) struct ManualReads(Rc<RefCell<Option<Wanted>>>);
 
-struct Wanted {
+pub(crate) struct Wanted {
     offset: u64,
     length: usize,
     buffer: Buffer,
@@ -78,13 +78,23 @@ impl ByHand {
     }
 
     #[cfg(test)]
+    pub(crate) fn shared_for_tests(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn groups(&self) -> &crate::groups::Groups {
+        &self.shared.groups
+    }
+
+    #[cfg(test)]
     pub(crate) fn holds(&self, key: &Key) -> bool {
         self.shared.index.find(self.shared.hash(key)).is_some()
     }
     /// What a kill left on the disk.
     #[cfg(test)]
     pub(crate) fn open_again(disk: &dyn Disk, size: u64, options: &Options) -> ByHand {
-        use crate::{digester::stretch, reads::Reads, recovery::recover, store::layout_of};
+        use crate::{digester::stretch, opening::layout_of, reads::Reads, recovery::recover};
         let layout = layout_of(std::path::Path::new(""), disk, size).unwrap().unwrap();
         let pool = Pool::new(POOL);
         let index = Index::of(&layout, options.objects(&layout));
@@ -161,15 +171,25 @@ impl ByHand {
             if let Poll::Ready(found) = reading.as_mut().poll(&mut context) {
                 return found;
             }
-            let Wanted { offset, length, mut buffer, answer } = self.desk.0.take()?;
-            let result = disk.read(offset, &mut buffer, length).map(|()| buffer);
-            // The reader waits for it.
-            let _ = answer.send(result);
+            self.desk.take()?.carry_out(disk);
         }
     }
 }
 
+impl Wanted {
+    /// Whoever reads may have gone.
+    pub fn carry_out(self, disk: &dyn Disk) {
+        let Wanted { offset, length, mut buffer, answer } = self;
+        let _ = answer.send(disk.read(offset, &mut buffer, length).map(|()| buffer));
+    }
+}
+
 impl ManualReads {
+    /// The read that somebody waits for.
+    pub fn take(&self) -> Option<Wanted> {
+        self.0.take()
+    }
+
     pub async fn read(&self, offset: u64, length: usize, buffer: Buffer) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
         self.0.replace(Some(Wanted { offset, length, buffer, answer }));

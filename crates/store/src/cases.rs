@@ -1,14 +1,16 @@
 //! What the histories of `model` are too short, or their caches too small, to come to.
 
+use crate::buffer::Pool;
 use crate::by_hand::ByHand;
 use crate::digester::Digester;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
-use crate::engine::{Io, Op};
+use crate::engine::{Engine, Io, Op, State};
 use crate::format::Layout;
 use crate::format::digest::Event;
 use crate::format::fence::Fence;
 use crate::format::root::{self, Root};
+use crate::index::Index;
 use crate::{Key, Options};
 use rand::{SeedableRng, rngs::StdRng};
 
@@ -58,17 +60,38 @@ fn events_that_wait_are_a_reason_for_a_digest() {
     assert!(digester.is_active(), "{order} events wait, puts are refused, and no digest begins");
 }
 
+/// A disk that has something to write whenever it is done with a write.
+#[test]
+fn a_digest_does_not_wait_for_writes_that_never_end() {
+    let size = 64 << 20;
+    let disk = disk(size);
+    let options = Options { packet: 64 << 10, ..Options::at("") };
+    ByHand::make(&disk, size, &options, 1).unwrap();
+    let shared = again(&disk, &options);
+    let mut n = 0;
+    for _ in 0..2_000 {
+        while shared.put_anyway(&key(n), b"meta", &[7; 1000]).is_ok() {
+            n += 1;
+        }
+        let Some(Io { id, op }) = shared.engine().next_io() else { panic!("nothing to do after {n} puts") };
+        let result = shared.carry_out(&disk, op);
+        shared.engine().done(id, result, u64::from(n));
+    }
+    let counters = shared.engine().counters();
+    assert!(counters.segments > 1_000 && counters.digests > 2, "{counters:?}");
+}
+
 /// A start on the disk.
-fn opened(disk: &SimDisk, options: &Options) -> std::sync::Arc<crate::store::Shared> {
+fn opened(disk: &SimDisk, options: &Options) -> std::sync::Arc<crate::shared::Shared> {
     let pool = crate::buffer::Pool::new(1 << 20);
     let (state, _) = recovered(disk, options);
-    let clock = crate::store::Clock::Holder(std::sync::atomic::AtomicU64::new(0));
+    let clock = crate::shared::Clock::Holder(std::sync::atomic::AtomicU64::new(0));
     let device = (Default::default(), disk.read_block());
-    crate::store::Shared::new(state, options, pool, device, StdRng::seed_from_u64(1), clock)
+    crate::shared::Shared::new(state, options, pool, device, StdRng::seed_from_u64(1), clock)
 }
 
 /// A start, until nothing is left to be done.
-fn again(disk: &SimDisk, options: &Options) -> std::sync::Arc<crate::store::Shared> {
+fn again(disk: &SimDisk, options: &Options) -> std::sync::Arc<crate::shared::Shared> {
     let shared = opened(disk, options);
     for now in 0..100 {
         shared.engine().tick(now);
@@ -257,6 +280,29 @@ fn the_engine_is_not_held_while_the_index_is_loaded() {
     assert_eq!(shared.index.len(), 20_000);
 }
 
+/// Whoever puts as fast as the disk takes it does not keep the index from being loaded, nor the other way round.
+#[test]
+fn the_index_is_loaded_while_writes_never_end() {
+    let options = Options { packet: 64 << 10, ..Options::at("") };
+    let disk = filled(&options, 20_000, 100);
+    let shared = opened(&disk, &options);
+    let (mut n, mut writes) = (100_000, 0);
+    for turn in 0..2_000 {
+        while shared.put_whole(&key(n), b"", &[1; 8_000]).is_ok() {
+            n += 1;
+        }
+        let Io { id, op } = shared.engine().next_io().expect("something to do");
+        writes += usize::from(matches!(op, Op::Write { .. }));
+        let result = shared.carry_out(&disk, op);
+        shared.engine().done(id, result, 0);
+        if shared.engine().parts_left() == 0 {
+            assert!(writes > turn / 4, "{writes} writes in {turn} turns");
+            return;
+        }
+    }
+    panic!("{} parts left after {writes} writes", shared.engine().parts_left());
+}
+
 /// Whether the work on the index is done before or after.
 #[test]
 fn what_happens_while_a_part_is_loaded_prevails() {
@@ -407,7 +453,7 @@ fn what_is_kept_of_packets_that_were_left_open_has_a_bound() {
 #[test]
 fn digests_catch_up_with_what_memory_had_no_room_for() {
     let (size, options) = (64 << 20, Options { packet: 64 << 10, ..Options::at("") });
-    let most = crate::digester::most_events(1_008, 64 << 10) as u32;
+    let most = crate::digester::most_events(crate::digester::stretch(1_008), 64 << 10) as u32;
     let disk = disk(size);
     let store = ByHand::make(&disk, size, &options, 1).unwrap();
     let roots = root::COPIES[0]..root::COPIES[1] + root::COPY as u64;
@@ -431,7 +477,7 @@ fn digests_catch_up_with_what_memory_had_no_room_for() {
     store.flush(&disk);
     store.turn(&disk, 20_000_000);
     let made = store.engine().counters().digests;
-    let there = |shared: &crate::store::Shared| {
+    let there = |shared: &crate::shared::Shared| {
         let found = |n: &u32| shared.index.find(shared.hash(&key(*n))).is_some();
         (0..objects).all(|n| found(&n) == (n % 5 != 2))
     };
@@ -513,4 +559,75 @@ fn loading_a_million_objects_is_measured() {
         );
         store.abandon();
     }
+}
+
+/// A removal that waits for a segment, while it is read what lay there.
+#[test]
+fn what_a_close_syncs_has_the_removals_that_waited() {
+    let options = Options { packet: 64 << 10, ..Options::at("") };
+    let disk = filled(&options, 12_000, 8_000);
+    disk.sync().unwrap();
+    let shared = opened(&disk, &options);
+    shared.engine().remove(shared.hash(&key(11_999)), 0);
+    shared.engine().finish();
+    let wanted: Vec<Io> = std::iter::from_fn(|| shared.engine().next_io()).collect();
+    let syncs = wanted.iter().filter(|io| matches!(io.op, Op::Sync)).count();
+    assert!(!wanted.is_empty() && syncs == 0, "{syncs} of {}, and the removal is not written", wanted.len());
+    for Io { id, op } in wanted {
+        let result = shared.carry_out(&disk, op);
+        shared.engine().done(id, result, 0);
+    }
+    shared.engine().tick(10_000);
+    while shared.carry_out_all(&disk) {}
+    assert!(shared.engine().is_idle());
+    assert!(!disk.is_unsynced(), "closed, and the removal is not synced");
+    let again = again(&disk, &options);
+    assert!(again.index.find(again.hash(&key(11_999))).is_none());
+}
+
+/// Of what a life wrote, a loss of power leaves the tables alone: they list nothing of the next life's segments.
+#[test]
+fn no_two_lives_give_the_same_orders() {
+    let (size, options) = (3 << 20, Options { packet: 64 << 10, ..Options::at("") });
+    let disk = disk(size);
+    let store = ByHand::make(&disk, size, &options, 1).unwrap();
+    store.put(&key(1), b"meta", b"before").unwrap();
+    store.flush(&disk);
+    let store = ByHand::open_again(&disk, size, &options);
+    let first = store.engine().newest() + 1;
+    for n in 100..300 {
+        let _ = store.put(&key(n), b"meta", &[7; 1_000]);
+        store.turn(&disk, u64::from(n) * 10);
+    }
+    store.flush(&disk);
+    let last = store.engine().newest();
+    assert!(last > first + 1);
+    let layout = crate::format::Layout::new(options.packet, 32, 0);
+    for seq in first..=last {
+        disk.write(layout.start(seq), &[0; 4096]).unwrap();
+    }
+    let store = ByHand::open_again(&disk, size, &options);
+    store.put(&key(2), b"meta", b"after").unwrap();
+    store.flush(&disk);
+    assert_eq!(store.engine().newest(), first);
+    let store = ByHand::open_again(&disk, size, &options);
+    for (n, body) in [(1, &b"before"[..]), (2, b"after")] {
+        let found = store.get(&disk, &key(n)).map(|found| found.body);
+        assert!(matches!(found, Some(crate::Body::Whole(bytes)) if bytes == body), "{n} is lost");
+    }
+}
+
+/// A kill took most of what was opened since the root was written. What a start leaves out since the root says that it was swept stays
+/// swept: else a removal of it, of which the index knows nothing, is not noted, and the next digest brings it back.
+#[test]
+fn what_had_left_before_a_start_has_left_after_it() {
+    let layout = Layout::new(64 << 10, 96, 9);
+    let engine = |swept| {
+        let root = Root { generation: 3, order: 1, seq: 59, swept, digests: Vec::new() };
+        let state = State { seq: 77, root, ..State::blank(layout, Index::of(&layout, 1_000)) };
+        Engine::new(state, 500, Pool::new(1 << 20))
+    };
+    assert_eq!(engine(162).swept(), Some(162 - 96 - 1));
+    // What a lap and more had been lost of: all that there is.
+    assert_eq!(engine(500).swept(), Some(76));
 }

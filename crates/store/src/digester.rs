@@ -25,11 +25,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Segments for which a digest is made, at most: it bounds what a start replays.
+/// Segments for which a digest is made, at most, unless they would be too many: it bounds what a start replays.
 const LONGEST: u64 = 512;
-/// Digests in a log at least, about; and at most, or the root could not list them.
+/// Digests in a log at least, about; and at most, since a part of the index is loaded by a read of each.
 const FEW: u64 = 64;
-const MANY: u64 = 1500;
+const MANY: u64 = 384;
 /// Events in memory for one digest at most: as many as four stretches of records of 4 KiB have, within these bounds, and as many as
 /// two have of a larger log, or the root could not list its digests.
 const EVENTS_MOST: Range<u64> = if cfg!(test) { 40..1 << 20 } else { 1 << 16..1 << 20 };
@@ -46,16 +46,16 @@ pub fn stretch(segments: u64) -> Option<u64> {
     (segments >= SMALL).then(|| (segments / FEW).min(LONGEST).max(segments.div_ceil(MANY)).max(1))
 }
 
-/// Events that wait for a digest in memory, at most.
-pub fn most_events(segments: u64, segment: u32) -> usize {
-    let each = stretch(segments).unwrap_or(0) * u64::from(segment) / 4096;
+/// Events that wait for a digest of `stretch` segments in memory, at most.
+pub fn most_events(stretch: Option<u64>, segment: u32) -> usize {
+    let each = stretch.unwrap_or(0) * u64::from(segment) / 4096;
     (4 * each).clamp(EVENTS_MOST.start, EVENTS_MOST.end.max(2 * each)) as usize
 }
 
 /// Bytes that digests take at most in memory, about: the events of one that is being made, which are being sorted, and of the next,
 /// and a record of pages.
 pub fn most_bytes(segments: u64, segment: u32) -> u64 {
-    3 * (most_events(segments, segment) * size_of::<Event>()) as u64 + (512 << 10)
+    3 * (most_events(stretch(segments), segment) * size_of::<Event>()) as u64 + (512 << 10)
 }
 
 /// Up to where some events go that are to be read again: to below this order, in segments up to this sequence number.
@@ -203,7 +203,7 @@ impl Digester {
     /// opened before.
     pub fn tick(&mut self, order: u64, seq: u64, wanted: bool, now: Millis) {
         let Some(stretch) = self.stretch else { return };
-        let most = most_events(self.layout.segments, self.layout.segment);
+        let most = most_events(self.stretch, self.layout.segment);
         let waits = self.job.is_some() || self.is_full(seq);
         if self.events.len() >= most && (waits || !self.behind.is_empty()) {
             self.behind.push_back(Behind { order, seq });
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn a_root_can_list_the_digests_of_a_log_of_any_size() {
         for segments in [SMALL, 1_000, 100_000, 1 << 20, 18 << 20, 1 << 28] {
-            let digests = segments * 256 / (most_events(segments, 1 << 20) as u64 / 2);
+            let digests = segments * 256 / (most_events(stretch(segments), 1 << 20) as u64 / 2);
             assert!(digests < root::MOST as u64, "{digests} of {segments}");
         }
     }

@@ -16,7 +16,7 @@ use crate::index::Index;
 use crate::loader::Loader;
 use crate::reads::Reads;
 use crate::recovery::{first_of, read_table, recover};
-use crate::{OpenError, Options, store::layout_of};
+use crate::{OpenError, Options, opening::layout_of};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;

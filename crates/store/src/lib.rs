@@ -13,6 +13,7 @@ pub mod engine;
 mod fence;
 mod flights;
 pub mod format;
+mod groups;
 pub mod index;
 mod inspect;
 mod ledger;
@@ -20,12 +21,14 @@ mod loader;
 mod memory;
 #[cfg(test)]
 mod model;
+mod opening;
 mod placement;
 mod reader;
 mod reads;
 mod recovery;
 mod retry;
 mod segment;
+mod shared;
 mod store;
 mod writer;
 mod writes;
@@ -35,8 +38,9 @@ pub use by_hand::ByHand;
 pub use format::ledger::MAX as LEDGER_MAX;
 pub use inspect::{Checked, Header, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use memory::Memory;
+pub use opening::DEFAULT_SIZE;
 pub use reader::{Lookup, Reader};
-pub use store::{DEFAULT_SIZE, Store};
+pub use store::Store;
 pub use writer::Writer;
 
 use bytes::Bytes;
@@ -111,6 +115,12 @@ pub struct Options {
     /// Objects, markers and pieces of large bodies that the index has room for; `None`: as many as come. At that number objects
     /// leave as if the cache were full.
     pub index_max: Option<u64>,
+    /// To which group a key belongs: objects of one group that are put within a flush interval lie side by side.
+    pub group_of: fn(&[u8]) -> u64,
+    /// A read of a small object brings so many aligned bytes around it, a power of two; 0: itself alone.
+    pub group: u32,
+    /// Bytes of memory for what was read so.
+    pub group_memory: usize,
     pub io: IoChoice,
     /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
     /// begun, and one for a piece of a body under way, is given up after four times as long.
@@ -133,6 +143,9 @@ impl Options {
             cmax: 0,
             flush_interval: Duration::from_secs(1),
             index_max: None,
+            group_of: |_| 0,
+            group: 32 << 10,
+            group_memory: 0,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
             tell: |line| eprintln!("cosm: {line}"),
@@ -219,6 +232,9 @@ pub struct Spans {
 }
 
 impl Spans {
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
     pub fn count(&self) -> u32 {
         self.length.div_ceil(u64::from(self.span.max(1))) as u32
     }
@@ -252,6 +268,9 @@ pub struct Stats {
     pub device_read_bytes: u64,
     pub device_writes: u64,
     pub device_written_bytes: u64,
+    /// Reads of the device that brought a whole group, and those that were not needed since a group had what they would have brought.
+    pub group_reads: u64,
+    pub saved_reads: u64,
     /// Records that proved torn, damaged or overwritten when read.
     pub bad_records: u64,
     /// Reads that failed, those beyond the end of a file that was cut off among them.

@@ -387,7 +387,7 @@ impl Loader {
         let batch = self.batch.as_ref().map_or(0, |batch| batch.parts.len());
         let loaded = (parts - self.loaded.left() + batch).min(parts) as u64;
         let spare = most.saturating_sub(self.before) as u64;
-        self.before + (u128::from(spare) * u128::from(loaded) / parts as u128) as usize
+        self.before.min(most) + (u128::from(spare) * u128::from(loaded) / parts as u128) as usize
     }
 
     /// The outcome of what was handed out; `None`: it failed.
@@ -692,6 +692,18 @@ mod tests {
         });
         assert!(loader.lossy && index.is_empty());
         assert_eq!(reads.get(), layout.segments);
+    }
+
+    /// What was replayed at the start is more than the index may have, and some of it has left since.
+    #[test]
+    fn room_is_never_above_the_bound() {
+        let layout = Layout::new(16 << 10, 20, 7);
+        let index = Index::of(&layout, 1_000);
+        (0..50).for_each(|n| _ = index.insert(layout.mix(n), Standing::Unknown.slot(1 << 15, 64)));
+        let at = DigestAt { from: 0, to: 9, first_seq: 0, last_seq: 9, place: 1 << 15, bytes: 64 };
+        let loader = Loader::new(layout, &[at], &index, Arc::default());
+        assert_eq!((loader.before, loader.room(index.parts(), 40)), (50, 40));
+        assert!(loader.room(index.parts(), 200) < 200 && loader.room(index.parts(), 60) >= 50);
     }
 
     #[test]

@@ -6,10 +6,12 @@ use crate::disk::uring::DEPTH;
 use crate::engine::images;
 use crate::index::Index;
 use crate::loader;
+use crate::opening::{DEFAULT_SIZE, layout_of};
 use crate::placement::Placement;
 use crate::reader::TURN;
 use crate::recovery;
-use crate::store::{DEFAULT_SIZE, POOL, layout_of};
+use crate::segment::ARRANGED;
+use crate::shared::POOL;
 use crate::{OpenError, Options};
 
 /// Bytes, by what they are for.
@@ -19,7 +21,7 @@ pub struct Memory {
     pub size: u64,
     /// The index, and what is remembered of what was turned away, with as many entries as `Options::index_max` says; without that, as a cache has of objects of `mean` bytes.
     pub index: u64,
-    /// Packets that are being filled, wait to be written, or are.
+    /// Packets that are being filled, wait to be written, or are; a copy of what is being arranged.
     pub packets: u64,
     /// What waits for a digest, and one under way; at a start, tables, and after it, parts of the index that are being loaded.
     pub digests: u64,
@@ -51,7 +53,8 @@ impl Memory {
         Memory {
             size,
             index: index_bytes(options.index_max.unwrap_or(size / mean)),
-            packets: images(packet as usize) as u64 * u64::from(packet),
+            packets: images(packet as usize) as u64 * u64::from(packet)
+                + ARRANGED.min(packet as usize) as u64,
             digests: digester::most_bytes(segments, packet)
                 + recovery::most_left(size)
                 + recovery::most_bytes(size).max(loader::most_bytes(segments, packet)),

@@ -8,7 +8,7 @@ use crate::flights::Flights;
 use crate::format::record::{self, Found, Kind};
 use crate::format::{align_down, align_up};
 use crate::index::Slot;
-use crate::store::Shared;
+use crate::shared::Shared;
 use crate::{Body, Key, Object, Spans, span_key};
 use bytes::Bytes;
 use std::cell::Cell;
@@ -27,6 +27,9 @@ const HANGS: u32 = 4;
 
 /// A read counts as one for each of so many bytes, so that what is read at once has a bound in bytes too.
 pub(crate) const TURN: usize = 32 << 10;
+
+/// How often a record is looked for where it lies now, since it was moved or replaced while it was read.
+const MOVES: usize = 3;
 
 /// What a look for an object, or a piece of one, came to.
 #[derive(Debug)]
@@ -108,7 +111,8 @@ impl Reader {
         self.flights.check(Some(self.shared.patience)).is_err()
     }
 
-    /// As `get`, and tells when what may be there was not read since the disk is late.
+    /// As `get`, and tells when what may be there was not read since the disk is late. A large object is found also when pieces of
+    /// its body are missing (`Store::missing`).
     pub async fn look(&self, key: &Key) -> Lookup {
         let late = Cell::new(false);
         Lookup::of(self.find(key, &late).await, &late)
@@ -119,12 +123,19 @@ impl Reader {
     /// waiting for longer than `Options::patience`. A large object (metadata first, then `span` by `span`) is returned
     /// only when all its spans are in the index.
     pub async fn get(&self, key: &Key) -> Option<Object> {
-        self.find(key, &Cell::new(false)).await
+        let found = self.find(key, &Cell::new(false)).await;
+        found.filter(|found| match &found.body {
+            Body::Spans(spans) => self.is_whole(spans),
+            Body::Whole(_) => true,
+        })
+    }
+
+    fn is_whole(&self, spans: &Spans) -> bool {
+        self.shared.missing(spans, 0..spans.count()).next().is_none()
     }
 
     async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
-        let slot = self.slot(key, late).await?;
-        let (bytes, found) = self.record(key, slot, Wait::Yields(self.shared.patience), late).await?;
+        let (bytes, found, slot) = self.record(key, Wait::Yields(self.shared.patience), late).await?;
         let meta = bytes.slice(found.meta.clone());
         match found.about.kind {
             Kind::Object => {
@@ -134,10 +145,9 @@ impl Reader {
             Kind::Head => {
                 let record::About { id, length, span, .. } = found.about;
                 let spans = Spans { store: self.shared.number, id, length, span };
-                if !self.shared.may_hold_spans(&spans) {
-                    return None;
+                if self.is_whole(&spans) {
+                    self.shared.was_read(key, slot, &bytes, &found);
                 }
-                self.shared.was_read(key, slot, &bytes, &found);
                 Some(Object { meta, body: Body::Spans(spans) })
             }
             Kind::Span | Kind::Pages | Kind::Digest | Kind::Removal => None,
@@ -196,58 +206,104 @@ impl Reader {
         late: &Cell<bool>,
     ) -> Option<Bytes> {
         let key = span_key(spans.id, n);
-        let slot = self.slot(&key, late).await?;
-        let (bytes, found) = self.record(&key, slot, Wait::Hangs(stays), late).await?;
+        let (bytes, found, _) = self.record(&key, Wait::Hangs(stays), late).await?;
         (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
     }
 
-    /// The record under the key at `slot`, verified. What proves to be something else leaves the index.
-    async fn record(
-        &self,
-        key: &Key,
-        slot: Slot,
-        wait: Wait<'_>,
-        late: &Cell<bool>,
-    ) -> Option<(Bytes, Found)> {
-        let found = match self.bytes(slot, wait).await {
-            Ok(bytes) => {
-                let found = record::parse(self.shared.layout.identity, &bytes)
-                    .filter(|found| {
-                        found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..]
-                    })
-                    .map(|found| (bytes, found));
-                self.shared.stats.bad_records.fetch_add(u64::from(found.is_none()), Relaxed);
-                found
+    /// The record under the key, verified, and its slot. What proves to be something else leaves the index.
+    async fn record(&self, key: &Key, wait: Wait<'_>, late: &Cell<bool>) -> Option<(Bytes, Found, Slot)> {
+        let mut slot = self.slot(key, late).await?;
+        for _ in 0..MOVES {
+            let read = self.look_at(slot, key, wait).await;
+            if let Ok(Some((bytes, found))) = read {
+                return Some((bytes, found, slot));
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                 self.shared.stats.busy_reads.fetch_add(1, Relaxed);
                 late.set(true);
                 return None;
             }
-            Err(error) => {
-                self.shared.stats.read_errors.fetch_add(1, Relaxed);
-                self.shared.tell_of_reading(&error);
-                None
+            match self.shared.index.find(self.shared.hash(key)) {
+                // It was moved before it was written, or replaced.
+                Some(now) if now.place != slot.place => slot = now,
+                _ => {
+                    self.tell(key, slot, read.err());
+                    return None;
+                }
             }
-        };
-        if found.is_none() {
-            let hash = self.shared.hash(key);
-            self.shared.engine().forget(hash, slot.place, self.shared.millis());
         }
-        found
+        None
+    }
+
+    /// What lies at `slot`, if it is what the index means.
+    async fn look_at(&self, slot: Slot, key: &Key, wait: Wait<'_>) -> io::Result<Option<(Bytes, Found)>> {
+        if let Some(found) = self.in_a_group(key, slot) {
+            self.shared.groups.saved();
+            return Ok(Some(found));
+        }
+        self.bytes(slot, wait).await.map(|bytes| self.verified(key, bytes))
+    }
+
+    /// A look came to nothing: for this error, or since what lies there is something else.
+    fn tell(&self, key: &Key, slot: Slot, error: Option<io::Error>) {
+        let stats = &self.shared.stats;
+        match error {
+            Some(error) => {
+                stats.read_errors.fetch_add(1, Relaxed);
+                self.shared.tell_of_reading(&error);
+            }
+            None => {
+                stats.bad_records.fetch_add(1, Relaxed);
+            }
+        }
+        self.shared.engine().forget(self.shared.hash(key), slot.place, self.shared.millis());
+    }
+
+    fn verified(&self, key: &Key, bytes: Bytes) -> Option<(Bytes, Found)> {
+        record::parse(self.shared.layout.identity, &bytes)
+            .filter(|found| found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..])
+            .map(|found| (bytes, found))
+    }
+
+    /// The record in a group that was read before. It says itself which turn it is of: what the sweep has just made way for may have been
+    /// read as of the next one.
+    fn in_a_group(&self, key: &Key, slot: Slot) -> Option<(Bytes, Found)> {
+        let (shared, layout) = (&self.shared, &self.shared.layout);
+        let turn = shared.turn_of(layout.segment_of(slot.place));
+        let bytes = shared.groups.find(turn, layout.offset(slot.place), self.length(slot))?;
+        let (bytes, found) = self.verified(key, bytes).filter(|(_, found)| found.seq == turn as u32)?;
+        Some((alone(&bytes), found))
+    }
+
+    /// Bytes of a record at most: lengths are about, and a segment ends.
+    fn length(&self, slot: Slot) -> usize {
+        let layout = &self.shared.layout;
+        (slot.length as usize).min(layout.segment as usize - layout.within(slot.place))
     }
 
     /// The bytes at `slot`: from an image that is not written yet, or else by one read.
     async fn bytes(&self, slot: Slot, wait: Wait<'_>) -> io::Result<Bytes> {
-        let layout = &self.shared.layout;
-        if self.shared.unwritten.has(layout, layout.segment_of(slot.place)) {
-            let image = self.shared.engine().peek(slot);
+        let (shared, layout) = (&self.shared, &self.shared.layout);
+        let (number, length, start) =
+            (layout.segment_of(slot.place), self.length(slot), layout.offset(slot.place));
+        let (turn, written) = (shared.turn_of(number), !shared.unwritten.has(layout, number));
+        if !written {
+            let image = shared.engine().peek(slot);
             if let Some((copy, length)) = image {
                 return Ok(Bytes::from_owner(copy).slice(..length));
             }
         }
-        let start = layout.offset(slot.place);
-        let length = (slot.length as usize).min(layout.segment as usize - layout.within(slot.place));
+        if let Some(group) = shared.groups.around(start, length).filter(|_| written) {
+            let bytes = self.read_aligned(group.start, (group.end - group.start) as usize, wait).await?;
+            shared.groups.keep(turn, group.start, bytes.clone());
+            let skip = (start - group.start) as usize;
+            return Ok(alone(&bytes[skip..skip + length]));
+        }
+        self.read_aligned(start, length, wait).await
+    }
+
+    /// So many bytes at `start`, by a read of whole blocks.
+    async fn read_aligned(&self, start: u64, length: usize, wait: Wait<'_>) -> io::Result<Bytes> {
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
@@ -301,6 +357,11 @@ impl Reader {
     }
 }
 
+/// A copy of a record that came with others: whoever sends it slowly holds no more than that.
+fn alone(record: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(record)
+}
+
 impl<T> Lookup<T> {
     fn of(found: Option<T>, late: &Cell<bool>) -> Lookup<T> {
         match found {
@@ -308,5 +369,74 @@ impl<T> Lookup<T> {
             None if late.get() => Lookup::Late,
             None => Lookup::Missing,
         }
+    }
+}
+
+#[cfg(test)]
+mod beside_the_sweep {
+    use super::*;
+    use crate::Options;
+    use crate::by_hand::ByHand;
+    use crate::disk::sim::SimDisk;
+    use rand::{SeedableRng, rngs::StdRng};
+    use std::task::{Context, Waker};
+
+    /// A reader that found a record just before it was swept reads it just after: what it keeps is not of the segment's next turn.
+    #[test]
+    fn a_group_read_beside_the_sweep_is_of_the_turn_that_it_was_read_of() {
+        const SIZE: u64 = 4 << 20;
+        let options = Options {
+            packet: 128 << 10,
+            group: 16 << 10,
+            group_memory: 1 << 20,
+            index_max: Some(120),
+            ..Options::at("")
+        };
+        let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+        let store = ByHand::make(&disk, SIZE, &options, 1).unwrap();
+        let shared = store.shared_for_tests();
+        let key = Key::new(b"K".to_vec());
+        let mut now = 0;
+        let mut put = |key: &Key, body: u8| {
+            for _ in 0..10 {
+                let done = store.put(key, b"", &[body; 5_000]);
+                if done.is_ok() {
+                    return;
+                }
+                now += 2_000;
+                store.turn(&disk, now);
+            }
+            panic!("not put");
+        };
+        put(&key, b'o');
+        let hash = shared.hash(&key);
+        let slot = shared.index.find(hash).unwrap();
+        let mut n = 0u32;
+        while shared.index.find(hash).is_some() {
+            n += 1;
+            put(&Key::new(n.to_le_bytes().to_vec()), b'f');
+        }
+        assert!(!shared.unwritten.has(&shared.layout, shared.layout.segment_of(slot.place)));
+        // The reader that had this slot.
+        let desk = ManualReads::default();
+        let reader = Reader::new(shared.clone(), Backend::Hand(desk.clone()));
+        {
+            let mut reading = pin!(reader.look_at(slot, &key, Wait::Yields(Duration::ZERO)));
+            let mut context = Context::from_waker(Waker::noop());
+            while reading.as_mut().poll(&mut context).is_pending() {
+                desk.take().unwrap().carry_out(&disk);
+            }
+        }
+        // The same key comes to the same place in the next lap.
+        loop {
+            put(&key, b'n');
+            if shared.index.find(hash).unwrap().place == slot.place {
+                break;
+            }
+        }
+        let Some(crate::Object { body: Body::Whole(body), .. }) = store.get(&disk, &key) else {
+            panic!("missing")
+        };
+        assert_eq!(body[0] as char, 'n');
     }
 }

@@ -21,6 +21,8 @@ pub struct Reads<'a> {
     pool: &'a Arc<Pool>,
     /// Time since some moment.
     clock: Box<dyn Fn() -> Duration + Sync + 'a>,
+    /// Reads at once.
+    parallel: usize,
     failed: Mutex<Failed>,
 }
 
@@ -36,7 +38,18 @@ struct Failed {
 impl<'a> Reads<'a> {
     pub fn new(disk: &'a dyn Disk, pool: &'a Arc<Pool>) -> Reads<'a> {
         let began = Instant::now();
-        Reads { disk, pool, clock: Box::new(move || began.elapsed()), failed: Mutex::default() }
+        let clock = Box::new(move || began.elapsed());
+        Reads { disk, pool, clock, parallel: PARALLEL, failed: Mutex::default() }
+    }
+
+    /// One after the other, and timed by the caller: a start that can be repeated.
+    #[cfg(test)]
+    pub fn in_order(
+        disk: &'a dyn Disk,
+        pool: &'a Arc<Pool>,
+        clock: impl Fn() -> Duration + Sync + 'a,
+    ) -> Reads<'a> {
+        Reads { clock: Box::new(clock), parallel: 1, ..Reads::new(disk, pool) }
     }
 
     pub fn read(&self, offset: u64, length: usize) -> io::Result<Buffer> {
@@ -72,19 +85,21 @@ impl<'a> Reads<'a> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.times >= FAILURES || failed.took >= PATIENCE
     }
-}
 
-/// What `read` gives for each of some, by several threads, in the order given.
-pub fn in_parallel<T: Sync, A: Send>(some: &[T], read: impl Fn(&T) -> A + Sync) -> impl Iterator<Item = A> {
-    let share = some.len().div_ceil(PARALLEL).max(1);
-    let read = &read;
-    let answers = std::thread::scope(|scope| {
-        let threads: Vec<_> = some
-            .chunks(share)
-            .map(|some| scope.spawn(move || some.iter().map(read).collect::<Vec<_>>()))
-            .collect();
-        let joined = threads.into_iter().map(|t| t.join());
-        joined.map(|t| t.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
-    });
-    answers.into_iter().flatten()
+    /// What `read` gives for each of some, by several threads, in the order given.
+    pub fn each<T: Sync, A: Send>(&self, some: &[T], read: impl Fn(&T) -> A + Sync) -> Vec<A> {
+        if self.parallel == 1 {
+            return some.iter().map(read).collect();
+        }
+        let share = some.len().div_ceil(self.parallel).max(1);
+        let read = &read;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = some
+                .chunks(share)
+                .map(|some| scope.spawn(move || some.iter().map(read).collect::<Vec<_>>()))
+                .collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.flat_map(|t| t.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
 }

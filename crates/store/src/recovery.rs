@@ -27,11 +27,12 @@ use crate::index::Index;
 use crate::ledger::Copies;
 use crate::loader::{TABLE_READ, event_of};
 use crate::placement::Standing;
-use crate::reads::{PARALLEL, Reads, in_parallel};
+use crate::reads::{PARALLEL, Reads};
 use crate::segment::close_left;
 use crate::writes::{Batch, DEPTH};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, with some that
 /// were given up.
@@ -93,12 +94,12 @@ pub fn recover(
 ) -> io::Result<(State, Recovered)> {
     let block = reads.read(fence::OFFSET, BLOCK)?;
     let fence = Fence::decode(layout.identity, &block).unwrap_or_default();
-    let recovery = Recovery { reads, layout, fence };
+    let recovery = Recovery { reads, layout, fence, listed: AtomicU64::new(0) };
     // Before failures elsewhere are too many to read on: a ledger that is not read counts as a purge of everything.
     let (ledger, copies) = recovery.ledger();
     let (root, root_read) = recovery.root();
     let words = index.layout();
-    let keeps = if stretch.is_some() { most_events(layout.segments, layout.segment) } else { 0 };
+    let keeps = if stretch.is_some() { most_events(stretch, layout.segment) } else { 0 };
     let mut log = Log::new(layout, root.clone(), index, keeps);
     let walks = (stretch.is_some() || root.generation > 0) && root_read;
     if !walks || !recovery.walk(&mut log) {
@@ -107,6 +108,7 @@ pub fn recover(
         log = Log::new(layout, root, index, keeps);
         recovery.survey(&mut log);
     }
+    log.order = log.order.max(recovery.listed.into_inner());
     let unread = copies == Copies::Unread || !root_read || log.unread;
     let recovered = Recovered { scanned: log.scanned, replayed: log.replayed, unread };
     let mut state = State { stretch, ledger, copies, lossy: unread, ..log.state(&fence) };
@@ -142,9 +144,21 @@ struct Recovery<'a> {
     reads: &'a Reads<'a>,
     layout: Layout,
     fence: Fence,
+    /// One above the highest order that any table lists, whether it counts or not: a loss of power may leave of what a life wrote
+    /// the table of a segment alone. With the same orders once more, it would count for the next life's segment.
+    listed: AtomicU64,
 }
 
 impl Recovery<'_> {
+    fn table(&self, number: u64) -> io::Result<Option<Table>> {
+        let table = read_table(self.reads, &self.layout, number)?;
+        if let Some(Table { first, entries, .. }) = &table {
+            let last = entries.last().map_or(*first, |entry| entry.order);
+            self.listed.fetch_max(last + 1, Relaxed);
+        }
+        Ok(table)
+    }
+
     /// The newer valid copy of the ledger: what was set and counts as written is in both. Where none is valid, what was in it is
     /// unknown, and its generation is above all that there may be.
     fn ledger(&self) -> (Ledger, Copies) {
@@ -208,7 +222,7 @@ impl Recovery<'_> {
         while quiet < QUIET && seq < round {
             let seqs: Vec<u64> = (seq..round.min(seq + PARALLEL as u64 * 4)).collect();
             seq += seqs.len() as u64;
-            for (seq, look) in seqs.iter().zip(in_parallel(&seqs, |&seq| self.look(seq))) {
+            for (seq, look) in seqs.iter().zip(self.reads.each(&seqs, |&seq| self.look(seq))) {
                 log.scanned += 1;
                 match look {
                     Found::Other(Some(other)) if other > *seq => return false,
@@ -229,7 +243,7 @@ impl Recovery<'_> {
         let (mut full, mut kept) = (Vec::new(), 0);
         let numbers: Vec<u64> = (0..segments).collect();
         for some in numbers.chunks(PARALLEL * 4) {
-            for table in in_parallel(some, |&number| read_table(self.reads, &self.layout, number)) {
+            for table in self.reads.each(some, |&number| self.table(number)) {
                 log.unread |= table.is_err();
                 let Ok(Some(table)) = table else { continue };
                 if self.fence.admits(table.seq, table.first) {
@@ -244,7 +258,8 @@ impl Recovery<'_> {
         let newest = full.last().map_or(0, |(seq, _)| *seq);
         // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept.
         let behind: Vec<u64> = (newest + 1..newest + segments).collect();
-        let behind = behind.chunks(PARALLEL * 4).flat_map(|seqs| in_parallel(seqs, |&seq| self.look(seq)));
+        let behind =
+            behind.chunks(PARALLEL * 4).flat_map(|seqs| self.reads.each(seqs, |&seq| self.look(seq)));
         let behind: Vec<Found> =
             behind.filter(|found| matches!(found, Found::Open(_) | Found::Unread)).collect();
         let last = behind.iter().filter_map(|found| match found {
@@ -259,11 +274,10 @@ impl Recovery<'_> {
                 seqs.iter().map(|seq| (*seq, full.next_if(|(of, _)| of == seq).and_then(|(_, table)| table)));
             let known: Vec<_> = known.collect();
             // What should be full and is not may have been left open.
-            let found = in_parallel(&known, |(seq, table)| match table {
+            let found = self.reads.each(&known, |(seq, table)| match table {
                 Some(table) if self.begins(table) => None,
                 _ => Some(self.look(*seq)),
             });
-            let found: Vec<_> = found.collect();
             for (found, (_, table)) in found.into_iter().zip(known) {
                 if let Some(found) = found.or(table.map(Found::Full)) {
                     log.replay(found);
@@ -278,7 +292,7 @@ impl Recovery<'_> {
     /// What lies where the segment with this sequence number should.
     fn look(&self, seq: u64) -> Found {
         let number = self.layout.number(seq);
-        let table = match read_table(self.reads, &self.layout, number) {
+        let table = match self.table(number) {
             Err(_) => return Found::Unread,
             Ok(table) => table.filter(|table| self.fence.admits(table.seq, table.first)),
         };
@@ -392,9 +406,11 @@ impl Log {
         let (layout, number) = (self.layout, self.layout.number(seq));
         let last = entries.last().map_or(first, |entry| entry.order);
         (self.newest, self.order) = (Some(seq), self.order.max(last + 1));
+        // What it has was swept before its turn, and is not swept again.
+        let departed = seq + layout.segments < self.root.swept;
         for entry in entries.iter().filter(|entry| entry.order >= self.root.order) {
             let event = event_of(&layout, number, entry);
-            match event.record() {
+            match event.record().filter(|_| !departed) {
                 Some((place, units)) => {
                     let bytes = units as usize * layout.unit as usize;
                     if layout.holds(place, bytes) {
@@ -483,5 +499,23 @@ pub fn read_table(reads: &Reads<'_>, layout: &Layout, number: u64) -> io::Result
             Err(Unreadable::Longer(longer)) if longer > length => length = align_up(longer, BLOCK),
             Err(_) => return Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full index had the sweep come by where the replay begins.
+    #[test]
+    fn what_was_swept_before_its_turn_is_not_replayed() {
+        let layout = Layout::new(64 << 10, 130, 7);
+        let root = Root { generation: 1, swept: 135, ..Root::default() };
+        let mut log = Log::new(layout, root, Index::of(&layout, 1_000), 0);
+        let put = |n| Entry { hash: layout.mix(n), offset: 0, units: 2, order: n, kind: Kind::Object };
+        log.apply(4, 1, &[put(1)]);
+        log.apply(5, 2, &[put(2)]);
+        let there = [1, 2].map(|n| log.index.find(layout.mix(n)).is_some());
+        assert_eq!(there, [false, true]);
     }
 }

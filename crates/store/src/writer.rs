@@ -1,9 +1,9 @@
 //! An object whose body arrives in pieces. Up to one span it becomes one record; beyond, each full span is put when
-//! it is full, and the head (key, metadata, total length) last of all, so that a body that breaks off is never found.
+//! it is full, and the head (key, metadata, total length) last of all, so that a body that breaks off is never found. What was
+//! written of one may be kept as a part (`finish_part`), with which another writer goes on (`resume`).
 
-use crate::format::record::{About, Kind};
 use crate::placement::Standing;
-use crate::store::Shared;
+use crate::shared::Shared;
 use crate::{Key, Refused, Spans, span_key};
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub struct Writer {
     /// Body bytes that were taken, and the spans put of them; the last one may be shorter.
     length: u64,
     spans: u32,
+    /// Of these, those that a head has: they stay.
+    kept: u32,
     /// It was let in; asked when it proves to be larger than a span.
     standing: Option<Standing>,
     failed: Option<Refused>,
@@ -33,7 +35,26 @@ impl Writer {
         let id = shared.new_id();
         let rest = Vec::with_capacity(capacity);
         let key = key.clone();
-        Writer { shared, key, id, rest, length: 0, spans: 0, standing, failed: None, finished: false }
+        Writer {
+            shared,
+            key,
+            id,
+            rest,
+            length: 0,
+            spans: 0,
+            kept: 0,
+            standing,
+            failed: None,
+            finished: false,
+        }
+    }
+
+    /// Goes on behind a part, of which all pieces are as long as pieces are.
+    pub(crate) fn resume(shared: Arc<Shared>, key: &Key, part: &Spans, standing: Standing) -> Writer {
+        let mut writer = Writer::new(shared, key, None, Some(standing));
+        let spans = part.count();
+        (writer.id, writer.length, writer.spans, writer.kept) = (part.id, part.length, spans, spans);
+        writer
     }
 
     /// Appends body bytes, and leaves those that were not taken. After `Busy` they may be pushed again, later; after
@@ -79,6 +100,23 @@ impl Writer {
         result
     }
 
+    /// Commits the complete spans written so far, as the body of a part of the object; what came after them is dropped, and no more
+    /// is taken. After `Busy` it may be tried again; after any `Err` its spans stay readable until the writer is dropped.
+    pub fn finish_part(&mut self, meta: &[u8]) -> Result<(), Refused> {
+        if let Some(refused) = self.failed {
+            return Err(refused);
+        }
+        let (spans, standing) = (self.spans(), self.standing()?);
+        self.shared.put_head(&self.key, meta, &spans, standing)?;
+        (self.kept, self.finished) = (self.spans, true);
+        self.fail(Refused::TooLarge).or(Ok(()))
+    }
+
+    /// Leaves the spans that it has written: they are of an object that is stored.
+    pub fn leave(&mut self) {
+        self.kept = self.spans;
+    }
+
     fn commit(&mut self, meta: &[u8]) -> Result<(), Refused> {
         if self.spans == 0 {
             return self.shared.put_whole(&self.key, meta, &self.rest);
@@ -102,13 +140,7 @@ impl Writer {
     fn put_span(&mut self) -> Result<(), Refused> {
         self.standing()?;
         let key = span_key(self.id, self.spans);
-        let about = About {
-            kind: Kind::Span,
-            id: self.id,
-            length: self.rest.len() as u64,
-            span: self.shared.span as u32,
-            written: self.shared.seconds(),
-        };
+        let about = self.shared.about_span(self.id, &self.rest);
         self.shared.put(&key, about, Standing::New, &[], &self.rest)?;
         self.spans += 1;
         self.rest.clear();
@@ -124,7 +156,9 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if !self.finished {
+        // Others may have gone on with the same part: what they put under these keys is the same.
+        let is_mine = self.kept == 0;
+        if !self.finished && is_mine {
             for n in 0..self.spans {
                 let hash = self.shared.hash(&span_key(self.id, n));
                 self.shared.index.remove(hash);

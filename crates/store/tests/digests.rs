@@ -120,8 +120,10 @@ fn root(disk: &SimDisk) -> (u64, Root) {
 }
 
 fn spoil(disk: &SimDisk, offset: u64) {
-    let byte = disk.bytes()[offset as usize];
-    disk.write(offset, &[byte ^ 1]).unwrap();
+    let (at, begin) = (offset as usize, offset as usize / 512 * 512);
+    let mut sector = disk.bytes()[begin..begin + 512].to_vec();
+    sector[at - begin] ^= 1;
+    disk.write(begin as u64, &sector).unwrap();
     disk.sync().unwrap();
 }
 

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use store::format::record::Kind;
 use store::{
-    Admission, Body, IoChoice, Key, LEDGER_MAX, Options, Reader, Refused, Seen, Store, check, inspect, survey,
+    Admission, Body, IoChoice, Key, LEDGER_MAX, Lookup, Object, Options, Reader, Refused, Seen, Store, check,
+    inspect, survey,
 };
 use tokio::runtime::LocalRuntime;
 
@@ -584,4 +585,79 @@ fn an_index_that_is_full_has_objects_leave() {
         });
         assert!(store.close());
     }
+}
+
+/// Pieces that went away come back, and the head does not leave before them.
+#[test]
+fn an_object_whose_lost_pieces_are_put_back_outlives_the_log_going_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        size: Some(9 << 20),
+        packet: 64 << 10,
+        admission: Admission::All,
+        // A machine that is busy shall not make the disk late.
+        patience: Duration::from_secs(60),
+        ..options(&folder.path().join("cache"), IoChoice::Threads)
+    };
+    let store = Store::open(&options).unwrap();
+    let whole = body(0, 3 << 20);
+    put_large(&store, &key(0), &whole);
+    runtime().block_on(async {
+        let reader = store.reader().unwrap();
+        let mut lost = 0;
+        for n in 1.. {
+            // In the end nothing else is put, until all of it is there and what waited to be written takes no more of it.
+            if n < 4_000 {
+                put(&store, &key(n), &body(n, 10_000));
+            }
+            let Lookup::Found(Object { meta, body: Body::Spans(spans) }) = reader.look(&key(0)).await else {
+                panic!("it has left after {n}")
+            };
+            let missing: Vec<u32> = store.missing(&spans, 0..spans.count()).collect();
+            for n in &missing {
+                assert!(reader.get(&key(0)).await.is_none(), "not all of it is there");
+                let from = *n as usize * spans.span as usize;
+                let piece = &whole[from..whole.len().min(from + spans.span as usize)];
+                while store.put_span(&spans, *n, piece) == Err(Refused::Busy) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                store.put_head_again(&key(0), &meta, &spans);
+            }
+            lost += missing.len();
+            if n > 4_000 && missing.is_empty() {
+                assert!(store.persist(Duration::from_secs(60)));
+                if store.missing(&spans, 0..spans.count()).next().is_none() {
+                    break;
+                }
+            }
+        }
+        assert!(lost > 300, "the log went round {lost}");
+        let (_, bytes) = read(&reader, &key(0)).await.unwrap();
+        assert!(bytes == whole);
+    });
+    assert!(store.close());
+}
+
+/// Two go on with one part; one of them finishes it.
+#[test]
+fn a_writer_that_gives_up_takes_nothing_from_an_object_that_another_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&options(&folder.path().join("x.cosm"), IoChoice::Threads)).unwrap();
+    let (key, all) = (key(1), body(1, 1_500_000));
+    let span = store.span_size();
+    let mut first = store.begin(&key, Some(all.len() as u64)).unwrap();
+    first.push(&mut &all[..span + 1]).unwrap();
+    let part = first.spans();
+    first.finish_part(b"part").unwrap();
+    drop(first);
+    let [mut one, mut other] = [(), ()].map(|()| store.resume(&key, &part, Some(all.len() as u64)).unwrap());
+    one.push(&mut &all[span..]).unwrap();
+    other.push(&mut &all[span..3 * span + 1]).unwrap();
+    one.finish(b"whole").unwrap();
+    drop(other);
+    runtime().block_on(async {
+        let reader = store.reader().unwrap();
+        assert_eq!(read(&reader, &key).await.map(|(_, body)| body == all), Some(true));
+    });
+    store.close();
 }

@@ -1,12 +1,15 @@
 //! A medium in memory that fails on command: for tests and simulation. What was written since the last sync may be
-//! lost, torn in the middle of a block, or kept when the power goes; reads and writes may fail; bits may flip.
+//! lost, torn in the middle of a block, or kept when the power goes; reads and writes may fail, be lost without a word or hit the
+//! wrong place; bits may flip, on the medium or on their way; a file with holes may find no space.
 
 use super::Disk;
 use crate::buffer::Buffer;
+use crate::format::BLOCK;
 use rand::{RngExt, rngs::StdRng};
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The medium keeps whole sectors, whatever happens.
 const SECTOR: usize = 512;
@@ -17,6 +20,15 @@ pub struct Faults {
     pub read: u32,
     pub write: u32,
     pub no_space: u32,
+    /// And of what is reported as done: a write changes nothing, a write goes elsewhere (never over the first block), one bit of what
+    /// is read is another.
+    pub lost: u32,
+    pub misdirected: u32,
+    pub flipped: u32,
+    /// No blocks are left but those that were written before.
+    pub full: bool,
+    /// How long each read takes (`SimDisk::time`).
+    pub pace: Duration,
 }
 
 pub struct SimDisk {
@@ -25,20 +37,36 @@ pub struct SimDisk {
 
 struct State {
     bytes: Vec<u8>,
-    /// Sectors as they were before writes that no sync has confirmed: (offset, old bytes), oldest first.
-    undo: Vec<(usize, Vec<u8>)>,
+    /// Blocks that were written.
+    taken: Vec<bool>,
+    /// Sectors as they were before writes that no sync has confirmed, oldest first: offsets, and one after the other their bytes.
+    unsynced: Vec<usize>,
+    before: Vec<u8>,
     faults: Faults,
     /// Where every write fails.
     bad: Range<u64>,
     /// Where every read fails.
     unreadable: Range<u64>,
+    time: Duration,
+    /// Reads of which a bit was flipped on its way.
+    flipped: u64,
     rng: StdRng,
 }
 
 impl SimDisk {
     pub fn new(size: usize, rng: StdRng) -> SimDisk {
-        let (bytes, undo, faults) = (vec![0; size], Vec::new(), Faults::default());
-        let state = State { bytes, undo, faults, bad: 0..0, unreadable: 0..0, rng };
+        let state = State {
+            bytes: vec![0; size],
+            taken: vec![false; size.div_ceil(BLOCK)],
+            unsynced: Vec::new(),
+            before: Vec::new(),
+            faults: Faults::default(),
+            bad: 0..0,
+            unreadable: 0..0,
+            time: Duration::ZERO,
+            flipped: 0,
+            rng,
+        };
         SimDisk { state: Mutex::new(state) }
     }
 
@@ -59,11 +87,17 @@ impl SimDisk {
     /// Power loss: of the sectors written since the last sync each keeps its new bytes or gets its old ones back.
     pub fn lose_power(&self) {
         let state = &mut *self.state();
-        for (at, old) in state.undo.drain(..).rev() {
+        for (at, old) in state.unsynced.drain(..).zip(state.before.chunks_exact(SECTOR)).rev() {
             if state.rng.random_bool(0.5) {
-                state.bytes[at..at + old.len()].copy_from_slice(&old);
+                state.bytes[at..at + SECTOR].copy_from_slice(old);
             }
         }
+        state.before.clear();
+    }
+
+    /// True when a loss of power may undo something.
+    pub fn is_unsynced(&self) -> bool {
+        !self.state().unsynced.is_empty()
     }
 
     /// Flips one bit somewhere in `bytes`.
@@ -71,6 +105,16 @@ impl SimDisk {
         let state = &mut *self.state();
         let bit = state.rng.random_range(bytes.start * 8..bytes.end * 8);
         state.bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+
+    /// How long all reads so far took.
+    pub fn time(&self) -> Duration {
+        self.state().time
+    }
+
+    /// Reads so far that a bit was flipped of.
+    pub fn flipped(&self) -> u64 {
+        self.state().flipped
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -82,10 +126,27 @@ impl SimDisk {
     }
 }
 
+impl State {
+    /// Of 1,000.
+    fn happens(&mut self, chance: u32) -> bool {
+        chance > 0 && self.rng.random_ratio(chance, 1_000)
+    }
+
+    /// Whole sectors.
+    fn store(&mut self, at: usize, bytes: &[u8]) {
+        let all = at..at + bytes.len();
+        self.unsynced.extend(all.clone().step_by(SECTOR));
+        self.before.extend_from_slice(&self.bytes[all.clone()]);
+        self.bytes[all.clone()].copy_from_slice(bytes);
+        self.taken[all.start / BLOCK..all.end.div_ceil(BLOCK)].fill(true);
+    }
+}
+
 impl Disk for SimDisk {
     fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
         let state = &mut *self.state();
-        if state.rng.random_ratio(state.faults.read, 1_000) {
+        state.time += state.faults.pace;
+        if state.happens(state.faults.read) {
             return Err(io::Error::other("simulated read error"));
         }
         if offset < state.unreadable.end && offset + length as u64 > state.unreadable.start {
@@ -94,34 +155,52 @@ impl Disk for SimDisk {
         let at = offset as usize;
         let bytes = state.bytes.get(at..at + length).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer[..length].copy_from_slice(bytes);
+        if state.happens(state.faults.flipped) {
+            let bit = state.rng.random_range(0..length * 8);
+            buffer[bit / 8] ^= 1 << (bit % 8);
+            state.flipped += 1;
+        }
         Ok(())
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let state = &mut *self.state();
-        let at = offset as usize;
+        let mut at = offset as usize;
         assert!(at + bytes.len() <= state.bytes.len(), "a write past the end of the cache");
-        if state.rng.random_ratio(state.faults.no_space, 1_000) {
+        assert!(at.is_multiple_of(SECTOR) && bytes.len().is_multiple_of(SECTOR), "sectors are written whole");
+        if state.happens(state.faults.no_space) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         if offset < state.bad.end && offset + bytes.len() as u64 > state.bad.start {
             return Err(io::Error::other("simulated bad place"));
         }
-        let fails = state.rng.random_ratio(state.faults.write, 1_000);
-        // A failed write may have reached some sectors.
-        for (i, sector) in bytes.chunks(SECTOR).enumerate() {
-            if fails && state.rng.random_bool(0.5) {
-                continue;
-            }
-            let range = at + i * SECTOR..at + i * SECTOR + sector.len();
-            state.undo.push((range.start, state.bytes[range.clone()].to_vec()));
-            state.bytes[range].copy_from_slice(sector);
+        if state.faults.full && state.taken[at / BLOCK..(at + bytes.len()).div_ceil(BLOCK)].contains(&false) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
-        if fails { Err(io::Error::other("simulated write error")) } else { Ok(()) }
+        if state.happens(state.faults.write) {
+            // It may have reached some sectors.
+            for (i, sector) in bytes.chunks(SECTOR).enumerate() {
+                if state.rng.random() {
+                    state.store(at + i * SECTOR, sector);
+                }
+            }
+            return Err(io::Error::other("simulated write error"));
+        }
+        if state.happens(state.faults.lost) {
+            return Ok(());
+        }
+        if state.happens(state.faults.misdirected) {
+            let blocks = (state.bytes.len() - bytes.len()) / BLOCK;
+            at = state.rng.random_range(1..=blocks) * BLOCK;
+        }
+        state.store(at, bytes);
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.state().undo.clear();
+        let state = &mut *self.state();
+        state.unsynced.clear();
+        state.before.clear();
         Ok(())
     }
 

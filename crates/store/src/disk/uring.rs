@@ -1,6 +1,7 @@
 //! Reads through a private io_uring of one worker thread. The ring's descriptor is watched by the worker's own
-//! runtime, so that a read costs no other thread and no blocking call, and all reads that one turn of the runtime
-//! brings are submitted together.
+//! runtime, so that a read costs no other thread and no blocking call. Reads that one turn of the runtime brings are
+//! submitted together, some at a time: if the device had to wait for the last of many, it would idle meanwhile, and
+//! answer all of them at once the next time too.
 
 use super::Traffic;
 use crate::buffer::Buffer;
@@ -18,6 +19,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Reads in flight, one for each `TURN` bytes; others wait for their turn.
 pub const DEPTH: u32 = 256;
+
+/// Reads that are submitted as soon as so many wait; fewer, when the turn ends.
+const TOGETHER: u32 = 4;
 
 /// Until what the kernel did not take is submitted again.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -47,7 +51,7 @@ struct Ring {
     file: File,
     flying: Vec<Option<Flying>>,
     free: Vec<usize>,
-    unsubmitted: bool,
+    unsubmitted: u32,
     traffic: Arc<Traffic>,
 }
 
@@ -66,7 +70,7 @@ impl RingReader {
             file,
             flying: (0..DEPTH).map(|_| None).collect(),
             free: (0..DEPTH as usize).collect(),
-            unsubmitted: false,
+            unsubmitted: 0,
             traffic,
         };
         let submit = Rc::new(Notify::new());
@@ -91,6 +95,7 @@ impl RingReader {
     ) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
         let first = self.0.ring.borrow_mut().push(offset, Flying { buffer, length, answer, _turn: turn })?;
+        // It also comes back to what could not be submitted before.
         if first {
             self.0.submit.notify_one();
         }
@@ -99,7 +104,7 @@ impl RingReader {
 }
 
 impl Ring {
-    /// True when nothing else waits for submission yet.
+    /// True when nothing else waited for submission.
     fn push(&mut self, offset: u64, mut read: Flying) -> io::Result<bool> {
         let length = read.length;
         assert!(length <= read.buffer.len());
@@ -114,13 +119,21 @@ impl Ring {
         let pushed = unsafe { self.ring.submission().push(&entry) };
         debug_assert!(pushed.is_ok());
         self.traffic.read(length);
-        Ok(!std::mem::replace(&mut self.unsubmitted, true))
+        self.unsubmitted += 1;
+        let first = self.unsubmitted == 1;
+        if self.unsubmitted == TOGETHER {
+            let _ = self.submit();
+        }
+        Ok(first)
     }
 
     /// An error leaves what was not taken in the queue.
-    fn submit(&mut self) -> io::Result<usize> {
-        self.unsubmitted = false;
-        self.ring.submit()
+    fn submit(&mut self) -> io::Result<()> {
+        if self.unsubmitted > 0 {
+            self.ring.submit()?;
+            self.unsubmitted = 0;
+        }
+        Ok(())
     }
 
     /// Hands finished reads to who asked for them.
@@ -176,5 +189,42 @@ async fn submit_together(submit: Rc<Notify>, shared: Weak<Shared>) {
             tokio::time::sleep(AGAIN).await;
             submit.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Pool;
+    use std::future::{Future, poll_fn};
+    use std::io::Write;
+    use std::pin::Pin;
+    use std::task::Poll;
+
+    /// What becomes of reads that are all begun before the runtime has its next turn.
+    #[test]
+    fn many_reads_do_not_wait_for_the_last_of_them() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&(0..64u8).flat_map(|n| [n; 4096]).collect::<Vec<u8>>()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let Ok(ring) = RingReader::new(&file, Arc::default()) else { return };
+            let (ring, pool) = (&ring, Pool::new(0));
+            let mut reads: Vec<Pin<Box<dyn Future<Output = io::Result<Buffer>>>>> = Vec::new();
+            for n in 0..2 * u64::from(TOGETHER) + 2 {
+                let turn = ring.turns().clone().try_acquire_owned().unwrap();
+                reads.push(Box::pin(ring.read(n * 4096, 4096, pool.take(4096), turn)));
+            }
+            poll_fn(|cx| {
+                reads.iter_mut().for_each(|read| assert!(read.as_mut().poll(cx).is_pending()));
+                Poll::Ready(())
+            })
+            .await;
+            let waiting = ring.0.ring.borrow_mut().ring.submission().len();
+            assert_eq!(waiting, 2, "all others are on their way");
+            for (n, read) in reads.into_iter().enumerate() {
+                assert_eq!(read.await.unwrap()[..4096], [n as u8; 4096]);
+            }
+        });
     }
 }

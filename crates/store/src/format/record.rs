@@ -43,6 +43,11 @@ impl Kind {
         matches!(self, Kind::Object | Kind::Head | Kind::Span)
     }
 
+    /// True for what may be put somewhere else in its segment until it is written.
+    pub fn is_movable(self) -> bool {
+        matches!(self, Kind::Object | Kind::Head)
+    }
+
     /// True for what tables list: digests are found by the root alone.
     pub fn is_event(self) -> bool {
         self.is_answer() || self == Kind::Removal
@@ -69,8 +74,12 @@ pub struct Record<'a> {
     about: About,
     header: [u8; HEADER],
     parts: [&'a [u8]; 3],
-    sums: [u64; 3],
+    sums: Sums,
+    group: u64,
 }
+
+/// Checksums of the three parts.
+pub type Sums = [u64; 3];
 
 impl<'a> Record<'a> {
     /// `None` when the parts are larger than one record can be.
@@ -91,7 +100,20 @@ impl<'a> Record<'a> {
         put.u32(key.len() as u32).u32(meta.len() as u32).u32(body.len() as u32).u32(about.span);
         put.u64(about.length).u64(about.id).u32(about.written.min(u64::from(u32::MAX)) as u32);
         let sums = parts.map(|part| part_sum(identity, part));
-        Some(Record { identity, about, header, parts, sums })
+        Some(Record { identity, about, header, parts, sums, group: 0 })
+    }
+
+    /// That belongs to a group: those that are put within a flush interval lie side by side.
+    pub fn of_group(self, group: u64) -> Record<'a> {
+        Record { group, ..self }
+    }
+
+    pub fn group(&self) -> u64 {
+        self.group
+    }
+
+    pub fn sums(&self) -> Sums {
+        self.sums
     }
 
     pub fn kind(&self) -> Kind {
@@ -123,6 +145,14 @@ impl<'a> Record<'a> {
         let Put(to, end) = put;
         to[end..].fill(0);
     }
+}
+
+/// Gives the record in `bytes` another order.
+pub fn renumber(identity: u64, order: u64, sums: Sums, bytes: &mut [u8]) {
+    let (header, _) = bytes.split_first_chunk_mut::<HEADER>().expect("a record has a header");
+    header[48..CHECKED].copy_from_slice(&order.to_le_bytes());
+    let sum = checksum(identity, header, sums);
+    header[CHECKED..].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// A record found in some bytes: its parts are ranges of those bytes.
@@ -171,7 +201,7 @@ fn part_sum(identity: u64, part: &[u8]) -> u64 {
     xxh3_64_with_seed(part, identity)
 }
 
-fn checksum(identity: u64, header: &[u8; HEADER], sums: [u64; 3]) -> u64 {
+fn checksum(identity: u64, header: &[u8; HEADER], sums: Sums) -> u64 {
     let mut all = [0; CHECKED + 24];
     all[..CHECKED].copy_from_slice(&header[..CHECKED]);
     for (sum, to) in sums.into_iter().zip(all[CHECKED..].chunks_exact_mut(8)) {

@@ -130,6 +130,23 @@ impl Index {
         }
     }
 
+    /// The record at `from` lies at `to` now. Lookups do not wait.
+    pub fn relocate(&self, hash: u64, from: u64, to: u64) {
+        let Address { part, print } = self.address(hash);
+        // Or a copy of the part could bring the old place back.
+        let (part, _tally) = self.writing(part);
+        let table = part.read();
+        let Ok(at) = table.find(print) else { return };
+        loop {
+            let word = table.word(at);
+            let Some(slot) = self.layout.slot(word).filter(|slot| slot.place == from) else { return };
+            // Uses are counted meanwhile.
+            if table.exchange(at, word, self.layout.pack(print, Slot { place: to, ..slot })) {
+                return;
+            }
+        }
+    }
+
     /// Puts or replaces, also a tombstone. Returns what it replaced.
     pub fn insert(&self, hash: u64, slot: Slot) -> Option<Slot> {
         let address = self.address(hash);

@@ -29,6 +29,10 @@ mod raw {
         /// Room for at least `least` words.
         pub fn new(least: usize) -> Words {
             let bytes = (least.max(1) * size_of::<AtomicU64>()).next_multiple_of(PAGE);
+            #[cfg(test)]
+            if let Some(words) = super::spare::take(bytes) {
+                return words;
+            }
             let start = if bytes < LARGE_PAGE { map(bytes) } else { map_for_large_pages(bytes) };
             Words { start: start.cast(), length: bytes / size_of::<AtomicU64>() }
         }
@@ -45,6 +49,10 @@ mod raw {
 
     impl Drop for Words {
         fn drop(&mut self) {
+            #[cfg(test)]
+            if super::spare::keep(size_of_val(&**self), || Words { start: self.start, length: self.length }) {
+                return;
+            }
             // SAFETY: exactly what `new` kept of its mapping, and nobody refers to it any more.
             unsafe { unmap(self.start.as_ptr().cast(), size_of_val(&**self)) };
         }
@@ -84,6 +92,38 @@ mod raw {
             // SAFETY: the caller's promise.
             let _ = unsafe { munmap(start, bytes) };
         }
+    }
+}
+
+/// Simulations make and drop many small tables: a thread keeps the pages of those that it dropped for its next ones, since two
+/// threads that have the kernel map and unmap all the time wait for each other.
+#[cfg(test)]
+mod spare {
+    use super::{PAGE, Words};
+    use std::cell::RefCell;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const MOST: usize = 1 << 10;
+
+    thread_local! {
+        static SPARE: RefCell<Vec<Words>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub fn take(bytes: usize) -> Option<Words> {
+        let words = SPARE.with_borrow_mut(|spare| spare.pop_if(|_| bytes == PAGE))?;
+        words.iter().for_each(|word| word.store(0, Relaxed));
+        Some(words)
+    }
+
+    /// Whether the page is kept: `words` is what owns it then.
+    pub fn keep(bytes: usize, words: impl FnOnce() -> Words) -> bool {
+        let keep = |spare: &RefCell<Vec<Words>>| {
+            let mut spare = spare.borrow_mut();
+            let has_room = bytes == PAGE && spare.len() < MOST;
+            spare.extend(has_room.then(words));
+            has_room
+        };
+        SPARE.try_with(keep).unwrap_or(false)
     }
 }
 

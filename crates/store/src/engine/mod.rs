@@ -11,47 +11,42 @@
 //! - a write that fails is tried again, and nothing of it is forgotten meanwhile. Only where one place fails while others
 //!   take writes, what lies there is given up; what it said of its keys is then removed by records elsewhere.
 
+mod sweep;
+mod unwritten;
+
 use crate::buffer::{Buffer, Pool};
 use crate::digester::{Behind, Digester, Wanted};
 use crate::fence::Fencer;
+use crate::format::Layout;
 use crate::format::digest::{self, Event};
 use crate::format::fence::Fence;
 use crate::format::ledger::Ledger;
-use crate::format::record::{self, About, Kind, Record};
+use crate::format::record::{About, Kind, Record};
 use crate::format::root::Root;
-use crate::format::table::{Entry, Table, Unreadable};
-use crate::format::{BLOCK, Layout, align_down, align_up};
 use crate::index::{Index, Slot};
 use crate::ledger::{Copies, LedgerWriter};
-use crate::loader::{Loaded, Loader, Loading, TABLE_READ, Work, event_of};
+use crate::loader::{Loaded, Loader, Loading, Work, event_of};
 use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
-use crate::segment::OpenSegment;
+use crate::segment::{Moved, OpenSegment};
 use crate::writes::{Batch, Write, WriteQueue};
 use crate::{Admission, Refused};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use sweep::{Ahead, KEEP_AHEAD};
+pub use unwritten::Unwritten;
 
 /// Segments that wait for their write or are being written, at least, and their bytes; beyond, puts are refused. Room
 /// for a burst, which does not shrink with the segments.
 const QUEUE: usize = 4;
 const QUEUE_BYTES: usize = 16 << 20;
-/// Segments whose tables are read before their turn comes, at least, and their bytes.
-const AHEAD: usize = 4;
-const AHEAD_BYTES: usize = 8 << 20;
 /// Records of a digest put in one step: puts wait no longer than their copying takes.
 const STEP: usize = 2;
 /// Removals of keys that the index does not know, while nothing can be written.
 const UNKNOWN: usize = 1 << 20;
-/// Segments before whose turn the records are read that are to be put again.
-const KEEP_AHEAD: usize = 2;
-/// Attempts to read the table of a segment whose turn comes.
-const TABLE_ATTEMPTS: u32 = 4;
-/// Segments that one put may sweep for an index that is full.
-const MAKES_WAY: usize = 2;
 
 /// Segments of so many bytes that wait for their write or are being written, at most.
 fn queue(segment: usize) -> usize {
@@ -148,28 +143,6 @@ impl State {
     }
 }
 
-/// Which segments have records that are not on the medium, for readers that hold no lock.
-#[derive(Default)]
-pub struct Unwritten(AtomicU64);
-
-impl Unwritten {
-    const COUNT_BITS: u32 = 16;
-    /// So many or more: any may be among them.
-    const ALL: u64 = (1 << Self::COUNT_BITS) - 1;
-
-    /// Segments with numbers from `first` on, round and round.
-    pub(crate) fn set(&self, first: u64, count: u64) {
-        self.0.store(first << Self::COUNT_BITS | count.min(Self::ALL), Ordering::Release);
-    }
-
-    /// True for a segment that may be among them.
-    pub fn has(&self, layout: &Layout, number: u64) -> bool {
-        let word = self.0.load(Ordering::Acquire);
-        let (first, count) = (word >> Self::COUNT_BITS, word & Self::ALL);
-        count == Self::ALL || (number + layout.segments - first) % layout.segments < count
-    }
-}
-
 pub struct Engine {
     layout: Layout,
     index: Arc<Index>,
@@ -178,6 +151,8 @@ pub struct Engine {
     index_max: usize,
     /// Small objects that were used so often are put again; 0: none is.
     cmax: u8,
+    /// `Options::group_of`.
+    group_of: fn(&[u8]) -> u64,
     placement: Placement,
     pool: Arc<Pool>,
     seq: u64,
@@ -201,6 +176,7 @@ pub struct Engine {
     last_sync: LastSync,
     loader: Loader,
     loads: bool,
+    load_is_next: bool,
     /// What lies in segments with lower sequence numbers has left the index, or leaves it now.
     departed: Arc<AtomicU64>,
     keeper: LedgerWriter,
@@ -252,47 +228,6 @@ enum Purpose {
     Other,
 }
 
-/// A segment whose turn comes soon.
-struct Ahead {
-    contents: Foreseen,
-    /// Of its table: attempts that failed, and when the next one is due.
-    failures: u32,
-    retry: Retry,
-}
-
-impl From<Foreseen> for Ahead {
-    fn from(contents: Foreseen) -> Ahead {
-        Ahead { contents, failures: 0, retry: Retry::default() }
-    }
-}
-
-enum Foreseen {
-    Unread,
-    Reading,
-    /// More records than the first small read lists: to be read again, this many bytes.
-    Longer(usize),
-    /// Some of what it lists may be worth putting again.
-    Listed(Table),
-    Fetching(Table, Vec<Entry>),
-    Known(Table, Kept),
-    /// Nothing leaves the index when it is opened: it was never written, or its table is lost.
-    Nothing,
-}
-
-impl Foreseen {
-    fn is_known(&self) -> bool {
-        matches!(self, Foreseen::Known(..) | Foreseen::Nothing)
-    }
-}
-
-/// Records of a segment that is about to be opened which are put again: its bytes from some offset on.
-#[derive(Default)]
-struct Kept {
-    from: usize,
-    bytes: Option<Buffer>,
-    entries: Vec<Entry>,
-}
-
 enum Running {
     Write(Write),
     /// Records to be put again.
@@ -319,8 +254,8 @@ impl Engine {
         let State { layout, index, seq, order, root, ledger, lossy, .. } = state;
         let State { stretch, behind, events, left_open, copies, .. } = state;
         let fence = if lossy { Fence { seq, order, ledger: ledger.generation } } else { state.fence };
-        // Not all of the log: it has to go on.
-        let early = root.swept.saturating_sub(seq).min(layout.segments / 2);
+        // More than there is where what had the sweep go on was never written.
+        let early = root.swept.saturating_sub(seq).min(layout.segments);
         let mut writes = WriteQueue::default();
         left_open.into_iter().for_each(|batch| writes.push(batch));
         let departed = Arc::new(AtomicU64::new((seq + early).saturating_sub(layout.segments)));
@@ -332,6 +267,7 @@ impl Engine {
             flush_interval,
             index_max: usize::MAX,
             cmax: 0,
+            group_of: |_| 0,
             placement: Placement::new(Admission::All, layout.segments, layout.segment.into(), 0),
             pool,
             seq,
@@ -348,6 +284,7 @@ impl Engine {
             removals_since: None,
             last_sync: LastSync::Done,
             loads: true,
+            load_is_next: true,
             departed,
             fencer: match lossy {
                 true => Fencer::raise(fence),
@@ -371,8 +308,8 @@ impl Engine {
     }
 
     /// That puts small objects again which were used so often when their turn to leave comes; 0: none.
-    pub fn with_cmax(self, cmax: u8) -> Engine {
-        Engine { cmax, ..self }
+    pub fn with_cmax(self, cmax: u8, group_of: fn(&[u8]) -> u64) -> Engine {
+        Engine { cmax, group_of, ..self }
     }
 
     /// That lets in what is worth its place, with about so many objects.
@@ -404,6 +341,11 @@ impl Engine {
 
     pub fn unwritten(&self) -> Arc<Unwritten> {
         self.unwritten.clone()
+    }
+
+    /// The lowest sequence number of a segment of which something may be in the index; raised before anything of it leaves.
+    pub fn departed(&self) -> Arc<AtomicU64> {
+        self.departed.clone()
     }
 
     /// Whether an object of so many bytes that was just fetched is worth its place. Who is turned away is remembered.
@@ -447,13 +389,29 @@ impl Engine {
         let there = self.index.find(hash);
         let is_there = |place| there.is_some_and(|slot| slot.place == place);
         let has_room = there.is_some() || self.index.len() < self.index_max;
-        let is_busy = self.writes.sealed() >= queue(self.layout.segment as usize) / 2;
-        if !place.is_none_or(is_there) || !has_room || is_busy {
+        let uses = there.map_or(uses, |slot| uses.max(slot.uses));
+        place.is_none_or(is_there)
+            && has_room
+            && self.has_time()
+            && self.again(hash, record, uses, Purpose::Other, now)
+    }
+
+    /// Puts the record again that is known by this slot, if that is still there, and leaves it as it stands. It yields as
+    /// `put_again` does.
+    pub fn put_as(&mut self, hash: u64, record: &Record<'_>, slot: Slot, now: Millis) {
+        let there = self.index.find(hash).filter(|there| there.place == slot.place);
+        if let Some(there) = there.filter(|_| self.has_time()) {
+            let _ = self.place(hash, record, Standing::As(there), Purpose::Other, now);
+        }
+    }
+
+    /// Whether there is time for what may as well be left undone.
+    fn has_time(&mut self) -> bool {
+        if self.writes.sealed() >= queue(self.layout.segment as usize) / 2 {
             return false;
         }
         self.settle_removals();
-        let uses = there.map_or(uses, |slot| uses.max(slot.uses));
-        self.removals.is_empty() && self.again(hash, record, uses, Purpose::Other, now)
+        self.removals.is_empty()
     }
 
     fn again(&mut self, hash: u64, record: &Record<'_>, uses: u8, purpose: Purpose, now: Millis) -> bool {
@@ -568,8 +526,8 @@ impl Engine {
         self.now = now;
         self.settle_removals();
         self.keeper.tick(now, self.flush_interval);
-        let seq = self.open.as_ref().map_or(self.seq, |open| open.seq);
-        self.digester.tick(self.order, seq, false, now);
+        let (order, seq) = self.untold();
+        self.digester.tick(order, seq, false, now);
         self.step_digest(now);
         if self.dirty_since.is_some_and(|since| now.saturating_sub(since) >= self.flush_interval) {
             self.flush_open();
@@ -578,8 +536,8 @@ impl Engine {
 
     /// Has a digest made of what happened since the last one.
     pub fn digest(&mut self) {
-        let seq = self.open.as_ref().map_or(self.seq, |open| open.seq);
-        self.digester.tick(self.order, seq, true, self.now);
+        let (order, seq) = self.untold();
+        self.digester.tick(order, seq, true, self.now);
     }
 
     /// True when nothing is in memory only, and no write is in flight.
@@ -663,10 +621,12 @@ impl Engine {
 
     fn flush_open(&mut self) {
         let queue = queue(self.layout.segment as usize);
-        let Some(open) = self.open.as_mut().filter(|o| o.is_dirty()) else { return };
-        if self.writes.len() > queue || self.writes.is_writing(open.seq) {
+        let dirty = self.open.as_ref().filter(|open| open.is_dirty());
+        if dirty.is_none_or(|open| self.writes.len() > queue || self.writes.is_writing(open.seq)) {
             return;
         }
+        self.arrange();
+        let Some(open) = &mut self.open else { return };
         let range = open.take_flush();
         let whole = 0..range.len();
         let mut copy = self.pool.take(range.len());
@@ -691,11 +651,21 @@ impl Engine {
             .or_else(|| self.next_ledger_io())
             .or_else(|| self.next_table())
             .or_else(|| self.next_kept())
-            .or_else(|| self.next_write())
+            // One at a time, and before writes: while these never end, what a start has to replay would grow without bound.
             .or_else(|| self.next_digest_io())
-            .or_else(|| self.next_last_sync())
-            .or_else(|| self.next_load())?;
+            .or_else(|| self.next_load_or_write())
+            .or_else(|| self.next_last_sync())?;
         Some(self.hand_out(next))
+    }
+
+    /// In turn, as long as there are both: neither puts nor who waits for a part of the index waits for the other to end.
+    fn next_load_or_write(&mut self) -> Option<(Running, Op)> {
+        let next = match self.load_is_next {
+            true => self.next_load().or_else(|| self.next_write()),
+            false => self.next_write().or_else(|| self.next_load()),
+        };
+        self.load_is_next = !matches!(next, Some((Running::Load(_), _)));
+        next
     }
 
     /// The next of these that is a read of a table, if any.
@@ -781,16 +751,15 @@ impl Engine {
             if self.open.is_none() && !self.open_next() {
                 return Err(Refused::Busy);
             }
+            if !record.kind().is_movable() || self.open.as_ref().is_some_and(OpenSegment::is_loose) {
+                self.arrange();
+            }
             let Some(open) = &mut self.open else { return Err(Refused::Busy) };
-            if let Some(at) = open.append(self.order, hash, record, unit) {
+            if let Some(at) = open.append(self.order, hash, record) {
                 self.order += 1;
                 self.dirty_since.get_or_insert(now);
-                let (seq, number) = (open.seq, self.layout.number(open.seq));
-                let place = self.layout.place(number, at);
-                if let Some(entry) = open.entries().last().filter(|_| record.kind().is_event()) {
-                    self.digester.note(event_of(&self.layout, number, entry));
-                }
-                return Ok((place, seq));
+                let seq = open.seq;
+                return Ok((self.layout.place(self.layout.number(seq), at), seq));
             }
             if !self.seal() {
                 return Err(Refused::Busy);
@@ -798,28 +767,27 @@ impl Engine {
         }
     }
 
-    /// Whether the index has room for one more; a full one is made some by sweeping segments before their turn.
-    fn has_index_room(&mut self) -> bool {
-        for _ in 0..MAKES_WAY {
-            if self.index.len() < self.index_max {
-                break;
-            }
-            // Those that were never opened have nothing to sweep.
-            let blank = self.layout.segments.saturating_sub(self.next_swept());
-            self.ahead.drain(..self.ahead.len().min(blank as usize));
-            self.early += blank;
-            self.look_ahead();
-            let Some(next) = self.ahead.pop_front_if(|next| next.contents.is_known()) else { break };
-            drop(self.sweep(next.contents));
-            self.early += 1;
+    /// Gives what was put its last place in the open segment: before it is written, and before it is said where it lies.
+    fn arrange(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let (layout, index) = (self.layout, &self.index);
+        let number = layout.number(open.seq);
+        let is_current =
+            |hash, at| index.find(hash).is_some_and(|slot| slot.place == layout.place(number, at));
+        for Moved { hash, from, to } in open.arrange(layout.identity, is_current) {
+            index.relocate(hash, layout.place(number, from), layout.place(number, to));
         }
-        let full = self.index.len() >= self.index_max;
-        if full && self.open.as_ref().is_some_and(|o| o.seq + self.layout.segments == self.next_swept()) {
-            // All that is left lies in it.
-            self.seal();
+        for entry in open.settled() {
+            self.digester.note(event_of(&layout, number, entry));
         }
-        self.look_ahead();
-        self.index.len() < self.index_max
+    }
+
+    /// Where the events begin that the digester was not told of: the order, and the segment.
+    fn untold(&self) -> (u64, u64) {
+        match &self.open {
+            Some(open) => (open.first_untold().unwrap_or(self.order), open.seq),
+            None => (self.order, self.seq),
+        }
     }
 
     /// Notes the removals that wait.
@@ -842,6 +810,7 @@ impl Engine {
         if self.writes.sealed() >= queue(self.layout.segment as usize) {
             return false;
         }
+        self.arrange();
         if let Some(mut open) = self.open.take() {
             let ranges = open.seal(self.layout.identity);
             self.counters.segments += 1;
@@ -858,223 +827,6 @@ impl Engine {
             });
         }
         true
-    }
-
-    // The sweep
-
-    /// The youngest segment that was opened; 0 before the first.
-    pub fn newest(&self) -> u64 {
-        self.seq.saturating_sub(1)
-    }
-
-    /// Segments with this sequence number and lower ones have left the index.
-    pub fn swept(&self) -> Option<u64> {
-        self.next_swept().checked_sub(self.layout.segments + 1)
-    }
-
-    /// The sequence number that the next segment to be swept will be opened with: that of the first in `ahead`.
-    fn next_swept(&self) -> u64 {
-        self.seq + self.early
-    }
-
-    /// Opens the next segment: what lies there leaves the index. False when that is not known yet.
-    fn open_next(&mut self) -> bool {
-        if self.writes.len() > queue(self.layout.segment as usize) {
-            return false;
-        }
-        self.look_ahead();
-        let mut kept = Kept::default();
-        if self.early > 0 {
-            self.early -= 1;
-        } else {
-            let Some(Ahead { contents, .. }) = self.ahead.pop_front_if(|a| a.contents.is_known()) else {
-                return false;
-            };
-            kept = self.sweep(contents);
-        }
-        let image = self.pool.take(self.layout.segment as usize);
-        self.open = Some(OpenSegment::new(self.seq, image));
-        self.seq += 1;
-        self.placement.opened(self.seq, self.early);
-        // What was swept stays so once something of this segment is written.
-        self.dirty_since.get_or_insert(self.now);
-        self.publish();
-        self.keep(kept);
-        true
-    }
-
-    /// What the table lists leaves the index, unless there is something newer of its key; of what is to be put again, what did.
-    fn sweep(&mut self, contents: Foreseen) -> Kept {
-        // First: what is being loaded meanwhile is left out, or else it is found here.
-        self.departed.store((self.next_swept() + 1).saturating_sub(self.layout.segments), Ordering::Release);
-        let Foreseen::Known(table, mut kept) = contents else { return Kept::default() };
-        let mut left = HashSet::new();
-        for entry in table.entries.iter().filter(|entry| entry.kind.is_answer()) {
-            let Some(slot) = self.index.remove_at(entry.hash, self.place_of(table.seq, entry)) else {
-                continue;
-            };
-            left.insert(entry.offset);
-            if matches!(entry.kind, Kind::Object | Kind::Head) {
-                self.placement.was_swept(entry.hash, &slot);
-            }
-        }
-        self.counters.swept += left.len() as u64;
-        kept.entries.retain(|entry| left.contains(&entry.offset));
-        kept
-    }
-
-    fn place_of(&self, seq: u64, entry: &Entry) -> u64 {
-        self.layout.place(self.layout.number(seq), entry.offset as usize * self.layout.unit as usize)
-    }
-
-    /// Of what a segment lists, the small objects that were used often enough to be put again: at most half of it.
-    fn worth_keeping(&self, table: &Table) -> Vec<Entry> {
-        let mut used: Vec<(u8, Entry)> = table
-            .entries
-            .iter()
-            .filter(|entry| entry.kind == Kind::Object)
-            .filter_map(|entry| {
-                let slot = self.index.find(entry.hash)?;
-                let stays = slot.place == self.place_of(table.seq, entry) && slot.uses >= self.cmax;
-                stays.then_some((slot.uses, *entry))
-            })
-            .collect();
-        used.sort_by_key(|(uses, entry)| (std::cmp::Reverse(*uses), entry.units));
-        let (mut kept, mut units) = (Vec::new(), 0);
-        for (_, entry) in used {
-            units += u64::from(entry.units) * u64::from(self.layout.unit);
-            if units > u64::from(self.layout.segment) / 2 {
-                break;
-            }
-            kept.push(entry);
-        }
-        kept
-    }
-
-    /// The next read of records that are to be put again.
-    fn next_kept(&mut self) -> Option<(Running, Op)> {
-        for at in 0..self.ahead.len().min(KEEP_AHEAD) {
-            let Foreseen::Listed(_) = self.ahead[at].contents else { continue };
-            let contents = std::mem::replace(&mut self.ahead[at].contents, Foreseen::Nothing);
-            let Foreseen::Listed(table) = contents else { continue };
-            let kept = self.worth_keeping(&table);
-            let unit = self.layout.unit as usize;
-            let first = kept.iter().map(|entry| entry.offset as usize * unit).min();
-            let end = kept.iter().map(|entry| (entry.offset + entry.units) as usize * unit).max();
-            let (Some(first), Some(end)) = (first, end) else {
-                self.ahead[at].contents = Foreseen::Known(table, Kept::default());
-                continue;
-            };
-            let (from, end) = (align_down(first, BLOCK), align_up(end, BLOCK));
-            let offset = self.layout.start(self.layout.number(table.seq)) + from as u64;
-            self.ahead[at].contents = Foreseen::Fetching(table, kept);
-            let seq = self.next_swept() + at as u64;
-            return Some((Running::Kept { seq, from }, Op::Read { offset, length: end - from }));
-        }
-        None
-    }
-
-    fn fetched(&mut self, seq: u64, from: usize, bytes: Option<Buffer>) {
-        let Some(ahead) = seq.checked_sub(self.next_swept()).and_then(|at| self.ahead.get_mut(at as usize))
-        else {
-            return;
-        };
-        let contents = std::mem::replace(&mut ahead.contents, Foreseen::Nothing);
-        let Foreseen::Fetching(table, entries) = contents else { return };
-        ahead.contents = Foreseen::Known(table, Kept { from, bytes, entries });
-    }
-
-    /// Puts records again that have just left the index. What proves to be damaged does not come back.
-    fn keep(&mut self, kept: Kept) {
-        let Kept { from, bytes: Some(bytes), entries } = kept else { return };
-        let unit = self.layout.unit as usize;
-        for entry in entries {
-            let at = entry.offset as usize * unit - from;
-            let Some(found) =
-                record::parse(self.layout.identity, &bytes[at..at + entry.units as usize * unit])
-            else {
-                continue;
-            };
-            let part = |range: Range<usize>| &bytes[at..][range];
-            let (key, meta, body) = (part(found.key), part(found.meta), part(found.body));
-            let hash = self.layout.mix(crate::Key::new(key.to_vec()).index_hash());
-            let record = Record::new(self.layout.identity, found.about, key, meta, body);
-            let Some(record) = record.filter(|_| hash == entry.hash && found.about.kind == entry.kind) else {
-                continue;
-            };
-            self.again(hash, &record, self.cmax, Purpose::Other, self.now);
-        }
-    }
-
-    /// Tells readers which segments to look for in memory.
-    fn publish(&self) {
-        let first = self.writes.oldest().into_iter().chain(self.open.as_ref().map(|o| o.seq)).min();
-        match first {
-            Some(first) => self.unwritten.set(self.layout.number(first), self.seq - first),
-            None => self.unwritten.set(0, 0),
-        }
-    }
-
-    /// Notes the segments whose turn comes soon.
-    fn look_ahead(&mut self) {
-        let layout = self.layout;
-        let wanted = AHEAD.max(AHEAD_BYTES / layout.segment as usize).min(layout.segments as usize / 2);
-        while self.ahead.len() < wanted {
-            let seq = self.next_swept() + self.ahead.len() as u64;
-            if seq >= self.seq + layout.segments {
-                return;
-            }
-            let Some(before) = seq.checked_sub(layout.segments) else {
-                self.ahead.push_back(Foreseen::Nothing.into());
-                continue;
-            };
-            // A segment whose table is still being written is looked at when that is done.
-            if self.writes.is_writing(before) || self.open.as_ref().is_some_and(|o| o.seq == before) {
-                return;
-            }
-            self.ahead.push_back(Foreseen::Unread.into());
-        }
-    }
-
-    fn next_table(&mut self) -> Option<(Running, Op)> {
-        self.look_ahead();
-        let (segment, now) = (self.layout.segment as usize, self.now);
-        let (at, length) = self.ahead.iter_mut().enumerate().find_map(|(at, ahead)| {
-            let length = match ahead.contents {
-                _ if !ahead.retry.is_due(now) => return None,
-                Foreseen::Unread => TABLE_READ.min(segment),
-                Foreseen::Longer(length) => length,
-                _ => return None,
-            };
-            ahead.contents = Foreseen::Reading;
-            Some((at, length))
-        })?;
-        let seq = self.next_swept() + at as u64;
-        let end = self.layout.start(self.layout.number(seq)) + segment as u64;
-        Some((Running::Table { seq, length }, Op::Read { offset: end - length as u64, length }))
-    }
-
-    fn table_done(&mut self, seq: u64, length: usize, bytes: Option<&[u8]>) {
-        let layout = self.layout;
-        let Some(ahead) = seq.checked_sub(self.next_swept()).and_then(|at| self.ahead.get_mut(at as usize))
-        else {
-            return;
-        };
-        let table = bytes.map(|bytes| Table::decode(&layout, layout.number(seq), &bytes[..length]));
-        ahead.contents = match table {
-            Some(Ok(table)) if table.seq + layout.segments == seq => match self.cmax {
-                0 => Foreseen::Known(table, Kept::default()),
-                _ => Foreseen::Listed(table),
-            },
-            Some(Err(Unreadable::Longer(length))) => Foreseen::Longer(align_up(length, BLOCK)),
-            None if ahead.failures + 1 < TABLE_ATTEMPTS => {
-                ahead.failures += 1;
-                ahead.retry.fail(self.now);
-                Foreseen::Longer(length)
-            }
-            // What lies there stays in the index until it is asked for, and proves to be something else.
-            _ => Foreseen::Nothing,
-        };
     }
 
     // Writing
@@ -1182,7 +934,10 @@ impl Engine {
 
     /// The sync of the end, when all is written.
     fn next_last_sync(&mut self) -> Option<(Running, Op)> {
-        if self.last_sync != LastSync::Wanted || self.oldest_unwritten().is_some() {
+        if self.last_sync != LastSync::Wanted
+            || self.oldest_unwritten().is_some()
+            || !self.removals.is_empty()
+        {
             return None;
         }
         self.last_sync = LastSync::Sent;
