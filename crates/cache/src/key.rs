@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE};
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 
 /// `GET scheme://host[:port]/path?query`. GET and HEAD share it.
 pub fn primary(scheme: &str, authority: &str, path_and_query: &str) -> Bytes {
@@ -74,6 +75,13 @@ pub fn of_query(marker: &[u8], nonce: [u8; 8], request: &HeaderMap, content: &[u
 pub fn of_search(marker: &[u8], nonce: [u8; 8], config: &NoVarySearch, path_and_query: &str) -> Bytes {
     let query = without_fragment(path_and_query).split_once('?').map(|(_, query)| query);
     [marker, b"\0", &nonce, config.normalise(query).as_bytes()].concat().into()
+}
+
+/// Which keys belong together, for whoever lays objects side by side: those of one origin.
+pub fn group(key: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    origin(key).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// `scheme://host[:port]` of a key, as scopes of purges name it ([`crate::Scope`]).

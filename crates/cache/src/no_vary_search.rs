@@ -28,6 +28,9 @@ impl Default for NoVarySearch {
     }
 }
 
+/// A field with more names than this is ignored, as an invalid one is.
+const NAMES: usize = 256;
+
 impl NoVarySearch {
     /// Section 5. An absent or invalid field is the default, which loses nothing but hits.
     pub fn of(headers: &HeaderMap) -> NoVarySearch {
@@ -98,7 +101,18 @@ impl NoVarySearch {
             }
             (_, Some(_)) => return None,
         };
-        Some(NoVarySearch { order_counts, counting })
+        let config = NoVarySearch { order_counts, counting };
+        (config.names().len() <= NAMES).then_some(config)
+    }
+
+    fn names(&self) -> &[String] {
+        let (Counting::AllBut(names) | Counting::Only(names)) = &self.counting;
+        names
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        self.names().iter().map(|name| size_of::<String>() + 16 + name.len()).sum()
     }
 
     fn counts(&self, name: &str) -> bool {

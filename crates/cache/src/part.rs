@@ -2,8 +2,9 @@
 //! a part and the rest, become one (RFC 9111 sections 3.3 and 3.4, RFC 9110 sections 14.4 and 15.3.7).
 
 use crate::answer::last_modified_is_strong;
+use crate::resume::is_coding_of;
 use crate::validators::EntityTag;
-use crate::{Answer, Asked, Head, SetCookie, answer};
+use crate::{Answer, Asked, Head, Resume, SetCookie, answer};
 use http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -81,6 +82,36 @@ impl Head {
     }
 }
 
+impl Head {
+    /// The head of the first bytes of this response's body, which was to have `length` bytes and did not come to its end, or of
+    /// which the others were lost (3.3: an incomplete response). `None`: nothing tells what the rest would be of.
+    pub fn cut_short(&self, length: u64) -> Option<Head> {
+        Resume::of(self, Some(length))?;
+        let whole = Part { first: 0, complete: Some(length), to_end: false };
+        let mut head = self.clone();
+        head.status = StatusCode::PARTIAL_CONTENT;
+        head.part = Some(self.part.map_or(whole, |part| Part { to_end: false, ..part }));
+        Some(head)
+    }
+
+    /// Whether both are of one representation: they share a strong validator, and the later one, `other`, has no other coding.
+    pub fn is_of_same(&self, other: &Head) -> bool {
+        match (strong_etag(self), strong_etag(other)) {
+            (Some(a), Some(b)) => a == b && is_coding_of(self.headers.get(CONTENT_ENCODING), &other.headers),
+            // A date is less exact: what shares it can be of another coding, or of another version by a weak tag.
+            (None, None) => {
+                last_modified_is_strong(self)
+                    && last_modified_is_strong(other)
+                    && self.last_modified() == other.last_modified()
+                    && [ETAG, CONTENT_ENCODING]
+                        .iter()
+                        .all(|name| self.headers.get(name) == other.headers.get(name))
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Section 3.4: whether a stored response of `length` bytes can answer: a complete one always, a part only a request
 /// for bytes that it has.
 pub fn can_answer(asked: &Asked, request: &HeaderMap, head: &Head, length: u64) -> bool {
@@ -120,23 +151,10 @@ pub fn ask_for_the_rest(request: &mut HeaderMap, head: &Head, length: u64) -> bo
 /// parts have been settled.
 pub fn combined(stored: &Head, stored_length: u64, new: &Head, new_length: u64) -> Option<Head> {
     let (old, part) = (stored.part?, new.part?);
-    let same = match (strong_etag(stored), strong_etag(new)) {
-        (Some(a), Some(b)) => a == b,
-        // A date is less exact: what shares it can be of another coding, or of another version by a weak tag.
-        (None, None) => {
-            last_modified_is_strong(stored)
-                && last_modified_is_strong(new)
-                && stored.last_modified() == new.last_modified()
-                && [ETAG, CONTENT_ENCODING]
-                    .iter()
-                    .all(|name| stored.headers.get(name) == new.headers.get(name))
-        }
-        _ => false,
-    };
     let agree = old.complete.zip(part.complete).is_none_or(|(a, b)| a == b);
     let (old_end, new_end) = (old.first.checked_add(stored_length)?, part.first.checked_add(new_length)?);
     let touch = old.first <= new_end && part.first <= old_end;
-    if !(same && agree && touch) {
+    if !(stored.is_of_same(new) && agree && touch) {
         return None;
     }
     let first = old.first.min(part.first);

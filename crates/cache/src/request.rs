@@ -93,6 +93,11 @@ impl Asked {
         self.fields & (CONDITIONAL | PRECONDITION | RANGE | IF_RANGE) == 0
     }
 
+    /// Whether the client wants all of it anew (RFC 9111 section 5.2.1.4).
+    pub fn reloads(&self) -> bool {
+        self.directives.no_cache
+    }
+
     pub(crate) fn directives(&self) -> &RequestDirectives {
         &self.directives
     }

@@ -16,6 +16,8 @@ pub struct Resume {
     condition: HeaderValue,
     /// Fields that must come again as they were.
     same: Vec<(HeaderName, Option<HeaderValue>)>,
+    /// Content-Encoding: a 206 need not repeat it, but may not say another. Some servers give one tag to several codings.
+    coding: Option<HeaderValue>,
     /// Where in its representation the body begins.
     first: u64,
     /// Bytes of the whole representation, when known.
@@ -41,7 +43,8 @@ impl Resume {
         } else {
             return None;
         };
-        Some(Resume { condition, same, first, complete })
+        let coding = head.headers.get(CONTENT_ENCODING).cloned();
+        Some(Resume { condition, same, coding, first, complete })
     }
 
     /// Makes a request one for the bytes `from..to` of the body; `to` of `None` means all that the representation has.
@@ -71,6 +74,29 @@ impl Resume {
         };
         let complete = self.complete.is_none() || self.complete == complete;
         let same = self.same.iter().all(|(name, value)| answer.headers.get(name) == value.as_ref());
-        (first == begin && ends_there && complete && same).then(|| end - first)
+        let coding = is_coding_of(self.coding.as_ref(), &answer.headers);
+        (first == begin && ends_there && complete && same && coding).then(|| end - first)
     }
+
+    /// Whether an answer says that the representation is not there any more, or not in ranges. What else may come instead of
+    /// the bytes that were asked for (a refusal, an error, a redirection, fewer bytes) says nothing of the kind.
+    pub fn is_ended_by(&self, answer: &response::Parts) -> bool {
+        match answer.status {
+            StatusCode::PARTIAL_CONTENT => {
+                let differs = |(name, value): &(HeaderName, Option<HeaderValue>)| {
+                    let is_validator = [ETAG, LAST_MODIFIED].contains(name);
+                    is_validator && answer.headers.get(name).is_some_and(|now| Some(now) != value.as_ref())
+                };
+                let complete = positions(&answer.headers).and_then(|(_, _, complete)| complete);
+                let lengths = self.complete.zip(complete);
+                self.same.iter().any(differs) || lengths.is_some_and(|(before, now)| before != now)
+            }
+            status => matches!(status.as_u16(), 200 | 404 | 410 | 416),
+        }
+    }
+}
+
+/// Whether a later part says nothing else of its coding than what came before it.
+pub(crate) fn is_coding_of(before: Option<&HeaderValue>, part: &HeaderMap) -> bool {
+    part.get(CONTENT_ENCODING).is_none_or(|coding| Some(coding) == before)
 }

@@ -13,6 +13,8 @@ pub enum Outcome {
     HitStale,
     /// Answered from a stale one, which stale-while-revalidate allows, and which is being validated.
     HitRevalidating,
+    /// Answered from a fresh one, of whose body the origin gives pieces that the disk lost.
+    HitWithGaps,
     /// The origin could not be reached, and a stale response may stand in.
     StaleOnError,
     /// The origin said that the stored response still holds.
@@ -48,7 +50,7 @@ impl Outcome {
     }
 
     pub fn is_hit(self) -> bool {
-        matches!(self, Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating)
+        matches!(self, Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating | Outcome::HitWithGaps)
     }
 
     /// RFC 9211 section 2.2: `fwd=request` is for what the request itself would not take, `fwd=stale` for what the
@@ -59,6 +61,7 @@ impl Outcome {
             Outcome::Hit => ("hit", "hit"),
             Outcome::HitStale => ("hit-stale", "hit; detail=max-stale"),
             Outcome::HitRevalidating => ("hit-revalidating", "hit; detail=stale-while-revalidate"),
+            Outcome::HitWithGaps => ("hit-with-gaps", "hit; detail=gaps"),
             Outcome::StaleOnError => ("stale-on-error", "fwd=stale; detail=stale-on-error"),
             Outcome::Revalidated(Stale::Expired) => ("revalidated", "fwd=stale; fwd-status=304"),
             Outcome::Revalidated(Stale::NoCache) => ("revalidated-no-cache", "fwd=stale; fwd-status=304; detail=no-cache"),
@@ -212,7 +215,7 @@ mod tests {
 
     fn all() -> Vec<Outcome> {
         use Outcome::*;
-        let mut all = vec![Hit, HitStale, HitRevalidating, StaleOnError];
+        let mut all = vec![Hit, HitStale, HitRevalidating, HitWithGaps, StaleOnError];
         all.extend([Miss(super::Miss::Uri), Miss(super::Miss::Vary), Miss(super::Miss::Partial)]);
         all.extend(STALE.iter().flat_map(|s| [Revalidated(*s), Miss((*s).into())]));
         all.extend(PASS.map(Pass));

@@ -8,7 +8,8 @@ use crate::part::Part;
 use crate::{Asked, NoVarySearch, Time, Vary, date, wire};
 use bytes::BytesMut;
 use http::header::{
-    AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES, LAST_MODIFIED, SET_COOKIE, TRAILER,
+    AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES, LAST_MODIFIED,
+    SET_COOKIE, TRAILER,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response};
 
@@ -432,6 +433,15 @@ impl Head {
         let authorized = new.has(flag::AUTHORIZED);
         let head = self.updated(&new.headers, authorized, new.request_time, new.response_time);
         Head { initial_age: new.initial_age, ..head }
+    }
+
+    /// Whether the bytes of a part of what is stored already may be stored too, by what the answer that brings them says: it may
+    /// leave out all that has not changed.
+    pub fn part_may_stay(request: &HeaderMap, answer: &response::Parts) -> bool {
+        let authorized = if request.contains_key(AUTHORIZATION) { flag::AUTHORIZED } else { 0 };
+        let head = Head::derive(answer.status, answer.headers.clone(), authorized, 0, 0, 0);
+        let may = head.may_stay(SetCookie::Fresh);
+        !matches!(may, Err(NotStored::NoStore | NotStored::Private | NotStored::Authorization))
     }
 
     fn derive(

@@ -15,7 +15,10 @@ pub struct Vary {
     names: Vec<HeaderName>,
 }
 
-/// Vary has a member `*`, or one that is no field name: no request selects the response.
+/// More names than this are as good as `*`: each request would be searched for all of them.
+const NAMES: usize = 64;
+
+/// Vary has a member `*`, or one that is no field name, or too many: no request selects the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VaryStar;
 
@@ -28,7 +31,16 @@ impl Vary {
         if names.iter().any(|n| n.as_str() == "*") {
             return Err(VaryStar);
         }
-        Ok(Vary::from_names(names))
+        let vary = Vary::from_names(names);
+        if vary.as_ref().is_some_and(|vary| vary.names.len() > NAMES) {
+            return Err(VaryStar);
+        }
+        Ok(vary)
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub fn weight(&self) -> usize {
+        self.names.iter().map(|name| size_of::<HeaderName>() + 32 + name.as_str().len()).sum()
     }
 
     pub fn names(&self) -> &[HeaderName] {

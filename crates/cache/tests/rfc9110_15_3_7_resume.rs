@@ -71,6 +71,52 @@ fn only_exactly_the_rest_continues() {
     }
 }
 
+/// What does not continue it may say something of the request, or nothing.
+#[test]
+fn an_answer_that_says_that_it_changed_or_is_gone_ends_it() {
+    let (etag, date) = (("etag", "\"a\""), ("last-modified", "@-60"));
+    let resume = of(&[etag], Some(10)).unwrap();
+    let dated = of(&[date, ("date", "@0"), ("content-encoding", "br")], Some(10)).unwrap();
+    let range = |range| ("content-range", range);
+    let table: [(&Resume, u16, Fields, bool); 14] = [
+        (&resume, 200, &[etag], true),
+        (&resume, 404, &[], true),
+        (&resume, 410, &[], true),
+        (&resume, 416, &[range("bytes */4")], true),
+        (&resume, 206, &[("etag", "\"b\""), range("bytes 4-9/10")], true),
+        (&resume, 206, &[etag, range("bytes 4-9/11")], true),
+        (&dated, 206, &[("last-modified", "@-59"), range("bytes 4-9/10")], true),
+        // Fewer bytes than were asked for, and those that have no validator, or another coding.
+        (&resume, 206, &[etag, range("bytes 4-6/10")], false),
+        (&resume, 206, &[range("bytes 4-9/*")], false),
+        (&dated, 206, &[date, range("bytes 4-9/10")], false),
+        (&resume, 302, &[("location", "/login")], false),
+        (&resume, 401, &[], false),
+        (&resume, 403, &[], false),
+        (&resume, 503, &[], false),
+    ];
+    for (resume, status, list, ended) in table {
+        assert_eq!(resume.is_ended_by(&response(status, list)), ended, "{status} {list:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_not_for_a_shared_cache_are_not_stored_with_the_others() {
+    let alice = ("authorization", "alice");
+    let table: [(Fields, Fields, bool); 6] = [
+        (&[], &[("etag", "\"a\"")], true),
+        (&[], &[("cache-control", "no-store")], false),
+        (&[], &[("cache-control", "max-age=9, private")], false),
+        (&[("cookie", "c")], &[("cache-control", "max-age=9")], true),
+        (&[alice], &[("cache-control", "max-age=9")], false),
+        (&[alice], &[("cache-control", "public")], true),
+    ];
+    for (request, list, may) in table {
+        let request = fields(request);
+        assert_eq!(Head::part_may_stay(&request, &response(206, list)), may, "{request:?} {list:?}");
+    }
+}
+
 #[test]
 fn what_shares_a_date_shares_coding_and_tag_too() {
     let date = ("last-modified", "@-60");

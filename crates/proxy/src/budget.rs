@@ -175,8 +175,11 @@ impl Allowance {
 
     /// For what can be done without: nothing of the last two thirds.
     pub fn try_spare(&self, bytes: usize) -> Option<Lease> {
-        let spare = self.free().saturating_sub(self.size() / 3 * 2);
-        if bytes <= spare { self.try_take(bytes) } else { None }
+        if self.can_spare(bytes) { self.try_take(bytes) } else { None }
+    }
+
+    pub fn can_spare(&self, bytes: usize) -> bool {
+        bytes <= self.free().saturating_sub(self.size() / 3 * 2)
     }
 
     /// As many bytes, when they are there; all of it for more than it has.

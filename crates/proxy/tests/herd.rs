@@ -635,7 +635,8 @@ async fn what_the_store_lost_of_a_body_comes_from_the_origin() {
         assert!(client.get(origin.request("/", "")).await.body == content(LENGTH));
         drop((proxy, client));
         // Of the span with the damage.
-        let from = (3 << 20) / store.span_size() * store.span_size();
+        let span = store.span_size();
+        let from = (3 << 20) / span * span;
         store.close();
         drop(store);
         damage(&path, &content(LENGTH)[3 << 20..(3 << 20) + 4096]);
@@ -654,15 +655,12 @@ async fn what_the_store_lost_of_a_body_comes_from_the_origin() {
         }
         assert!(client.body(&head).await == expected);
         let requests = origin.requests();
-        let last = if range.is_empty() { LENGTH - 1 } else { 5_999_999 };
-        assert_eq!(field(&requests[1], "range").unwrap(), format!("bytes={from}-{last}"));
+        assert_eq!(field(&requests[1], "range").unwrap(), format!("bytes={from}-{}", from + span - 1));
         assert_eq!(field(&requests[1], "if-range"), Some("\"1\""));
-        // It is fetched whole, once, and then found.
-        let again = client.get(origin.request("/", "")).await;
-        assert_eq!(cache_status(&again), "cosm; fwd=uri-miss; stored");
+        // It was put back.
         let hit = client.get(origin.request("/", "")).await;
         assert!(cache_status(&hit) == "cosm; hit" && hit.body == content(LENGTH));
-        assert_eq!(origin.requests().len(), 3);
+        assert_eq!(origin.requests().len(), 2);
     }
 }
 

@@ -111,7 +111,7 @@ impl Exchange {
         request.worker.shared.tiers.count_use(held);
         let StoredResponse { head, body, .. } = resident(held);
         let (repair, on_disk) = match body {
-            Body::Spans(spans) => (request.repair(head, Some(spans.length)).map(Arc::new), true),
+            Body::Spans(spans) => (request.repair_stored(&held.key, head, spans).map(Arc::new), true),
             Body::Whole(_) => (None, false),
         };
         let (asked, headers) = (&request.asked, &request.parts.headers);

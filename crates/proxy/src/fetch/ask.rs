@@ -26,6 +26,13 @@ pub struct Want {
     pub why: Miss,
 }
 
+/// What is stored of a response from its begin on, when that is not all.
+pub(super) struct Beginning {
+    /// Of a part.
+    pub head: Head,
+    pub body: Body,
+}
+
 /// What a fetch comes to.
 pub enum Fetch {
     /// The response goes into the cache, or is at least shared, and the body to whoever asked as well.
@@ -51,13 +58,33 @@ impl Want {
     pub(super) fn part(&self) -> Option<&Arc<CacheEntry>> {
         self.look.found.as_ref().filter(|_| self.why == Miss::Partial)
     }
+
+    /// Whether what is stored is more than a part that comes: of the same representation the whole, or a large part that is no
+    /// shorter; or another's whole that is fresh, whatever this one request would not take.
+    fn has_more_than(&self, head: &Head, fetched: &Fetched) -> bool {
+        let Some(StoredResponse { head: stored, body, .. }) =
+            self.look.found.as_ref().map(|held| resident(held))
+        else {
+            return false;
+        };
+        let is_no_longer = || fetched.body.left().is_none_or(|left| left <= body.len());
+        match body {
+            _ if stored.part().is_none() => {
+                let expired = matches!(self.why, Miss::Stale(Stale::Expired | Stale::NoCache));
+                !expired || stored.is_of_same(head)
+            }
+            Body::Spans(_) => stored.is_of_same(head) && is_no_longer(),
+            Body::Whole(_) => false,
+        }
+    }
 }
 
 impl Presented {
     /// Fetches on behalf of everybody who joined. `relay` sees the interim responses.
     pub async fn fetch(&self, lead: Leader, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
         let mut validating = want.stale().map(|(held, _)| &**held);
-        let mut resting = want.part().map(|held| &**held).filter(|_| !self.asked.has_range());
+        let mut resting =
+            want.part().filter(|_| self.continues_parts()).and_then(|held| self.beginning(held));
         loop {
             // What is made with something stored is as old as that was when it was found.
             let with_stored = validating.is_some() || want.part().is_some();
@@ -65,6 +92,8 @@ impl Presented {
             let sent = clock::now();
             let fetched = match self.ask(lead.is_shared(), validating, &mut resting, relay).await {
                 Ok(fetched) => fetched,
+                // Some that cannot give a range can give the whole.
+                Err(_) if resting.take().is_some() => continue,
                 Err(refusal) => return unanswered(lead, refusal),
             };
             let came = clock::now();
@@ -92,7 +121,7 @@ impl Presented {
                 head.purges_known = began.purges;
             }
             if let Some(part) = resting.take() {
-                match storable.as_ref().map(|head| whole(part, head, &fetched)) {
+                match storable.as_ref().map(|head| whole(&part, head, &fetched)) {
                     Ok(Some((head, begin))) if self.keeps(&fetched).is_ok() => {
                         return Fetch::Filled(self.fill(lead, fetched, (head, begin), began, want));
                     }
@@ -106,8 +135,15 @@ impl Presented {
                 Ok(head) if head.part().is_some() && falls_short(&fetched) => {
                     self.pass(lead, fetched, NotStored::Partial, want)
                 }
+                // Nor one in whose place there is more already.
+                Ok(head) if head.part().is_some() && want.has_more_than(&head, &fetched) => {
+                    self.pass(lead, fetched, NotStored::Partial, want)
+                }
                 Ok(head) => match self.keeps(&fetched) {
-                    Ok(()) => Fetch::Filled(self.fill(lead, fetched, (head, Bytes::new()), began, want)),
+                    Ok(()) => {
+                        let begin = Body::Whole(Bytes::new());
+                        Fetch::Filled(self.fill(lead, fetched, (head, begin), began, want))
+                    }
                     Err(why) => self.pass(lead, fetched, why, want),
                 },
                 Err(why) => self.pass(lead, fetched, why, want),
@@ -122,7 +158,7 @@ impl Presented {
         &self,
         shared: bool,
         validating: Option<&CacheEntry>,
-        resting: &mut Option<&CacheEntry>,
+        resting: &mut Option<Beginning>,
         relay: &dyn Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         let asks_for_rest = Cell::new(false);
@@ -134,9 +170,7 @@ impl Presented {
             if let Some(stale) = validating {
                 cache::make_conditional(head.headers_mut(), &resident(stale).head);
             }
-            if let Some(StoredResponse { head: stored, body, .. }) = resting.map(resident)
-                && matches!(body, Body::Whole(_))
-            {
+            if let Some(Beginning { head: stored, body }) = &resting {
                 asks_for_rest.set(cache::ask_for_the_rest(head.headers_mut(), stored, body.len()));
             }
             Ok(head)
@@ -154,8 +188,15 @@ impl Presented {
         if let Some(why) = unasked {
             return Err(Refusal::new(StatusCode::BAD_GATEWAY, why).personal());
         }
-        *resting = resting.filter(|_| asks_for_rest.get());
+        if !asks_for_rest.get() {
+            *resting = None;
+        }
         Ok(fetched)
+    }
+
+    /// Whether what is stored of the beginning may be made whole: not for who asks for a part, or wants all of it anew.
+    fn continues_parts(&self) -> bool {
+        !self.asked.has_range() && !self.asked.reloads()
     }
 
     fn pass(&self, lead: Leader, fetched: Fetched, why: NotStored, want: &Want) -> Fetch {
@@ -165,7 +206,9 @@ impl Presented {
         } else {
             lead.unusable();
         }
-        if want.stale().is_some() && !is_outage(fetched.parts.status) {
+        // A part says nothing of the rest of what is stored.
+        let is_part = fetched.parts.status == StatusCode::PARTIAL_CONTENT;
+        if want.stale().is_some() && !is_part && !is_outage(fetched.parts.status) {
             self.worker.shared.tiers.remove(&want.look.key);
         }
         Fetch::Passed(fetched, why)
@@ -206,15 +249,15 @@ fn failed(lead: Leader, failure: Failure) -> Fetch {
     Fetch::Failed(failure)
 }
 
-/// The stored part and the rest that comes as one response, and the bytes it begins with.
-fn whole(part: &CacheEntry, rest: &Head, fetched: &Fetched) -> Option<(Head, Bytes)> {
-    let StoredResponse { head, body: Body::Whole(begin), .. } = resident(part) else { return None };
+/// The stored part and the rest that comes as one response, and what it begins with.
+fn whole(part: &Beginning, rest: &Head, fetched: &Fetched) -> Option<(Head, Body)> {
+    let Beginning { head, body: begin } = part;
     let length = fetched.body.left()?;
     let mut rest = rest.clone();
     rest.settle(length);
     // The rest must begin where the part ends: what overlaps would have to be dropped from the stream.
-    let meets = rest.part().is_some_and(|rest| rest.first == begin.len() as u64);
-    let whole = cache::combined(head, begin.len() as u64, &rest, length)?;
+    let meets = rest.part().is_some_and(|rest| rest.first == begin.len());
+    let whole = cache::combined(head, begin.len(), &rest, length)?;
     (meets && whole.part().is_none()).then(|| (whole, begin.clone()))
 }
 

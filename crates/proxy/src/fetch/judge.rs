@@ -1,28 +1,87 @@
 //! Whether a request may be answered by what is stored, or by what another's fetch brings.
 
+use super::ask::Beginning;
 use super::{Look, Presented, Want};
 use crate::clock;
-use crate::fill::Answer;
+use crate::fill;
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
-use cache::{Miss, Outage, Outcome, Stale, Time, Verdict};
+use crate::transfer::heal::can_close;
+use cache::{Answer, Miss, Outage, Outcome, Stale, Time, Verdict};
 use std::sync::Arc;
+use store::{Body, Spans};
+
+/// Of the pieces of a stored body one in so many may be missing, and it answers: the origin gives them again.
+const FEW: usize = 4;
 
 impl Presented {
     /// What was found and how it answers now, or why the origin has to be asked.
     pub fn judge<'a>(&self, look: &'a Look, now: Time) -> Result<(&'a Arc<CacheEntry>, Outcome), Miss> {
-        let Some(held) = &look.found else {
-            return Err(if look.variants.is_some() { Miss::Vary } else { Miss::Uri });
-        };
+        let absent = if look.variants.is_some() { Miss::Vary } else { Miss::Uri };
+        let held = look.found.as_ref().ok_or(absent)?;
         let StoredResponse { head, body, .. } = resident(held);
         if !cache::can_answer(&self.asked, &self.parts.headers, head, body.len()) {
             return Err(Miss::Partial);
         }
+        let Some(has_gaps) = self.has_gaps(held) else {
+            return Err(if self.beginning(held).is_some() { Miss::Partial } else { absent });
+        };
         match cache::judge(&self.asked, head, now) {
+            Verdict::Fresh if has_gaps => Ok((held, Outcome::HitWithGaps)),
             Verdict::Fresh => Ok((held, Outcome::Hit)),
+            // Who would give the pieces that are missing is asked whether it still holds.
+            Verdict::ServeStale | Verdict::ServeWhileRevalidating if has_gaps => {
+                Err(Miss::Stale(Stale::Expired))
+            }
             Verdict::ServeStale => Ok((held, Outcome::HitStale)),
             Verdict::ServeWhileRevalidating => Ok((held, Outcome::HitRevalidating)),
             Verdict::Stale(why) => Err(Miss::Stale(why)),
         }
+    }
+
+    /// Whether the origin has to give pieces that the disk lost of what answers. `None`: more are missing of the body than are worth
+    /// asking for, or they cannot be asked for: nothing tells that they would be of the same representation, there is no memory for
+    /// them, or the origin did not give them a moment ago.
+    fn has_gaps(&self, held: &CacheEntry) -> Option<bool> {
+        let StoredResponse { head, body: Body::Spans(spans), .. } = resident(held) else {
+            return Some(false);
+        };
+        let Some(store) = self.worker.shared.tiers.stores.at(spans) else { return Some(true) };
+        let missing = store.missing(spans, 0..spans.count()).count();
+        let first = head.part().map_or(0, |part| part.first);
+        let lacks = |from: u64, to: u64| {
+            let piece = |at: u64| u32::try_from(at.saturating_sub(first) / u64::from(spans.span.max(1)));
+            let pieces = piece(from).unwrap_or(u32::MAX)..piece(to).unwrap_or(u32::MAX).saturating_add(1);
+            store.missing(spans, pieces).next().is_some()
+        };
+        let has_gaps = missing > 0
+            && match cache::answer(&self.asked, &self.parts.headers, head, spans.length) {
+                Answer::Full => !self.asked.is_head(),
+                Answer::Part { first, last } => lacks(first, last),
+                Answer::Parts(ranges) => ranges.iter().any(|(first, last)| lacks(*first, *last)),
+                Answer::NotModified | Answer::Unsatisfiable => false,
+            };
+        let is_mendable =
+            missing <= spans.count() as usize / FEW && self.resume(head, Some(spans.length)).is_some();
+        (!has_gaps || is_mendable && can_close(&self.worker, spans)).then_some(has_gaps)
+    }
+
+    /// What is stored of a response from its begin on, with which a fetch of the rest may go on: bytes, or pieces in the store
+    /// up to the first that is missing. None of what such a fetch was in vain for the last time.
+    pub(super) fn beginning(&self, held: &CacheEntry) -> Option<Beginning> {
+        let StoredResponse { head, body, .. } = resident(held);
+        let Body::Spans(spans) = body else {
+            return Some(Beginning { head: head.clone(), body: body.clone() });
+        };
+        self.resume(head, Some(spans.length))?;
+        if self.worker.shared.fills.vain.knows(spans) {
+            return None;
+        }
+        let missing = self.worker.shared.tiers.stores.at(spans)?.missing(spans, 0..spans.count()).next();
+        // The last piece may be shorter: then it is fetched again.
+        let pieces = missing.map_or(spans.length / u64::from(spans.span.max(1)), u64::from);
+        let length = pieces * u64::from(spans.span);
+        let body = Body::Spans(Spans { length, ..*spans });
+        (length > 0).then_some(Beginning { head: head.cut_short(spans.length)?, body })
     }
 
     /// Whether what is being fetched may answer this request: its variant is ours, and it is fresh enough for us. Who asks
@@ -42,7 +101,7 @@ impl Presented {
 
     /// Whether a response that is all here may answer this request. What the origin validated after the request came is
     /// as good as if it had been asked for it, also when it may not be used without.
-    pub fn is_answered(&self, answer: &Answer, want: &Want) -> bool {
+    pub fn is_answered(&self, answer: &fill::Answer, want: &Want) -> bool {
         let held = &*answer.held;
         if !answer.validated {
             return self.is_ours(held, answer.verdict, true, want);
@@ -54,13 +113,16 @@ impl Presented {
             ours @ Verdict::Stale(Stale::RequestNoCache) => ours == answer.verdict,
             _ => true,
         };
-        held.key == want.look.key && suits && valid && !self.worker.shared.tiers.covers(held)
+        let is_there = self.has_gaps(held).is_some();
+        held.key == want.look.key && suits && is_there && valid && !self.worker.shared.tiers.covers(held)
     }
 
-    /// Whether the stored response that was to be validated may stand in for an answer that could not be had.
+    /// Whether the stored response that was to be validated may stand in for an answer that could not be had: what the disk lost of
+    /// it cannot be had either.
     pub fn may_serve_stale(&self, want: &Want, outage: Outage) -> bool {
         want.stale().is_some_and(|(held, _)| {
-            cache::may_serve_stale_on_error(&self.asked, &resident(held).head, clock::now(), outage)
+            self.has_gaps(held) == Some(false)
+                && cache::may_serve_stale_on_error(&self.asked, &resident(held).head, clock::now(), outage)
         })
     }
 }

@@ -8,12 +8,11 @@ use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{CacheEntry, EntryKind, Searches, Variants, nonce};
 use crate::transfer::keeper::{self, Object};
 use crate::transfer::pump::{self, LeadersBody, Started};
-use bytes::Bytes;
 use cache::{Head, NoVarySearch, NotStored, key};
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use http::{StatusCode, response};
 use std::sync::Arc;
-use store::Key;
+use store::{Body, Key};
 
 /// A response on its way into the cache.
 pub struct Filled {
@@ -49,7 +48,7 @@ impl Presented {
         &self,
         lead: Leader,
         fetched: Fetched,
-        (head, begin): (Head, Bytes),
+        (head, begin): (Head, Body),
         began: Moment,
         want: &Want,
     ) -> Filled {
@@ -68,20 +67,21 @@ impl Presented {
             || fetched.body.left().is_some_and(|left| keeper::is_small(&self.worker, left));
         let key = if stores { self.object_key(&head, &want.look) } else { want.look.key.clone() };
         let part = want.part().filter(|_| head.part().is_some()).cloned();
-        self.store(lead, fetched, Object { begin, part, stores, ..Object::new(key, head, began) })
+        let goes_on = !begin.is_empty();
+        self.store(lead, fetched, Object { begin, goes_on, part, stores, ..Object::new(key, head, began) })
     }
 
     /// Has an object stored while it is read.
     pub fn store(&self, lead: Leader, fetched: Fetched, object: Object) -> Filled {
         let Fetched { mut parts, body, .. } = fetched;
-        let rest = (!object.begin.is_empty()).then_some(parts.status);
+        let rest = object.goes_on.then_some(parts.status);
         if rest.is_some() {
             parts.status = object.head.status;
             parts.headers.remove(CONTENT_RANGE);
             parts.headers.remove(CONTENT_LENGTH);
         }
         let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
-        let repair = |object: &Object, length| self.repair(&object.head, length);
+        let repair = |object: &Object, length| self.repair(&object.key, &object.head, length);
         let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
         Filled { parts, body, kept, rest }
     }

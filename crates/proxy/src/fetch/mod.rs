@@ -31,13 +31,22 @@ use crate::tiers::Disk;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Asked, Head, Resume, Vary};
-use http::header::{CACHE_CONTROL, PRAGMA};
+use http::header::{
+    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL, HOST, PRAGMA,
+    USER_AGENT, VIA,
+};
 use http::request::Parts;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, Request};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
-use store::Key;
+use std::sync::atomic::AtomicBool;
+use store::{Key, Spans};
+
+/// What the origin is asked with for pieces of what is stored, beside what that varies by: what the proxy says itself, content
+/// negotiation (RFC 9110 section 12.5), for whom some origins tailor what they have, and who may have it.
+const ASKED_WITH: [HeaderName; 8] =
+    [HOST, VIA, ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, USER_AGENT, AUTHORIZATION];
 
 /// A request as it is presented to the cache (RFC 9111 section 4).
 pub struct Presented {
@@ -109,18 +118,40 @@ impl Presented {
         request::head(&self.parts, &self.target, &self.worker.shared.names, &self.telling())
     }
 
-    /// How the origin is asked for what of a response's body cannot be had, if it can be asked. `length` is that of the
-    /// body, when known.
-    pub fn repair(&self, head: &Head, length: Option<u64>) -> Option<Repair> {
-        if !self.asked.is_get() || self.asked.only_if_cached() {
-            return None;
+    /// How the origin is asked for what of a stored body cannot be had: for everybody, so with those fields of this client alone
+    /// that may select the representation, and who it is where that is asked. The others were no part of what was found, and an
+    /// answer to them (a cookie's, say) is nothing that the object should end by.
+    pub fn repair_stored(&self, key: &Key, head: &Head, spans: &Spans) -> Option<Repair> {
+        let mut repair = self.repair(key, head, Some(spans.length))?;
+        let selects = |name: &HeaderName| head.vary().is_some_and(|vary| vary.names().contains(name));
+        let stays = |name: &HeaderName| {
+            ASKED_WITH.contains(name) || forwarded::is_believed(name.as_str()) || selects(name)
+        };
+        let headers = repair.request.headers_mut();
+        while let Some(other) = headers.keys().find(|name| !stays(name)).cloned() {
+            headers.remove(other);
         }
-        let resume = Resume::of(head, length)?;
+        repair.stored = Some(*spans);
+        Some(repair)
+    }
+
+    /// How the origin is asked for what of a response's body cannot be had, if it can be asked: for the object under a key.
+    /// `length` is that of the body, when known.
+    pub fn repair(&self, key: &Key, head: &Head, length: Option<u64>) -> Option<Repair> {
+        let resume = self.resume(head, length)?;
         let mut request = self.for_origin().ok()?;
         // What the client wants of caches was seen to.
         for name in [CACHE_CONTROL, PRAGMA] {
             request.headers_mut().remove(name);
         }
-        Some(Repair { target: self.target.clone(), request, resume, client: self.zone })
+        let (target, key, client) = (self.target.clone(), key.clone(), self.zone);
+        let refused = AtomicBool::new(false);
+        Some(Repair { target, request, resume, key, stored: None, client, refused })
+    }
+
+    /// By what the missing bytes of a response's body are known, if the origin can be asked for them.
+    fn resume(&self, head: &Head, length: Option<u64>) -> Option<Resume> {
+        let may_ask = self.asked.is_get() && !self.asked.only_if_cached();
+        may_ask.then(|| Resume::of(head, length)).flatten()
     }
 }

@@ -27,6 +27,7 @@
 //! however many fills there are.
 
 mod alone;
+pub mod gap;
 mod leader;
 mod patience;
 mod producer;
@@ -36,6 +37,7 @@ pub mod repair;
 mod state;
 #[cfg(test)]
 mod tests;
+pub mod vain;
 pub mod window;
 mod window_size;
 
@@ -46,8 +48,10 @@ pub use self::state::{End, Keep, Room};
 pub use self::window_size::Windows;
 
 use self::alone::Alone;
+use self::gap::Gaps;
 use self::repair::Repair;
 use self::state::{State, wake_readers};
+use self::vain::Vain;
 use crate::message::refusal::Refusal;
 use crate::tiers::Tiers;
 use crate::tiers::invalidation::Moment;
@@ -69,6 +73,8 @@ pub struct Fills {
     table: Mutex<HashMap<u128, Arc<Fill>>>,
     alone: Mutex<Alone>,
     windows: Windows,
+    pub gaps: Arc<Gaps>,
+    pub vain: Vain,
     /// Milliseconds.
     turn: AtomicU64,
 }
@@ -91,6 +97,8 @@ pub struct Opened {
     pub key: Key,
     /// The head and the fields of an answer; its body is empty.
     pub held: CacheEntry,
+    /// How much of the body the store has already: the rest comes.
+    pub from: u64,
     /// The body's length, when the origin told.
     pub length: Option<u64>,
     /// What the response is to the leader itself.
@@ -130,7 +138,8 @@ impl Fills {
     /// `turn` is how long one fetch may take to its response's head.
     pub fn new(windows: Windows, lifetime: Duration, remembered: usize, turn: Duration) -> Arc<Fills> {
         let alone = Mutex::new(Alone::new(lifetime, remembered));
-        let fills = Fills { table: Mutex::default(), alone, windows, turn: AtomicU64::new(0) };
+        let (table, gaps, vain, turn_now) = Default::default();
+        let fills = Fills { table, alone, windows, gaps, vain, turn: turn_now };
         fills.set_turn(turn);
         Arc::new(fills)
     }

@@ -18,7 +18,8 @@
 //! | `Open` | a head, a window of the body, and what the store does with it (`Keep`) | the one [`Producer`](super::Producer) |
 //! | `Over` | the same without more to come; nobody joins | nobody |
 //!
-//! `Open` begins with any `Keep`, and goes from one to another as drawn. `Gathered`: the window holds all of the body, and is
+//! `Open` begins with any `Keep`, and goes from one to another as drawn. A body of which the store has the first part already
+//! (`Opened::from`) begins `Written`, or `Passing` with that part: its window begins there. `Gathered`: the window holds all of the body, and is
 //! what is stored when it ends. `Written`: the store has what came before `Readable::before`. `Passing`: the body is read along
 //! only, and what was written of it stays readable while this state lasts. A pump ends a body that nobody reads as
 //! `Broken`, and one whose producer is dropped is so too.
@@ -94,10 +95,10 @@ pub struct Readable {
     before: u64,
 }
 
-/// A write that came to nothing: what it wrote stays readable as long as this is there.
+/// A write that came to nothing, or none: what it wrote stays readable as long as this is there, or is stored anyway.
 pub struct Abandoned {
     readable: Readable,
-    _writer: Writer,
+    _writer: Option<Writer>,
 }
 
 /// Who fills the window.
@@ -144,7 +145,8 @@ impl State {
     /// From `Waiting` to `Open`.
     pub(super) fn open(&mut self, head: Arc<Opened>, keep: Keep) {
         debug_assert!(matches!(self.stage, Stage::Waiting(_)), "opened after a decision");
-        let (window, size) = (Window::default(), WindowSize::default());
+        let (window, size) = (Window::from(head.from), WindowSize::default());
+        debug_assert!(head.from <= keep.readable_before(), "what comes before the window is nowhere");
         self.stage = Stage::Open(Body { head, window, size, keep, _leases: [None, None] }, Pump::default());
     }
 
@@ -202,10 +204,10 @@ impl State {
 
     /// Whether the pump may push; `None`: not yet.
     pub(super) fn room(&mut self, windows: &Windows) -> Option<Room> {
-        if let Stage::Open(Body { window, size, .. }, _) = &mut self.stage
+        if let Stage::Open(Body { head, window, size, .. }, _) = &mut self.stage
             && window.len() >= size.bytes()
         {
-            size.widen(windows, window.end());
+            size.widen(windows, window.end() - head.from);
         }
         self.make_room();
         let Stage::Open(body, _) = &self.stage else { return Some(Room::NobodyReads) };
@@ -256,26 +258,41 @@ impl Default for Stage {
 
 impl Body {
     fn readable_before(&self) -> u64 {
-        self.readable().map_or(0, |readable| readable.before)
+        self.keep.readable_before()
     }
 
     pub(super) fn readable(&self) -> Option<&Readable> {
-        match &self.keep {
-            Keep::Gathered | Keep::Passing(None) => None,
-            Keep::Written(readable) | Keep::Passing(Some(Abandoned { readable, .. })) => Some(readable),
-        }
+        self.keep.readable()
     }
 }
 
 impl Keep {
     /// What a writer wrote so far.
     pub fn written(writer: &Writer) -> Keep {
-        Keep::Written(Readable::of(writer))
+        Keep::Written(Readable::of(&writer.spans()))
     }
 
     /// Nothing is kept any more.
     pub fn given_up(writer: Option<Writer>) -> Keep {
-        Keep::Passing(writer.map(|writer| Abandoned { readable: Readable::of(&writer), _writer: writer }))
+        Keep::Passing(
+            writer.map(|writer| Abandoned { readable: Readable::of(&writer.spans()), _writer: Some(writer) }),
+        )
+    }
+
+    /// Nothing is kept, but these pieces are stored.
+    pub fn stored(spans: &Spans) -> Keep {
+        Keep::Passing(Some(Abandoned { readable: Readable::of(spans), _writer: None }))
+    }
+
+    fn readable(&self) -> Option<&Readable> {
+        match self {
+            Keep::Gathered | Keep::Passing(None) => None,
+            Keep::Written(readable) | Keep::Passing(Some(Abandoned { readable, .. })) => Some(readable),
+        }
+    }
+
+    fn readable_before(&self) -> u64 {
+        self.readable().map_or(0, |readable| readable.before)
     }
 
     /// Whether the body is being kept: the window may let go only of what the store can give.
@@ -296,10 +313,9 @@ impl Keep {
 }
 
 impl Readable {
-    fn of(writer: &Writer) -> Readable {
-        let spans = writer.spans();
+    fn of(spans: &Spans) -> Readable {
         let size = u64::from(spans.span.max(1));
-        Readable { spans, before: spans.length / size * size }
+        Readable { spans: *spans, before: spans.length / size * size }
     }
 
     /// Whether the byte at an offset is among it.

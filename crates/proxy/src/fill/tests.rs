@@ -203,6 +203,28 @@ fn one_who_was_cut_off_and_caught_up_is_not_broken_off() {
     seats.clear();
 }
 
+/// Its readers begin at the begin, also those that come later, whether more is stored or not.
+#[test]
+fn a_body_whose_first_part_is_stored_goes_on_behind_it() {
+    let spans = store::Spans { store: 0, id: 7, length: 100, span: 50 };
+    let fills = fills(LONG);
+    let (producer, own) = leader(&fills).open(Opened { from: 100, ..opened() }, Keep::stored(&spans));
+    let late = followers(&fills, 1).remove(0);
+    producer.push(Bytes::from_static(b"the rest"));
+    let mut context = Context::from_waker(Waker::noop());
+    for seat in [&own, &late] {
+        assert!(
+            matches!(seat.poll_piece(&mut context), Poll::Ready(Piece::Stored(there, 0)) if there == spans)
+        );
+        seat.took(100);
+        let Poll::Ready(Piece::Bytes(bytes)) = seat.poll_piece(&mut context) else { panic!("nothing comes") };
+        assert_eq!(bytes, "the rest");
+        assert!(seat.poll_piece(&mut context).is_pending());
+    }
+    producer.end(End::Complete, [None, None]);
+    assert!(matches!(own.poll_piece(&mut context), Poll::Ready(Piece::End(End::Complete))));
+}
+
 fn head() -> Head {
     let parts = http::Response::builder().header("cache-control", "max-age=60").body(()).unwrap();
     let asked = Asked::of(&Method::GET, &HeaderMap::new());
@@ -215,7 +237,7 @@ fn answer() -> Answer {
 
 fn opened() -> Opened {
     let held = CacheEntry::response(key(), head(), Body::Whole(Bytes::new()), &Names::new("t"));
-    Opened { key: key(), held, length: None, verdict: Verdict::Fresh, repair: None }
+    Opened { key: key(), held, from: 0, length: None, verdict: Verdict::Fresh, repair: None }
 }
 
 /// A store whose writers' spans are short.

@@ -22,6 +22,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// Without bytes, for those from an offset on.
+    pub fn from(offset: u64) -> Window {
+        Window { start: offset, end: offset, ..Window::default() }
+    }
+
     /// The offset of the first byte.
     pub fn start(&self) -> u64 {
         self.start

@@ -84,7 +84,8 @@ impl Class {
     fn of_outcome(outcome: Outcome, collapsed: bool, place: Place) -> Class {
         match outcome {
             _ if collapsed => Class::Collapsed,
-            Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating => match place {
+            Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating | Outcome::HitWithGaps => match place
+            {
                 Place::Memory => Class::HitMemory,
                 Place::Disk => Class::HitDisk,
             },
@@ -105,6 +106,7 @@ table! {
     Number, (&'static str, &'static str, Kind, &'static str),
     BrokenOff ("responses", "broken-off", Kind::Counter, "responses and tunnels that did not end as they should: the origin broke off, \
         the client left, or neither moved");
+    Healed ("responses", "healed", Kind::Counter, "answers from disk of which the origin gave pieces that the disk had lost");
     Accepted ("connections", "accepted", Kind::Counter, "connections of clients that were accepted");
     Open ("connections", "open", Kind::Gauge, "connections of clients that are open");
     Fetches ("origin", "fetches", Kind::Counter, "requests to origins: for clients, to validate, and for the rest of a body");

@@ -70,6 +70,8 @@ const STORE: &[StatRow<Stats>] = &[
     ("device-written-bytes", Kind::Counter, "bytes written to the device", |s| s.device_written_bytes),
     ("bad-records", Kind::Counter, "records that proved torn, damaged or overwritten when read", |s| s.bad_records),
     ("read-errors", Kind::Counter, "reads that failed", |s| s.read_errors),
+    ("group-reads", Kind::Counter, "reads that brought what lies around, too", |s| s.group_reads),
+    ("saved-reads", Kind::Counter, "reads that these saved", |s| s.saved_reads),
     ("busy-reads", Kind::Counter, "reads refused because the disk kept others waiting", |s| s.busy_reads),
 ];
 

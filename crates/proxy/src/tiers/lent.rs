@@ -6,7 +6,6 @@
 
 use super::memory::CacheEntry;
 use bytes::Bytes;
-use quick_cache::Lifecycle;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,19 +90,13 @@ impl Leaving {
     pub fn but_for(body: Option<&Bytes>) -> Leaving {
         Leaving { stays: body.map_or(0, place), ..Leaving::default() }
     }
-}
 
-#[derive(Clone)]
-pub struct Counting(pub Arc<Lent>);
-
-impl Lifecycle<u128, Arc<CacheEntry>> for Counting {
-    type RequestState = Leaving;
-
-    fn on_evict(&self, leaving: &mut Leaving, _: u128, held: Arc<CacheEntry>) {
-        if held.whole().is_none_or(|body| place(body) != leaving.stays) {
-            self.0.left(&held);
+    /// Counts what has left.
+    pub fn take(&mut self, lent: &Lent, held: Arc<CacheEntry>) {
+        if held.whole().is_none_or(|body| place(body) != self.stays) {
+            lent.left(&held);
         }
-        if let Some(free) = leaving.gone.iter_mut().find(|gone| gone.is_none()) {
+        if let Some(free) = self.gone.iter_mut().find(|gone| gone.is_none()) {
             *free = Some(held);
         }
     }

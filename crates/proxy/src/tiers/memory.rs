@@ -5,18 +5,19 @@
 //! A body that leaves while clients still take it is counted until the last of them has it ([`Lent`]): the more
 //! there is of these, the less stays, so that both together keep to the tier's bytes.
 
-use super::lent::{Counting, Leaving, Lent};
+use super::lent::{Leaving, Lent};
 use crate::message::fields::{CACHE_STATUS, with_room};
 use crate::message::hops::{Names, add_via};
 use bytes::Bytes;
 use cache::{Head, NoVarySearch, Stored, Vary, key};
 use http::header::{AGE, HeaderValue};
 use http::{HeaderMap, StatusCode};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use memory::Tier;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::available_parallelism;
 use store::{Body, Key, Uses};
 
 /// What lies under a key, ready to answer with. It may be in memory, or be as a read from the disk brought it.
@@ -206,7 +207,9 @@ fn weight(key: &Key, kind: &EntryKind) -> u64 {
     const FIXED: usize = size_of::<CacheEntry>() + 192;
     const FIELD: usize = 2 * 156;
     let (fields, body) = match kind {
-        EntryKind::Varies(_) | EntryKind::Searches(_) | EntryKind::Queries(_) => (0, 0),
+        EntryKind::Varies(Variants { vary, .. }) => (vary.weight(), 0),
+        EntryKind::Searches(Searches { config, .. }) => (config.weight(), 0),
+        EntryKind::Queries(_) => (0, 0),
         EntryKind::SameAs(other) => (other.bytes().len(), 0),
         EntryKind::Response(resident) => {
             let fields =
@@ -273,8 +276,8 @@ impl StoredResponse {
 
 /// The tier itself.
 pub struct Memory {
-    cache: Option<Cache<u128, Arc<CacheEntry>, Weigh, Hashed, Counting>>,
-    lent: Arc<Lent>,
+    cache: Option<Tier<Arc<CacheEntry>>>,
+    lent: Lent,
     /// Bytes of it.
     size: u64,
     /// Of these, what is lent and not to be used for what stays.
@@ -286,29 +289,27 @@ pub struct Memory {
 
 /// Of the tier no more than one in so many bytes is lent. Then no body comes in.
 const LENT: u64 = 2;
-/// What is withheld goes in steps of one in so many bytes: at each the tier forgets some of what it remembers of bodies that
-/// left.
+/// What is withheld goes in steps of one in so many bytes.
 const STEP: u64 = 8;
 
 impl Memory {
     /// `bytes` of 0 keeps nothing.
     pub fn new(bytes: u64, object_max: u64) -> Memory {
-        let items = usize::try_from(bytes / 4096).unwrap_or(usize::MAX).clamp(64, 1 << 20);
-        let lent = Arc::new(Lent::default());
-        let cache = (bytes > 0).then(|| Cache::with(items, bytes, Weigh, Hashed, Counting(lent.clone())));
+        let threads = available_parallelism().map_or(1, NonZero::get);
         let object_max = object_max.min(bytes / 64);
-        let (withheld, withholding) = Default::default();
+        let cache = (bytes > 0).then(|| Tier::new(bytes, object_max, threads));
+        let (lent, withheld, withholding) = Default::default();
         Memory { cache, lent, size: bytes, withheld, withholding, object_max }
     }
 
     /// What is kept, responses and markers.
     pub fn count(&self) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.len() as u64)
+        self.cache.as_ref().map_or(0, Tier::count)
     }
 
     /// What that takes, bytes, about.
     pub fn weight(&self) -> u64 {
-        self.cache.as_ref().map_or(0, Cache::weight)
+        self.cache.as_ref().map_or(0, Tier::bytes)
     }
 
     /// Bytes of bodies that are not kept any more, and that clients still take.
@@ -323,13 +324,13 @@ impl Memory {
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<CacheEntry>> {
-        let held = self.cache.as_ref()?.get(&key.hash())?;
+        let held = self.cache.as_ref()?.get(key.hash())?;
         (held.key == *key).then_some(held)
     }
 
     /// Whether this very entry is kept.
     pub fn keeps(&self, held: &CacheEntry) -> bool {
-        let kept = self.cache.as_ref().and_then(|cache| cache.peek(&held.key.hash()));
+        let kept = self.cache.as_ref().and_then(|cache| cache.peek(held.key.hash()));
         kept.is_some_and(|kept| std::ptr::eq(&*kept, held))
     }
 
@@ -349,7 +350,7 @@ impl Memory {
         if held.whole().is_none_or(|body| held.own && self.takes(body.len())) {
             // A response with newer fields has the body of the one before it.
             let mut leaving = Leaving::but_for(held.whole());
-            cache.insert_with_lifecycle(held.key.hash(), held.clone(), &mut leaving);
+            cache.insert(held.key.hash(), held.clone(), held.weight, |gone| leaving.take(&self.lent, gone));
             drop(leaving);
             self.withhold();
         } else {
@@ -359,7 +360,7 @@ impl Memory {
     }
 
     pub fn remove(&self, key: &Key) {
-        if let Some((_, held)) = self.cache.as_ref().and_then(|cache| cache.remove(&key.hash())) {
+        if let Some(held) = self.cache.as_ref().and_then(|cache| cache.remove(key.hash())) {
             self.lent.left(&held);
         }
     }
@@ -384,7 +385,7 @@ impl Memory {
             let Ok(_one) = self.withholding.try_lock() else { return };
             self.withheld.store(most, Ordering::Relaxed);
             // What has to go now may be lent itself.
-            cache.set_capacity(self.size - most);
+            cache.resize(self.size - most, |gone| self.lent.left(&gone));
         }
     }
 
@@ -395,45 +396,6 @@ impl Memory {
         // It goes down late, so that it does not go up and down.
         let stays = most == withheld || most < withheld && lent + step / 2 >= withheld;
         (!stays).then_some(most)
-    }
-}
-
-#[derive(Clone)]
-struct Weigh;
-
-impl Weighter<u128, Arc<CacheEntry>> for Weigh {
-    fn weight(&self, _: &u128, held: &Arc<CacheEntry>) -> u64 {
-        held.weight
-    }
-}
-
-/// Keys are hashes already.
-#[derive(Clone, Default)]
-struct Hashed;
-
-struct Taken(u64);
-
-impl BuildHasher for Hashed {
-    type Hasher = Taken;
-
-    fn build_hasher(&self) -> Taken {
-        Taken(0)
-    }
-}
-
-impl Hasher for Taken {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, hash: u128) {
-        self.0 = hash as u64;
     }
 }
 
@@ -526,5 +488,30 @@ mod tests {
             memory.insert(&entry(0, body.clone()));
         }
         assert_eq!((memory.lent(), memory.count()), (0, 1));
+    }
+
+    /// However many names an origin's fields have.
+    #[test]
+    fn markers_keep_to_the_tiers_bytes() {
+        let names: Vec<String> = (0..9_000u32).map(|n| format!("a{n}")).collect();
+        let mut fields = HeaderMap::new();
+        fields.insert("vary", HeaderValue::try_from(names.join(",")).unwrap());
+        let quoted = |names: &[String]| {
+            format!(
+                "params=({})",
+                names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(" ")
+            )
+        };
+        fields.insert("no-vary-search", HeaderValue::try_from(quoted(&names)).unwrap());
+        assert!(Vary::of(&fields).is_err() && NoVarySearch::of(&fields).is_default());
+        fields.insert("vary", HeaderValue::try_from(names[..60].join(",")).unwrap());
+        let long = ["x".repeat(50_000)];
+        fields.insert("no-vary-search", HeaderValue::try_from(quoted(&long)).unwrap());
+        let vary = Vary::of(&fields).unwrap().unwrap();
+        let config = NoVarySearch::of(&fields);
+        let of = |n: u32| Key::new(format!("marker {n}"));
+        let varies = CacheEntry::varies(of(1), Variants { vary, nonce: nonce() });
+        let searches = CacheEntry::searches(of(2), Searches { config, nonce: nonce() });
+        assert!(varies.weight > 60 * 64 && searches.weight > 50_000, "{} {}", varies.weight, searches.weight);
     }
 }

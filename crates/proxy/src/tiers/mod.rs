@@ -20,7 +20,7 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Lookup, Object, Reader, Refused, Uses, Writer};
+use store::{Body, Key, Lookup, Object, Reader, Refused, Spans, Uses};
 use tokio::time::timeout;
 
 pub struct Tiers {
@@ -109,14 +109,48 @@ impl Tiers {
         (!self.invalidation.covers(&held)).then_some(held)
     }
 
-    /// Whether what memory holds is all there: of large objects it has the heads alone, and the disk, where nothing hangs, the
-    /// bodies.
+    /// Whether what memory holds can be read: of large objects it has the heads alone, and the disk, where nothing hangs, the
+    /// bodies. Pieces of these may be missing.
     fn is_readable(&self, held: &CacheEntry, reader: Option<&Reader>) -> bool {
-        let EntryKind::Response(StoredResponse { body: Body::Spans(spans), .. }) = &held.kind else {
+        let EntryKind::Response(StoredResponse { body: Body::Spans(_), .. }) = &held.kind else {
             return true;
         };
-        let there = |store: &store::Store| store.contains_all(&held.key, spans);
+        let there = |store: &store::Store| store.contains(&held.key);
         reader.is_some_and(|reader| !reader.is_late()) && self.stores.of(&held.key).is_some_and(there)
+    }
+
+    /// Puts piece `n` of a body back that the disk lost, if the object under the key still is the one that it is of: not removed,
+    /// replaced or purged. `None` when it is not. What was renewed in this moment is to be looked for again, as where the store is
+    /// busy. With the `last` piece the head is put again, or it would leave before them.
+    pub async fn put_back(
+        &self,
+        key: &Key,
+        (spans, n, last): (&Spans, u32, bool),
+        piece: &[u8],
+        reader: Option<&Reader>,
+        names: &Names,
+    ) -> Option<Result<(), Refused>> {
+        let began = self.now();
+        let held = self.find(key, reader, names, &Disk::default()).await?;
+        let EntryKind::Response(StoredResponse { head, body: Body::Spans(there), .. }) = &held.kind else {
+            return None;
+        };
+        // It may have grown, and be on the way to do so.
+        let same = (there.store, there.id) == (spans.store, spans.id) && n < there.count();
+        let store = self.stores.at(there).filter(|_| same)?;
+        self.invalidation.look(key, began, |since| {
+            match since {
+                Since::Removed => return None,
+                Since::Replaced => return Some(Err(Refused::Busy)),
+                Since::Nothing if self.covers(&held) => return None,
+                Since::Nothing => {}
+            }
+            let put = store.put_span(there, n, piece);
+            if put.is_ok() && last {
+                store.put_head_again(key, &head.encode(), there);
+            }
+            Some(put)
+        })
     }
 
     async fn read(
@@ -178,6 +212,25 @@ impl Tiers {
         })
     }
 
+    /// Removes an object with this body of which pieces are missing, since nobody gives them; what is put there at this moment, or is
+    /// being fetched, stays.
+    pub async fn give_up(&self, key: &Key, spans: &Spans, reader: Option<&Reader>, names: &Names) {
+        let began = self.now();
+        let Some(held) = self.find(key, reader, names, &Disk::default()).await else { return };
+        let of = |body: &Body| matches!(body, Body::Spans(there) if there == spans);
+        let is_same = matches!(&held.kind, EntryKind::Response(StoredResponse { body, .. }) if of(body));
+        let store = self.stores.at(spans);
+        if is_same && store.is_some_and(|store| store.missing(spans, 0..spans.count()).next().is_some()) {
+            self.remove_unchanged(key, began);
+        }
+    }
+
+    /// Removes what lay under a key at `began`, if it still does. What is being fetched may take its place.
+    pub fn remove_unchanged(&self, key: &Key, began: Moment) {
+        let take_away = || self.take_away(key);
+        self.invalidation.replace(key, began, |since| since == Since::Nothing, take_away);
+    }
+
     /// Keeps a response whose body is here, unless it was removed since it was asked for (then `None` is why it is not kept).
     /// A store that refuses is no loss: it is in memory, or it is fetched again.
     pub fn put(
@@ -226,13 +279,33 @@ impl Tiers {
         }
     }
 
-    /// Commits a large object, unless it was removed since it was asked for.
-    pub fn finish(&self, began: Moment, key: &Key, meta: &[u8], writer: &mut Writer) -> Finished {
+    /// Commits a large object by `finish`, unless it was removed since it was asked for.
+    pub fn finish(&self, began: Moment, key: &Key, finish: impl FnOnce() -> Result<(), Refused>) -> Finished {
+        self.commit(began, key, |since| self.may_replace(since, began), finish)
+    }
+
+    /// Commits a part of one, if what was stored when it was asked for, or nothing, still is.
+    pub fn finish_part(
+        &self,
+        began: Moment,
+        key: &Key,
+        finish: impl FnOnce() -> Result<(), Refused>,
+    ) -> Finished {
+        self.commit(began, key, |since| since == Since::Nothing, finish)
+    }
+
+    fn commit(
+        &self,
+        began: Moment,
+        key: &Key,
+        may: impl FnOnce(Since) -> bool,
+        finish: impl FnOnce() -> Result<(), Refused>,
+    ) -> Finished {
         let finish = || {
             self.memory.remove(key);
-            writer.finish(meta)
+            finish()
         };
-        match self.invalidation.replace(key, began, |since| self.may_replace(since, began), finish) {
+        match self.invalidation.replace(key, began, may, finish) {
             None => Finished::Removed,
             Some(Ok(())) => Finished::Stored,
             Some(Err(refused)) => Finished::Refused(refused),
@@ -313,12 +386,14 @@ impl Tiers {
 
     /// The same, and tells whether somebody else did since `began`.
     fn remove_since(&self, key: &Key, began: Moment) -> Removal {
-        self.invalidation.remove(key, began, || {
-            self.memory.remove(key);
-            if let Some(store) = self.stores.of(key) {
-                store.remove(key);
-            }
-        })
+        self.invalidation.remove(key, began, || self.take_away(key))
+    }
+
+    fn take_away(&self, key: &Key) {
+        self.memory.remove(key);
+        if let Some(store) = self.stores.of(key) {
+            store.remove(key);
+        }
     }
 
     /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.

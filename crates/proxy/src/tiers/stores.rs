@@ -32,6 +32,11 @@ impl Stores {
         self.0.get(home(key))
     }
 
+    /// Where these spans lie.
+    pub fn at(&self, spans: &Spans) -> Option<&Store> {
+        self.0.get(usize::from(spans.store))
+    }
+
     /// Bodies of up to so many bytes lie in one piece; `None` without a store.
     pub fn piece_max(&self) -> Option<u64> {
         self.0.iter().map(|store| store.span_size() as u64).min()

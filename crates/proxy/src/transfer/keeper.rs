@@ -2,32 +2,35 @@
 //!
 //! An object is stored only when its body came to its proper end. Small bodies are gathered and stored whole; larger
 //! ones are written while they arrive. When the store yields (`Refused`), the body goes on to its readers, uncached; what
-//! was written of it stays readable until the last of them has gone. Each step is told the fill, whose machine has the
+//! was written of it stays readable until the last of them has gone. What is written of a body that breaks off is kept as a part, if
+//! the rest can be asked for. Each step is told the fill, whose machine has the
 //! same ones (`fill::Keep`).
 
 use crate::budget::Lease;
 use crate::fill::{Keep, Producer};
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
-use crate::tiers::{Finished, not_stored};
+use crate::tiers::{Disk, Finished, not_stored};
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
 use cache::{Head, NotStored};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Body, Key, Refused, Writer};
+use store::{Body, Key, Refused, Spans, Store, Writer};
 
 /// A store that is busy is asked again after this pause, so many times an object: half a second altogether.
-const PAUSE: Duration = Duration::from_millis(5);
-const PATIENCE: u32 = 100;
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
+pub(super) const PATIENCE: u32 = 100;
 
 /// What is to be stored.
 pub struct Object {
     pub key: Key,
     pub head: Head,
-    /// Goes before what the origin sends.
-    pub begin: Bytes,
+    /// Goes before what the origin sends: bytes, or pieces that lie in the store.
+    pub begin: Body,
+    /// There was such a begin.
+    pub goes_on: bool,
     /// What is stored of the same representation, to be combined with.
     pub part: Option<Arc<CacheEntry>>,
     /// When what it is made of was asked for, or found.
@@ -38,7 +41,23 @@ pub struct Object {
 
 impl Object {
     pub fn new(key: Key, head: Head, began: Moment) -> Object {
-        Object { key, head, begin: Bytes::new(), part: None, began, stores: true }
+        let begin = Body::Whole(Bytes::new());
+        Object { key, head, begin, goes_on: false, part: None, began, stores: true }
+    }
+
+    fn begin(&self, store: &Store, expected: Option<u64>) -> Result<Writer, Refused> {
+        match self.stored() {
+            Some(part) => store.resume(&self.key, part, expected),
+            None => store.begin(&self.key, expected),
+        }
+    }
+
+    /// What is in the store of it already.
+    fn stored(&self) -> Option<&Spans> {
+        match &self.begin {
+            Body::Spans(spans) => Some(spans),
+            Body::Whole(_) => None,
+        }
     }
 }
 
@@ -67,6 +86,14 @@ enum Keeping {
     Not,
 }
 
+/// Of a body that broke off, what is written.
+enum Part {
+    /// It is stored with this head.
+    New(Box<Head>),
+    /// The object that is stored has these pieces.
+    Stored,
+}
+
 impl Keeper {
     /// And why nothing is kept, if that is known before the body comes.
     pub fn new(
@@ -80,14 +107,15 @@ impl Keeper {
             _ if lease.is_none() => (Keeping::Not, Err(NotStored::Busy)),
             // The disk is late.
             _ if !object.stores => (Keeping::Not, Err(NotStored::Busy)),
-            Some(store) if large => match store.begin(&object.key, expected) {
+            Some(store) if large => match object.begin(store, expected) {
                 Ok(writer) => (Keeping::Writing(writer), Ok(())),
                 Err(refused) => (Keeping::Not, Err(not_stored(refused))),
             },
             _ => (Keeping::Gathering, Ok(())),
         };
         let (worker, waiting) = (worker.clone(), Bytes::new());
-        let keeper = Keeper { worker, object, expected, got: 0, keeping, waiting, patience: PATIENCE, lease };
+        let got = object.stored().map_or(0, |stored| stored.length);
+        let keeper = Keeper { worker, object, expected, got, keeping, waiting, patience: PATIENCE, lease };
         (keeper, kept)
     }
 
@@ -101,7 +129,7 @@ impl Keeper {
         match &self.keeping {
             Keeping::Gathering => Keep::Gathered,
             Keeping::Writing(writer) => Keep::written(writer),
-            Keeping::Not => Keep::given_up(None),
+            Keeping::Not => self.object.stored().map_or(Keep::given_up(None), Keep::stored),
         }
     }
 
@@ -208,23 +236,93 @@ impl Keeper {
             // The response has its head: whoever wants to know looks.
             Keeping::Gathering => drop(keep(&self.worker, self.object, producer.gathered())),
             Keeping::Writing(writer) => self.finish(writer, producer).await,
-            Keeping::Not if !self.object.stores => {}
+            // What was stored before goes on to be.
+            Keeping::Not if !self.object.stores || self.object.stored().is_some() => {}
             // What the key held before is older than this response.
             Keeping::Not => self.worker.shared.tiers.remove(&self.object.key),
         }
     }
 
+    /// The body did not come to its end, because its origin broke off or else because nobody reads it. What is written of it is kept,
+    /// where the rest can be asked for.
+    pub async fn break_off(mut self, producer: &Producer, by_origin: bool) {
+        let kept = self.part().await;
+        if by_origin && self.object.goes_on && !matches!(kept, Some(Part::New(_))) {
+            self.note_vain();
+        }
+        if let Keeping::Writing(mut writer) = std::mem::replace(&mut self.keeping, Keeping::Not) {
+            match kept {
+                Some(Part::New(head)) => drop(self.put_head(&mut writer, &head, false).await),
+                Some(Part::Stored) => writer.leave(),
+                None => {}
+            }
+            return producer.keep(Keep::given_up(Some(writer)));
+        }
+        self.give_up(producer);
+    }
+
+    /// What becomes of the pieces that are written, if they are to stay: a part takes the place of a smaller one, of one of another
+    /// representation, or of nothing.
+    async fn part(&self) -> Option<Part> {
+        let Keeping::Writing(writer) = &self.keeping else { return None };
+        let (Worker { shared, readers, .. }, Object { key, head, .. }) = (&*self.worker, &self.object);
+        let (head, spans, disk) = (head.cut_short(self.expected?)?, writer.spans(), Disk::default());
+        let found = shared.tiers.find(key, readers.of(key), &shared.names, &disk).await;
+        let found = found.as_deref().map(|held| &held.kind);
+        if let Some(EntryKind::Response(StoredResponse { body: Body::Spans(old), .. })) = found
+            && !self.object.goes_on
+        {
+            shared.fills.vain.forget(old);
+        }
+        let may = match found {
+            _ if spans.is_empty() || disk.late.get() => false,
+            None => true,
+            // What is stored may be this body with gaps, some of which are closed now.
+            Some(EntryKind::Response(StoredResponse { body: Body::Spans(old), .. }))
+                if old.id == spans.id && old.length >= spans.length =>
+            {
+                return Some(Part::Stored);
+            }
+            Some(EntryKind::Response(StoredResponse { head: old, body, .. })) => {
+                old.part().is_some() && (!old.is_of_same(&head) || body.len() < spans.length)
+            }
+            Some(_) => false,
+        };
+        may.then(|| Part::New(Box::new(head)))
+    }
+
+    /// The origin broke off what goes on with a part. Nothing new of it is kept: the next fetch is not to meet the same end.
+    fn note_vain(&self) {
+        let shared = &self.worker.shared;
+        match (self.object.stored(), &self.keeping) {
+            (Some(begin), Keeping::Writing(writer)) if writer.spans().length > begin.length => {}
+            (Some(begin), _) => shared.fills.vain.note(begin),
+            // It is small.
+            (None, _) => shared.tiers.remove_unchanged(&self.object.key, self.object.began),
+        }
+    }
+
     async fn finish(mut self, mut writer: Writer, producer: &Producer) {
-        let meta = self.object.head.encode();
+        let head = self.object.head.clone();
+        if !self.put_head(&mut writer, &head, true).await {
+            // No loss here either; but readers that fell behind still need what was written.
+            producer.keep(Keep::given_up(Some(writer)));
+        }
+    }
+
+    /// Whether what was written is an object now, `whole` or a part.
+    async fn put_head(&mut self, writer: &mut Writer, head: &Head, whole: bool) -> bool {
+        let meta = head.encode();
         loop {
-            let Object { key, began, .. } = &self.object;
-            match self.worker.shared.tiers.finish(*began, key, &meta, &mut writer) {
-                Finished::Stored => return,
+            let (Object { key, began, .. }, tiers) = (&self.object, &self.worker.shared.tiers);
+            let finished = match whole {
+                true => tiers.finish(*began, key, || writer.finish(&meta)),
+                false => tiers.finish_part(*began, key, || writer.finish_part(&meta)),
+            };
+            match finished {
+                Finished::Stored => return true,
                 Finished::Refused(Refused::Busy) if self.may_wait().await => {}
-                // No loss here either; but readers that fell behind still need what was written.
-                Finished::Refused(_) | Finished::Removed => {
-                    return producer.keep(Keep::given_up(Some(writer)));
-                }
+                Finished::Refused(_) | Finished::Removed => return false,
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A body that was begun and cannot go on: the origin is asked for the rest of it.
 //!
-//! A piece of a stored body may be damaged or gone, a reader too slow for a shared fetch, an origin's connection broken.
+//! The disk may hang, a reader be too slow for a shared fetch, an origin's connection break. What the disk lost of a stored body is
+//! asked for with the same means, but for all of its readers (`heal`).
 //! Where the response has a strong validator, a range of the same representation makes good for that, and the reader
 //! sees nothing of it. What always holds: bytes of two representations are never mixed (`cache::Resume`); a body asks a
 //! few times, a worker for a few bodies at once, and beyond that the response breaks off.
@@ -12,6 +13,8 @@ use crate::origin::body::OriginBody;
 use crate::origin::fetch::Fetched;
 use crate::worker::Worker;
 use bytes::Bytes;
+use cache::Head;
+use http::response;
 use http_body::Frame;
 use std::future::Future;
 use std::io;
@@ -42,10 +45,30 @@ impl For {
     }
 }
 
+/// Why no bytes come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRest {
+    /// Nobody was asked: too many bodies are repaired at once.
+    NoPlace,
+    /// No answer came, or not all of one.
+    Again,
+    /// Asking again would bring the same.
+    Never,
+    /// Unless somebody else asks: this request is refused.
+    Refused,
+}
+
 impl Repair {
-    /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. `None` when something else comes.
-    pub async fn fetch(&self, worker: &Rc<Worker>, whom: For, from: u64, to: Option<u64>) -> Option<Rest> {
-        let busy = Busy::begin(worker, whom)?;
+    /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. Where the origin says that it has another
+    /// representation now, or gives no ranges, an object of which pieces are missing is of no use any more, and goes.
+    pub async fn fetch(
+        &self,
+        worker: &Rc<Worker>,
+        whom: For,
+        from: u64,
+        to: Option<u64>,
+    ) -> Result<Rest, NoRest> {
+        let busy = Busy::begin(worker, whom).ok_or(NoRest::NoPlace)?;
         let head = || {
             let mut head = self.request.clone();
             self.resume.ask(head.headers_mut(), from, to);
@@ -54,13 +77,39 @@ impl Repair {
         // Few of them are asked for at once.
         let (content, charged) = (None, None);
         let outgoing = Outgoing { head: &head, content, expects: false, client: self.client, charged };
-        let Fetched { parts, body, shareable } =
-            worker.origins.fetch(&self.target, outgoing, |_| {}).await.ok()?;
-        let left = self.resume.continues(&parts, from, to)?;
-        let promised = body.left().is_none_or(|promised| promised == left);
-        // All who read along get it.
-        (promised && shareable).then_some(Rest { body, left, _busy: busy })
+        let fetched = worker.origins.fetch(&self.target, outgoing, |_| {}).await;
+        let Fetched { parts, body, shareable } = fetched.map_err(|_| NoRest::Again)?;
+        if !shareable {
+            // All who read along would get it.
+            return Err(NoRest::Refused);
+        }
+        let Some(left) = self.resume.continues(&parts, from, to) else {
+            if let Some(spans) = self.stored.as_ref().filter(|_| self.resume.is_ended_by(&parts)) {
+                let shared = &worker.shared;
+                shared.tiers.give_up(&self.key, spans, worker.readers.at(spans), &shared.names).await;
+            }
+            if parts.status.is_server_error() || parts.status == http::StatusCode::TOO_MANY_REQUESTS {
+                return Err(NoRest::Again);
+            }
+            return Err(if is_of_request(&parts) { NoRest::Refused } else { NoRest::Never });
+        };
+        let may_be_stored = Head::part_may_stay(self.request.headers(), &parts);
+        match body.left().is_none_or(|promised| promised == left) {
+            true => Ok(Rest { body, left, may_be_stored, _busy: busy }),
+            false => Err(NoRest::Never),
+        }
     }
+}
+
+/// Whether an answer without the bytes may say something of the request alone: who asked, and with which fields.
+fn is_of_request(answer: &response::Parts) -> bool {
+    let is_gone = matches!(answer.status.as_u16(), 404 | 410 | 416 | 429);
+    (answer.status.is_redirection() || answer.status.is_client_error()) && !is_gone
+}
+
+/// Whether a worker has a place for one more body to repair.
+pub fn may_begin(worker: &Worker, whom: For) -> bool {
+    worker.repairs.get() < whom.at_once()
 }
 
 /// A place among the bodies that a worker repairs.
@@ -68,9 +117,8 @@ struct Busy(Rc<Worker>);
 
 impl Busy {
     fn begin(worker: &Rc<Worker>, whom: For) -> Option<Busy> {
-        let busy = worker.repairs.get();
-        (busy < whom.at_once()).then(|| {
-            worker.repairs.set(busy + 1);
+        may_begin(worker, whom).then(|| {
+            worker.repairs.set(worker.repairs.get() + 1);
             Busy(worker.clone())
         })
     }
@@ -86,6 +134,8 @@ impl Drop for Busy {
 pub struct Rest {
     body: OriginBody,
     left: u64,
+    /// Its bytes may go into the cache.
+    pub may_be_stored: bool,
     _busy: Busy,
 }
 
@@ -129,7 +179,7 @@ pub struct Mender {
 enum State {
     /// Nothing is wrong.
     Whole,
-    Asking(Pin<Box<dyn Future<Output = Option<Rest>>>>),
+    Asking(Pin<Box<dyn Future<Output = Result<Rest, NoRest>>>>),
     Reading(Box<Rest>),
 }
 
@@ -146,7 +196,7 @@ impl Mender {
     /// Whether the origin could be asked, which is so or not at each moment until it is asked.
     pub fn may_begin(&self) -> impl Fn() -> bool + use<> {
         let (can, worker) = (self.repair.is_some() && self.tries > 0, self.worker.clone());
-        move || can && worker.repairs.get() < For::One.at_once()
+        move || can && may_begin(&worker, For::One)
     }
 
     /// Begins to ask for the bytes `from..to`; `false` when that cannot be.
@@ -169,12 +219,12 @@ impl Mender {
             let error = match &mut self.state {
                 State::Whole => io::Error::other("nothing is being repaired"),
                 State::Asking(asking) => match ready!(asking.as_mut().poll(cx)) {
-                    Some(rest) => {
+                    Ok(rest) => {
                         self.state = State::Reading(Box::new(rest));
                         continue;
                     }
                     // Asking again would bring the same.
-                    None => {
+                    Err(_) => {
                         self.tries = 0;
                         io::Error::other(
                             "a piece of the body went away, and the origin has not the same any more",

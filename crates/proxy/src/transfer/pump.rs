@@ -43,7 +43,7 @@ pub fn start(
     verdict: Verdict,
     repair: impl FnOnce(&Object, Option<u64>) -> Option<Repair>,
 ) -> Started {
-    let length = body.left().map(|left| left + object.begin.len() as u64);
+    let length = body.left().map(|left| left + object.begin.len());
     if length.is_some_and(|length| length <= gather_max(worker))
         && let Some(whole) = body.take_whole()
     {
@@ -53,9 +53,13 @@ pub fn start(
     let held =
         CacheEntry::response(object.key.clone(), object.head.clone(), Body::Whole(Bytes::new()), names);
     let repair = repair(&object, length).map(Arc::new);
-    let (key, begin) = (object.key.clone(), std::mem::take(&mut object.begin));
+    let key = object.key.clone();
+    let (begin, from) = match &mut object.begin {
+        Body::Whole(begin) => (std::mem::take(begin), 0),
+        Body::Spans(stored) => (Bytes::new(), stored.length),
+    };
     let (keeper, kept) = Keeper::new(worker, object, length);
-    let opened = Opened { key, held, length, verdict, repair: repair.clone() };
+    let opened = Opened { key, held, from, length, verdict, repair: repair.clone() };
     let (producer, seat) = lead.open(opened, keeper.keep());
     let pump =
         Pump { worker: worker.clone(), producer, body: Intake::new(body), keeper, repair: repair.clone() };
@@ -76,9 +80,11 @@ fn keep_whole(
     mut pieces: Vec<Bytes>,
     verdict: Verdict,
 ) -> Started {
-    let begin = std::mem::take(&mut object.begin);
-    if !begin.is_empty() {
-        pieces.insert(0, begin);
+    // What begins with pieces in the store is larger than what is kept whole.
+    if let Body::Whole(begin) = &object.begin
+        && !begin.is_empty()
+    {
+        pieces.insert(0, begin.clone());
     }
     let body = match &pieces[..] {
         [one] if !worker.shared.tiers.memory.takes(one.len()) => one.clone(),
@@ -129,6 +135,14 @@ struct Pump {
     repair: Option<Arc<Repair>>,
 }
 
+/// How a body came to its end, or by whom it did not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Whole,
+    ByOrigin,
+    ByReaders,
+}
+
 impl Pump {
     /// `begin` goes before what the origin sends.
     async fn run(mut self, begin: Bytes) {
@@ -139,13 +153,13 @@ impl Pump {
         // Its readers may have all of it yet to take.
         let leases = [self.body.take_lease(), self.keeper.take_lease()];
         match end {
-            End::Complete => Box::pin(self.keeper.commit(&self.producer)).await,
-            End::Broken => self.keeper.give_up(&self.producer),
+            Ended::Whole => Box::pin(self.keeper.commit(&self.producer)).await,
+            broken => Box::pin(self.keeper.break_off(&self.producer, broken == Ended::ByOrigin)).await,
         }
-        self.producer.end(end, leases);
+        self.producer.end(if end == Ended::Whole { End::Complete } else { End::Broken }, leases);
     }
 
-    async fn take_all(&mut self) -> End {
+    async fn take_all(&mut self) -> Ended {
         let worth_finishing = self.worker.settings().bounds.finish_bytes;
         loop {
             match self.body.next().await {
@@ -158,16 +172,16 @@ impl Pump {
                     }
                     let few_left = self.body.left().is_some_and(|left| left <= worth_finishing);
                     if self.producer.room().await == Room::NobodyReads && !(few_left && self.keeper.keeps()) {
-                        return End::Broken;
+                        return Ended::ByReaders;
                     }
                 }
-                None => return End::Complete,
+                None => return Ended::Whole,
                 Some(Err(_)) => {
-                    let Some(repair) = self.repair.take() else { return End::Broken };
+                    let Some(repair) = self.repair.take() else { return Ended::ByOrigin };
                     let (from, to) = (self.keeper.got, self.keeper.expected);
                     match repair.fetch(&self.worker, For::All, from, to).await {
-                        Some(rest) => self.body.rest = Some(rest),
-                        None => return End::Broken,
+                        Ok(rest) => self.body.rest = Some(rest),
+                        Err(_) => return Ended::ByOrigin,
                     }
                 }
             }

@@ -1,12 +1,12 @@
 //! A body as one reader of a fill takes it: from the window, from the store where the window has moved on, and from the origin
-//! where neither has it (`mend`).
+//! where neither has it: what the store lost with all who lack it (`heal`), and the rest alone when the reader is too slow (`mend`).
 
 use crate::fill::repair::Repair;
 use crate::fill::{End, FillReader, Piece};
 use crate::message::pieces::Pieces;
 use crate::transfer::intake::Next;
 use crate::transfer::mend::Mender;
-use crate::transfer::span::SpanReader;
+use crate::transfer::span::{HealingReader, is_lost};
 use crate::worker::Worker;
 use bytes::Bytes;
 use http_body::Frame;
@@ -20,7 +20,8 @@ pub struct FillBody {
     worker: Rc<Worker>,
     /// Until the body has to be repaired: then the fill waits for it no longer.
     seat: Option<FillReader>,
-    spans: Option<Box<SpanReader>>,
+    spans: Option<Box<HealingReader>>,
+    repair: Option<Arc<Repair>>,
     mender: Mender,
     at: u64,
     left: Option<u64>,
@@ -36,11 +37,12 @@ impl FillBody {
         length: Option<u64>,
         repair: Option<Arc<Repair>>,
     ) -> FillBody {
-        let mender = Mender::new(worker.clone(), repair);
+        let mender = Mender::new(worker.clone(), repair.clone());
         FillBody {
             worker: worker.clone(),
             seat: Some(seat),
             spans: None,
+            repair,
             mender,
             at: 0,
             left: length,
@@ -82,9 +84,12 @@ impl FillBody {
                 Piece::Stored(spans, at) => {
                     if self.spans.is_none() {
                         let reader = self.worker.readers.at(&spans).cloned();
-                        self.spans = reader.map(|reader| Box::new(SpanReader::new(&self.worker, reader)));
+                        let healing = |reader| HealingReader::new(&self.worker, reader, self.repair.clone());
+                        self.spans = reader.map(healing).map(Box::new);
                     }
-                    let read = self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, at, &self.mender));
+                    let place = (at, spans.length);
+                    let read =
+                        self.spans.as_mut().map(|reader| reader.poll_at(cx, spans, place, &self.mender));
                     match read {
                         None => io::Error::other("this worker cannot read the store"),
                         Some(read) => match ready!(read) {
@@ -92,6 +97,7 @@ impl FillBody {
                                 seat.took(bytes.len() as u64);
                                 return Poll::Ready(Some(Ok(bytes)));
                             }
+                            Err(error) if is_lost(&error) => return Poll::Ready(Some(Err(error))),
                             Err(error) => error,
                         },
                     }

@@ -1,10 +1,13 @@
-//! A large body, or a part of it, read from the store piece by piece as the client takes it. When a piece is damaged or
-//! gone, the origin gives the rest (`mend`).
+//! A large body, or a part of it, read from the store piece by piece as the client takes it. A piece that is damaged or gone the
+//! origin gives again (`heal`); where the disk hangs, the rest of the body (`mend`).
 
 use crate::budget::Claim;
+use crate::fill::gap::Given;
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces;
+use crate::report::counters::Number;
 use crate::tiers::span_cache::most_bytes;
+use crate::transfer::heal::Gaps;
 use crate::transfer::mend::Mender;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -195,13 +198,75 @@ fn piece(span: &Bytes, skipped: usize) -> io::Result<Bytes> {
     }
 }
 
-fn gone() -> io::Result<Bytes> {
-    Err(io::Error::other("a piece of the stored body went away"))
+fn gone<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::NotFound, "a piece of the stored body went away"))
+}
+
+/// The same with what the origin gives again of what the store lost.
+pub struct HealingReader {
+    worker: Rc<Worker>,
+    reader: SpanReader,
+    gaps: Gaps,
+    /// The origin gave some of it.
+    is_healed: bool,
+}
+
+impl HealingReader {
+    /// `repair` tells how the origin is asked.
+    pub fn new(worker: &Rc<Worker>, reader: Reader, repair: Option<Arc<Repair>>) -> HealingReader {
+        let (reader, gaps) = (SpanReader::new(worker, reader), Gaps::new(worker, repair));
+        HealingReader { worker: worker.clone(), reader, gaps, is_healed: false }
+    }
+
+    /// Bytes from `at` on, as [`SpanReader::poll_at`], of a body that is read up to `end`. [`is_lost`] is what the origin does not
+    /// give either.
+    pub fn poll_at(
+        &mut self,
+        cx: &mut Context<'_>,
+        spans: Spans,
+        (at, end): (u64, u64),
+        mender: &Mender,
+    ) -> Poll<io::Result<Bytes>> {
+        loop {
+            match ready!(self.gaps.poll_at(cx, at)) {
+                Given::Bytes(bytes) => {
+                    if !std::mem::replace(&mut self.is_healed, true) {
+                        self.worker.exit.add(Number::Healed, 1);
+                    }
+                    return Poll::Ready(Ok(bytes));
+                }
+                Given::Lost => {}
+                Given::Stored | Given::Beyond => match ready!(self.reader.poll_at(cx, spans, at, mender)) {
+                    Err(error) if is_lost(&error) => {}
+                    read => return Poll::Ready(read),
+                },
+            }
+            if !self.gaps.close(&spans, at, end) {
+                return Poll::Ready(gone());
+            }
+            self.reader.release();
+        }
+    }
+
+    /// As [`SpanReader::poll_ahead`].
+    pub fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        self.reader.poll_ahead(cx);
+    }
+
+    /// As [`SpanReader::release`].
+    pub fn release(&mut self) {
+        self.reader.release();
+    }
+}
+
+/// Whether the store lost what was to be read: to ask for it alone is no use.
+pub fn is_lost(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 /// Bytes `at..end` of a stored body.
 pub struct SpanBody {
-    reader: SpanReader,
+    reader: HealingReader,
     mender: Mender,
     spans: Spans,
     at: u64,
@@ -217,21 +282,19 @@ impl SpanBody {
         spans: Spans,
         (at, end): (u64, u64),
     ) -> SpanBody {
-        let (reader, mender) = (SpanReader::new(worker, reader), Mender::new(worker.clone(), repair));
-        SpanBody { reader, mender, spans, at, end }
+        let mender = Mender::new(worker.clone(), repair.clone());
+        SpanBody { reader: HealingReader::new(worker, reader, repair), mender, spans, at, end }
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if !self.mender.mends() {
-            match ready!(self.reader.poll_at(cx, self.spans, self.at, &self.mender)) {
+            match ready!(self.reader.poll_at(cx, self.spans, (self.at, self.end), &self.mender)) {
                 Ok(bytes) => return Poll::Ready(Some(Ok(bytes))),
-                // The store has forgotten the piece, and with it the object is found no more.
-                Err(error) => {
-                    if !self.mender.begin(self.at, Some(self.end)) {
-                        return Poll::Ready(Some(Err(error)));
-                    }
+                // For this reader alone.
+                Err(error) if !is_lost(&error) && self.mender.begin(self.at, Some(self.end)) => {
                     self.reader.release();
                 }
+                Err(error) => return Poll::Ready(Some(Err(error))),
             }
         }
         self.mender.poll_bytes(cx, self.at, Some(self.end))

@@ -324,6 +324,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
     }
 
+    /// The same, as bytes.
+    pub async fn rest_of_bytes(&mut self) -> Vec<u8> {
+        while self.more().await {}
+        std::mem::take(&mut self.unread)
+    }
+
     pub async fn is_closed(&mut self) -> bool {
         self.unread.is_empty() && !self.more().await
     }
