@@ -48,10 +48,10 @@ fuzz_target!(|data: &[u8]| {
 fn naive(headers: &HeaderMap) -> Directives {
     let mut all: Directives = (0, [None; 4]);
     let members = headers.values().flat_map(|value| value.as_bytes().split(|b| *b == b','));
-    for member in members.map(|member| String::from_utf8_lossy(member.trim_ascii()).to_lowercase()) {
+    for member in members.map(|member| String::from_utf8_lossy(member.trim_ascii()).to_ascii_lowercase()) {
         let (name, argument) = member.split_once('=').unwrap_or((&member, ""));
         let argument = if name.ends_with([' ', '\t']) { "" } else { argument };
-        let name = name.trim();
+        let name = name.trim_ascii();
         if let Some(bit) = FLAGS.iter().position(|known| *known == name) {
             all.0 |= 1 << bit;
         }

@@ -6,6 +6,7 @@ mod deps;
 mod fuzz;
 mod layers;
 mod libcachesim;
+mod sim;
 mod tools;
 
 use std::path::Path;
@@ -16,10 +17,16 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          crate uses which
        cargo xtask fuzz [--seconds N] [TARGET...]
                                          look for inputs that break a parser, 20 seconds each by default
+       cargo xtask sim [--for 1h] [--seed N] [--threads N]
+                                         random histories of the store on a simulated disk that fails, a minute by default; a
+                                         seed alone is that one history
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
                                          build in release and measure; --help after it tells more
        cargo xtask bench peers [--quick] [--only SCENARIO,…] [--peers NAME,…] [--out FOLDER] [--dir FOLDER]
                                          the same beside squid, nginx, varnish, trafficserver, haproxy; as root
+       cargo xtask bench store [--quick] [--only SCALE,…] [--contenders NAME,…] [--out FOLDER] [--dir FOLDER]
+                                         the store beside foyer, files, a plain log and a bare io_uring loop; not in .ci,
+                                         since it builds foyer; --help after it tells more
        cargo xtask bench micro [--save] [--seconds S] [--dir FOLDER]
                                          each step of the hot paths by itself, beside a saved baseline
        cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
@@ -40,6 +47,7 @@ fn main() -> ExitCode {
         ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
         ["compare-libcachesim", ref rest @ ..] => root().and_then(|root| libcachesim::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
+        ["sim", ref rest @ ..] => sim::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");
