@@ -70,9 +70,17 @@ enum Found {
     Full(Table),
     /// It was left open: what was written of it.
     Open(Open),
+    /// A table of this turn, and not what it lists.
+    Void(Void),
     /// Another turn's, or nothing: the sequence number that its table has.
     Other(Option<u64>),
     Unread,
+}
+
+/// A segment of which nothing counts: its sequence number, and the order that it begins with.
+struct Void {
+    seq: u64,
+    first: u64,
 }
 
 struct Open {
@@ -132,6 +140,7 @@ struct Log {
     keeps: usize,
     left_open: Vec<Batch>,
     left_open_bytes: usize,
+    voids: Vec<Void>,
     /// The highest sequence number, and one above the highest order.
     newest: Option<u64>,
     order: u64,
@@ -152,9 +161,8 @@ struct Recovery<'a> {
 impl Recovery<'_> {
     fn table(&self, number: u64) -> io::Result<Option<Table>> {
         let table = read_table(self.reads, &self.layout, number)?;
-        if let Some(Table { first, entries, .. }) = &table {
-            let last = entries.last().map_or(*first, |entry| entry.order);
-            self.listed.fetch_max(last + 1, Relaxed);
+        if let Some(table) = &table {
+            self.listed.fetch_max(table.orders().end, Relaxed);
         }
         Ok(table)
     }
@@ -250,18 +258,30 @@ impl Recovery<'_> {
                     let bytes = table.entries.len() * size_of::<Entry>();
                     let keeps = kept + bytes <= KEPT;
                     kept += if keeps { bytes } else { 0 };
-                    full.push((table.seq, keeps.then_some(table)));
+                    full.push((table.seq, table.orders(), keeps.then_some(table)));
                 }
             }
         }
-        full.sort_by_key(|(seq, _)| *seq);
+        full.sort_by_key(|(seq, ..)| *seq);
+        let mut order = 0;
+        // Else what a later life had not found would say which the newest segment is.
+        full.retain(|(_, orders, _)| {
+            let rises = orders.start >= order;
+            order = order.max(orders.end);
+            rises
+        });
+        let full: Vec<_> = full.into_iter().map(|(seq, _, table)| (seq, table)).collect();
         let newest = full.last().map_or(0, |(seq, _)| *seq);
         // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept.
         let behind: Vec<u64> = (newest + 1..newest + segments).collect();
         let behind =
             behind.chunks(PARALLEL * 4).flat_map(|seqs| self.reads.each(seqs, |&seq| self.look(seq)));
-        let behind: Vec<Found> =
-            behind.filter(|found| matches!(found, Found::Open(_) | Found::Unread)).collect();
+        let behind: Vec<Found> = behind
+            .filter(|found| match found {
+                Found::Open(open) => open.first >= order,
+                found => matches!(found, Found::Unread),
+            })
+            .collect();
         let last = behind.iter().filter_map(|found| match found {
             Found::Open(open) => Some(open.seq),
             _ => None,
@@ -296,17 +316,23 @@ impl Recovery<'_> {
             Err(_) => return Found::Unread,
             Ok(table) => table.filter(|table| self.fence.admits(table.seq, table.first)),
         };
-        let other = table.as_ref().map(|table| table.seq);
-        if let Some(table) = table.filter(|table| table.seq == seq && self.begins(table)) {
-            return Found::Full(table);
-        }
+        let table = match table {
+            Some(table) if table.seq == seq && self.begins(&table) => return Found::Full(table),
+            table => table,
+        };
+        let other = || match &table {
+            Some(Table { seq: of, first, entries }) if *of == seq && !entries.is_empty() => {
+                Found::Void(Void { seq, first: *first })
+            }
+            table => Found::Other(table.as_ref().map(|table| table.seq)),
+        };
         let Ok(block) = self.reads.read(self.layout.start(number), BLOCK) else { return Found::Unread };
         match first_of(&block) {
             Some((of, order)) if of == seq as u32 && self.fence.admits(seq, order) => {
                 match self.left_open(seq) {
                     Err(_) => Found::Unread,
                     Ok(Some(open)) => Found::Open(open),
-                    Ok(None) => Found::Other(other),
+                    Ok(None) => other(),
                 }
             }
             // It was opened again since, and left open: the log has come round.
@@ -314,10 +340,10 @@ impl Recovery<'_> {
                 let later = seq + u64::from(of.wrapping_sub(seq as u32));
                 match self.left_open(later) {
                     Ok(Some(_)) => Found::Other(Some(later)),
-                    _ => Found::Other(other),
+                    _ => other(),
                 }
             }
-            _ => Found::Other(other),
+            _ => other(),
         }
     }
 
@@ -376,6 +402,7 @@ impl Log {
             keeps,
             left_open: Vec::new(),
             left_open_bytes: 0,
+            voids: Vec::new(),
             newest: None,
             order: 0,
             replayed: 0,
@@ -387,6 +414,17 @@ impl Log {
     /// Brings what was found into the index, after all that lies in older segments. True for something of this log.
     fn replay(&mut self, found: Found) -> bool {
         match found {
+            // A life that had not found it went on with older segments, and with higher orders.
+            Found::Full(Table { seq, first, .. }) | Found::Open(Open { seq, first, .. })
+                if first < self.order =>
+            {
+                self.voids.push(Void { seq, first });
+                return false;
+            }
+            Found::Void(void) => {
+                self.voids.push(void);
+                return false;
+            }
             Found::Full(Table { seq, first, entries }) => self.apply(seq, first, &entries),
             Found::Open(open) => {
                 self.apply(open.seq, open.first, &open.entries);
@@ -435,7 +473,19 @@ impl Log {
         }
     }
 
-    /// A segment that was left open gets its table.
+    /// What a void lists shall not be read from its table later: behind it the log goes on.
+    fn close_voids(&mut self) {
+        let (segment, newest) = (self.layout.segment as usize, self.newest);
+        for Void { seq, first } in std::mem::take(&mut self.voids) {
+            if newest.is_some_and(|newest| seq < newest) {
+                let mut end = Buffer::new(BLOCK);
+                Table { seq, first, entries: Vec::new() }.encode(self.layout.identity, &mut end);
+                self.close(Open { seq, first, entries: Vec::new(), end, from: segment - BLOCK });
+            }
+        }
+    }
+
+    /// A segment gets its table.
     fn close(&mut self, open: Open) {
         let Open { seq, entries, end, from, .. } = open;
         let bytes = end.len() + entries.len() * size_of::<Entry>();
@@ -458,7 +508,8 @@ impl Log {
     }
 
     /// What the engine goes on from.
-    fn state(self, fence: &Fence) -> State {
+    fn state(mut self, fence: &Fence) -> State {
+        self.close_voids();
         let Log { layout, root, index, behind, events, left_open, newest, order, .. } = self;
         // Where they could not be read, what digests speak of and lie in is not written over.
         let digests = root.digests.iter().map(|at| lies_in(&layout, at));

@@ -5,6 +5,7 @@
 
 use super::record::Kind;
 use super::{Fields, Layout, NUMBERS, Put};
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub const TRAILER: usize = 64;
@@ -49,6 +50,11 @@ pub fn size(entries: usize) -> usize {
 }
 
 impl Table {
+    /// From that of its first record to above that of its last event.
+    pub fn orders(&self) -> Range<u64> {
+        self.first..self.entries.last().map_or(self.first, |entry| entry.order) + 1
+    }
+
     /// Writes the table into the end of the segment `image`.
     pub fn encode(&self, identity: u64, image: &mut [u8]) {
         let at = image.len() - size(self.entries.len());

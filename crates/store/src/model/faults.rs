@@ -158,6 +158,11 @@ impl Scenario {
         !self.is_calm && (self.fails(Failing::Reads) || self.fails(Failing::ReadsAndPlace))
     }
 
+    /// Reads may fail before all of the index is loaded.
+    pub fn may_load_badly(&self) -> bool {
+        self.reads_fail() || !self.is_calm && self.fails(Failing::Some)
+    }
+
     /// At once, as the store runs.
     pub fn faults(&self) -> Faults {
         match self.trouble {

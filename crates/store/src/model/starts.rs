@@ -231,7 +231,7 @@ impl World {
 
     /// Where reads fail, either all of the index is loaded while they do not, or what cannot be read is as if the start had not.
     fn load_badly_or_well(&mut self, start: Start) -> Start {
-        if !self.scenario.reads_fail() {
+        if !self.scenario.may_load_badly() {
             return start;
         }
         if self.rng.random_bool(0.4) {
