@@ -53,7 +53,7 @@ impl Memory {
         Memory {
             size,
             index: index_bytes(options.index_max.unwrap_or(size / mean)),
-            packets: images(packet as usize) as u64 * u64::from(packet)
+            packets: images(segments, packet) as u64 * u64::from(packet)
                 + ARRANGED.min(packet as usize) as u64,
             digests: digester::most_bytes(segments, packet)
                 + recovery::most_left(size)

@@ -11,92 +11,43 @@
 //! - a write that fails is tried again, and nothing of it is forgotten meanwhile. Only where one place fails while others
 //!   take writes, what lies there is given up; what it said of its keys is then removed by records elsewhere.
 
+mod append;
+mod io;
 mod sweep;
 mod unwritten;
 
 use crate::buffer::{Buffer, Pool};
-use crate::digester::{Behind, Digester, Wanted};
+use crate::digester::{Behind, Digester};
 use crate::fence::Fencer;
 use crate::format::Layout;
-use crate::format::digest::{self, Event};
+use crate::format::digest::Event;
 use crate::format::fence::Fence;
 use crate::format::ledger::Ledger;
-use crate::format::record::{About, Kind, Record};
+use crate::format::record::{Kind, Record};
 use crate::format::root::Root;
 use crate::index::{Index, Slot};
 use crate::ledger::{Copies, LedgerWriter};
-use crate::loader::{Loaded, Loader, Loading, Work, event_of};
+use crate::loader::{Loaded, Loader};
 use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
-use crate::segment::{Moved, OpenSegment};
-use crate::writes::{Batch, Write, WriteQueue};
+use crate::segment::OpenSegment;
+use crate::writes::{Batch, WriteQueue};
 use crate::{Admission, Refused};
+use append::Purpose;
+pub(crate) use append::images;
+pub use io::{Answer, Io, Op};
+use io::{LastSync, Running};
 use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use sweep::{Ahead, KEEP_AHEAD};
+use sweep::Ahead;
 pub use unwritten::Unwritten;
 
-/// Segments that wait for their write or are being written, at least, and their bytes; beyond, puts are refused. Room
-/// for a burst, which does not shrink with the segments.
-const QUEUE: usize = 4;
-const QUEUE_BYTES: usize = 16 << 20;
-/// Records of a digest put in one step: puts wait no longer than their copying takes.
-const STEP: usize = 2;
 /// Removals of keys that the index does not know, while nothing can be written.
 const UNKNOWN: usize = 1 << 20;
 
-/// Segments of so many bytes that wait for their write or are being written, at most.
-fn queue(segment: usize) -> usize {
-    QUEUE.max(QUEUE_BYTES / segment)
-}
-
-/// Images of segments that are in memory, at most: the open one, those that wait, what a flush of it writes, and those of which
-/// records are to be put again.
-pub(crate) fn images(segment: usize) -> usize {
-    queue(segment) + 2 + KEEP_AHEAD
-}
-
 /// Milliseconds, of any steady clock.
 pub type Millis = u64;
-
-/// Something to be done outside; `Engine::done` takes the answer.
-pub struct Io {
-    pub id: u64,
-    pub op: Op,
-}
-
-pub enum Op {
-    Read {
-        offset: u64,
-        length: usize,
-    },
-    Write {
-        offset: u64,
-        image: Arc<Buffer>,
-        range: Range<usize>,
-    },
-    Sync,
-    /// These events are to be sorted (`digest::last_of_each`).
-    Digest {
-        events: Vec<Event>,
-    },
-    /// Work on the index (`Work::carry_out`).
-    Index(Work),
-}
-
-/// What came of an `Op`.
-pub enum Answer {
-    Read(Buffer),
-    Digested(Vec<Event>),
-    /// Of work on the index: all that was to be brought in found room.
-    Loaded {
-        all: bool,
-    },
-    Done,
-}
 
 /// What the engine is built on; `recovery` makes it.
 pub struct State {
@@ -211,42 +162,6 @@ pub struct Counters {
     pub write_errors: u64,
     /// Segments that were given up, for their place takes no writes.
     pub given_up: u64,
-}
-
-/// How far the sync of a clean end is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LastSync {
-    Wanted,
-    Sent,
-    Done,
-}
-
-/// What a segment takes records for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Object,
-    Other,
-}
-
-enum Running {
-    Write(Write),
-    /// Records to be put again.
-    Kept {
-        seq: u64,
-        from: usize,
-    },
-    /// The table of the segment that will be opened with this sequence number.
-    Table {
-        seq: u64,
-        length: usize,
-    },
-    Digest,
-    /// Of a table that a digest is made of.
-    Gather,
-    Ledger,
-    Fence,
-    LastSync,
-    Load(Loading),
 }
 
 impl Engine {
@@ -407,7 +322,7 @@ impl Engine {
 
     /// Whether there is time for what may as well be left undone.
     fn has_time(&mut self) -> bool {
-        if self.writes.sealed() >= queue(self.layout.segment as usize) / 2 {
+        if self.writes.sealed() >= self.queue() / 2 {
             return false;
         }
         self.settle_removals();
@@ -607,345 +522,15 @@ impl Engine {
         }
     }
 
-    /// The lowest sequence number of a segment with records that are not written.
-    fn oldest_unwritten(&self) -> Option<u64> {
-        let dirty = self.open.as_ref().filter(|open| open.is_dirty()).map(|open| open.seq);
-        self.writes.oldest().into_iter().chain(dirty).min()
-    }
-
     /// Writes out what is in memory without waiting for the interval.
     pub fn flush(&mut self) {
         self.keeper.flush();
         self.flush_open();
     }
 
-    fn flush_open(&mut self) {
-        let queue = queue(self.layout.segment as usize);
-        let dirty = self.open.as_ref().filter(|open| open.is_dirty());
-        if dirty.is_none_or(|open| self.writes.len() > queue || self.writes.is_writing(open.seq)) {
-            return;
-        }
-        self.arrange();
-        let Some(open) = &mut self.open else { return };
-        let range = open.take_flush();
-        let whole = 0..range.len();
-        let mut copy = self.pool.take(range.len());
-        copy[..range.len()].copy_from_slice(&open.image[range.clone()]);
-        self.writes.push(Batch {
-            seq: open.seq,
-            since: self.dirty_since.take(),
-            image: Arc::new(copy),
-            base: range.start,
-            ranges: vec![whole],
-            filled: 0,
-            entries: open.entries().to_vec(),
-            seal: false,
-            left_open: false,
-        });
-    }
-
-    /// The next thing to be done, if any.
-    pub fn next_io(&mut self) -> Option<Io> {
-        let next = self
-            .next_fence_io()
-            .or_else(|| self.next_ledger_io())
-            .or_else(|| self.next_table())
-            .or_else(|| self.next_kept())
-            // One at a time, and before writes: while these never end, what a start has to replay would grow without bound.
-            .or_else(|| self.next_digest_io())
-            .or_else(|| self.next_load_or_write())
-            .or_else(|| self.next_last_sync())?;
-        Some(self.hand_out(next))
-    }
-
-    /// In turn, as long as there are both: neither puts nor who waits for a part of the index waits for the other to end.
-    fn next_load_or_write(&mut self) -> Option<(Running, Op)> {
-        let next = match self.load_is_next {
-            true => self.next_load().or_else(|| self.next_write()),
-            false => self.next_write().or_else(|| self.next_load()),
-        };
-        self.load_is_next = !matches!(next, Some((Running::Load(_), _)));
-        next
-    }
-
-    /// The next of these that is a read of a table, if any.
-    pub fn next_read(&mut self) -> Option<Io> {
-        let next = self.next_table()?;
-        Some(self.hand_out(next))
-    }
-
-    fn hand_out(&mut self, (running, op): (Running, Op)) -> Io {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.running.insert(id, running);
-        Io { id, op }
-    }
-
-    /// Takes the outcome of an `Io`. Its other resources must have been dropped.
-    pub fn done(&mut self, id: u64, result: io::Result<Answer>, now: Millis) {
-        self.now = now;
-        let ok = result.is_ok();
-        let running = self.running.remove(&id);
-        if let (
-            Err(error),
-            Some(Running::Write(Write::Range { .. }) | Running::Digest | Running::Ledger | Running::Fence),
-        ) = (&result, &running)
-        {
-            self.counters.write_errors += 1;
-            self.cause = error.to_string();
-        }
-        let bytes = match &result {
-            Ok(Answer::Read(bytes)) => Some(&bytes[..]),
-            _ => None,
-        };
-        match running {
-            Some(Running::Write(write)) => self.write_done(write, ok),
-            Some(Running::Table { seq, length }) => self.table_done(seq, length, bytes),
-            Some(Running::Kept { seq, from }) => {
-                let bytes = match result {
-                    Ok(Answer::Read(bytes)) => Some(bytes),
-                    _ => None,
-                };
-                self.fetched(seq, from, bytes);
-                return self.tick(now);
-            }
-            Some(Running::Load(loading)) => {
-                let newest = self.newest();
-                self.loader.done(loading, result.ok(), &self.index, newest);
-            }
-            Some(Running::Digest) => match result {
-                Ok(Answer::Digested(events)) => self.digester.sorted(events),
-                _ => self.counters.digests += u64::from(self.digester.io_done(ok, now)),
-            },
-            Some(Running::Gather) => self.digester.gathered(bytes, self.newest(), now),
-            Some(Running::Ledger) => self.keeper.io_done(ok, now),
-            Some(Running::Fence) => self.fencer.io_done(ok, now),
-            // Whoever ends the store does not wait for a disk that fails.
-            Some(Running::LastSync) => self.last_sync = LastSync::Done,
-            None => debug_assert!(false, "an answer to nothing"),
-        }
-        self.tick(now);
-    }
-
-    // Appending
-
-    /// Finds room for a record: its place, and the segment's sequence number.
-    fn append(
-        &mut self,
-        hash: u64,
-        record: &Record<'_>,
-        purpose: Purpose,
-        now: Millis,
-    ) -> Result<(u64, u64), Refused> {
-        let unit = self.layout.unit;
-        if record.size(unit) > self.layout.segment as usize / 2 {
-            return Err(Refused::TooLarge);
-        }
-        if purpose == Purpose::Object {
-            self.settle_removals();
-            if !self.removals.is_empty() || !self.has_index_room() {
-                return Err(Refused::Busy);
-            }
-        }
-        loop {
-            if self.open.is_none() && !self.open_next() {
-                return Err(Refused::Busy);
-            }
-            if !record.kind().is_movable() || self.open.as_ref().is_some_and(OpenSegment::is_loose) {
-                self.arrange();
-            }
-            let Some(open) = &mut self.open else { return Err(Refused::Busy) };
-            if let Some(at) = open.append(self.order, hash, record) {
-                self.order += 1;
-                self.dirty_since.get_or_insert(now);
-                let seq = open.seq;
-                return Ok((self.layout.place(self.layout.number(seq), at), seq));
-            }
-            if !self.seal() {
-                return Err(Refused::Busy);
-            }
-        }
-    }
-
-    /// Gives what was put its last place in the open segment: before it is written, and before it is said where it lies.
-    fn arrange(&mut self) {
-        let Some(open) = &mut self.open else { return };
-        let (layout, index) = (self.layout, &self.index);
-        let number = layout.number(open.seq);
-        let is_current =
-            |hash, at| index.find(hash).is_some_and(|slot| slot.place == layout.place(number, at));
-        for Moved { hash, from, to } in open.arrange(layout.identity, is_current) {
-            index.relocate(hash, layout.place(number, from), layout.place(number, to));
-        }
-        for entry in open.settled() {
-            self.digester.note(event_of(&layout, number, entry));
-        }
-    }
-
-    /// Where the events begin that the digester was not told of: the order, and the segment.
-    fn untold(&self) -> (u64, u64) {
-        match &self.open {
-            Some(open) => (open.first_untold().unwrap_or(self.order), open.seq),
-            None => (self.order, self.seq),
-        }
-    }
-
-    /// Notes the removals that wait.
-    fn settle_removals(&mut self) {
-        while let Some(&hash) = self.removals.front() {
-            let about = About { kind: Kind::Removal, id: hash, length: 0, span: 0, written: 0 };
-            let record = Record::new(self.layout.identity, about, &[], &[], &[]).expect("a small record");
-            let since = self.removals_since.unwrap_or(self.now);
-            if self.append(hash, &record, Purpose::Other, since).is_err() {
-                return;
-            }
-            self.dirty_since = self.dirty_since.into_iter().chain(self.removals_since).min();
-            self.removals.pop_front();
-        }
-        self.removals_since = None;
-    }
-
-    /// Hands the open segment to be written; false when too much is in flight.
-    fn seal(&mut self) -> bool {
-        if self.writes.sealed() >= queue(self.layout.segment as usize) {
-            return false;
-        }
-        self.arrange();
-        if let Some(mut open) = self.open.take() {
-            let ranges = open.seal(self.layout.identity);
-            self.counters.segments += 1;
-            self.writes.push(Batch {
-                seq: open.seq,
-                since: self.dirty_since.take(),
-                base: 0,
-                ranges,
-                filled: open.filled(),
-                entries: open.entries().to_vec(),
-                seal: true,
-                left_open: false,
-                image: Arc::new(open.image),
-            });
-        }
-        true
-    }
-
-    // Writing
-
-    fn next_write(&mut self) -> Option<(Running, Op)> {
-        if self.fencer.is_raised() {
-            return None;
-        }
-        let (write, op) = self.writes.next(&self.layout, self.now)?;
-        Some((Running::Write(write), op))
-    }
-
-    fn write_done(&mut self, write: Write, ok: bool) {
-        let given_up = self.writes.done(write, ok, self.now);
-        if ok {
-            let now = self.now;
-            self.retries().for_each(|retry| retry.hasten(now));
-        }
-        if let Some(seq) = given_up {
-            self.give_up(seq);
-        }
-        self.publish();
-    }
-
-    /// Gives up a segment that cannot be written, none of whose writes is under way. What was put there is gone. What a restart may
-    /// find of its keys in older segments is removed by records elsewhere.
-    fn give_up(&mut self, seq: u64) {
-        let mut entries = self.writes.give_up(seq);
-        if let Some(open) = self.open.take_if(|open| open.seq == seq) {
-            self.dirty_since = None;
-            entries.extend_from_slice(open.entries());
-        }
-        for entry in entries.iter().filter(|entry| entry.kind.is_answer()) {
-            let place = self.place_of(seq, entry);
-            if self.is_loaded(entry.hash) {
-                self.index.remove_at(entry.hash, place);
-            } else if self.index.find(entry.hash).is_some_and(|slot| slot.place == place) {
-                // What is being loaded may not take its place before it is noted as removed.
-                self.index.bury(entry.hash);
-            }
-        }
-        self.counters.given_up += 1;
-        self.owed = self.owed.max(self.seq);
-        self.digester.given_up(seq);
-        // And what lay there before stays swept: one record at least says that the log has gone on.
-        let gone = entries.iter().map(|entry| entry.hash).filter(|hash| self.index.find(*hash).is_none());
-        let gone: Vec<u64> = gone.chain([0]).collect();
-        gone.into_iter().for_each(|hash| self.note_removal(hash, 0));
-    }
-
-    // Digests
-
-    fn step_digest(&mut self, now: Millis) {
-        if let Some(seq) = self.digester.gathers_up_to() {
-            let is_open = |open: &OpenSegment| open.seq <= seq && open.filled() > 0;
-            let sealed = !self.open.as_ref().is_some_and(is_open) || self.seal();
-            if sealed && self.writes.oldest().is_none_or(|oldest| oldest > seq) {
-                self.digester.sealed();
-            }
-        }
-        for _ in 0..STEP {
-            let Some(Wanted { kind, key, body }) = self.digester.wanted() else { break };
-            let written = 0;
-            let record = digest::record(self.layout.identity, kind, &key, written, &body);
-            let Some(record) = record else { break };
-            let (place, seq) = match self.append(0, &record, Purpose::Other, now) {
-                Ok(placed) => placed,
-                Err(Refused::TooLarge) => return self.digester.give_up(),
-                Err(_) => break,
-            };
-            self.digester.placed(kind, place, record.size(self.layout.unit), seq);
-        }
-        if let Some(seq) = self.digester.waits_for() {
-            if self.open.as_ref().is_some_and(|open| open.seq == seq) {
-                self.flush_open();
-            }
-            let oldest = self.oldest_unwritten();
-            self.digester.written_up_to(oldest);
-        }
-    }
-
-    fn next_digest_io(&mut self) -> Option<(Running, Op)> {
-        let (newest, swept) = (self.newest(), self.next_swept());
-        let op = self.digester.next_io(newest, swept, self.now)?;
-        Some((if matches!(op, Op::Read { .. }) { Running::Gather } else { Running::Digest }, op))
-    }
-
-    // Loading
-
     /// The index is loaded no further: it is about to go.
     pub fn stop_loading(&mut self) {
         self.loads = false;
-    }
-
-    fn next_load(&mut self) -> Option<(Running, Op)> {
-        if !self.loads {
-            return None;
-        }
-        let newest = self.newest();
-        let (loading, op) = self.loader.next_io(&self.index, newest, self.index_max)?;
-        Some((Running::Load(loading), op))
-    }
-
-    // The ledger
-
-    /// The sync of the end, when all is written.
-    fn next_last_sync(&mut self) -> Option<(Running, Op)> {
-        if self.last_sync != LastSync::Wanted
-            || self.oldest_unwritten().is_some()
-            || !self.removals.is_empty()
-        {
-            return None;
-        }
-        self.last_sync = LastSync::Sent;
-        Some((Running::LastSync, Op::Sync))
-    }
-
-    fn next_fence_io(&mut self) -> Option<(Running, Op)> {
-        Some((Running::Fence, self.fencer.next_io(self.layout.identity, self.now)?))
     }
 
     /// What recovery found, or what was set last.
@@ -967,12 +552,5 @@ impl Engine {
     /// True when what was set last is durable.
     pub fn is_ledger_written(&self) -> bool {
         self.keeper.is_idle()
-    }
-
-    fn next_ledger_io(&mut self) -> Option<(Running, Op)> {
-        if self.fencer.is_raised() {
-            return None;
-        }
-        Some((Running::Ledger, self.keeper.next_io()?))
     }
 }

@@ -1,7 +1,7 @@
 //! The sweep: what lies in the segments whose turn comes is read from their tables, leaves the index, and is put again if it was used
 //! often enough (`--cmax`; FBC, Maltzahn 5.3.4).
 
-use super::{Engine, Op, Purpose, Running, queue};
+use super::{Engine, Op, Purpose, Running};
 use crate::buffer::Buffer;
 use crate::format::record::{self, Kind, Record};
 use crate::format::table::{Entry, Table, Unreadable};
@@ -82,7 +82,7 @@ impl Engine {
 
     /// Opens the next segment: what lies there leaves the index. False when that is not known yet.
     pub(super) fn open_next(&mut self) -> bool {
-        if self.writes.len() > queue(self.layout.segment as usize) {
+        if self.writes.len() > self.queue() {
             return false;
         }
         self.look_ahead();

@@ -385,6 +385,7 @@ impl World {
         assert_eq!(Some(&self.read_ledger()), self.ledgers.all.last(), "an old ledger");
         if self.ledgers.set && self.shared.engine().is_ledger_written() {
             self.ledgers.floor = self.ledgers.all.len() - 1;
+            self.ledgers.torn = false;
         }
     }
 
