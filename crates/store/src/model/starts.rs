@@ -259,8 +259,6 @@ impl World {
         assert!(possible, "ledger {found} came back, and could not");
         self.ledgers.all.push(found);
         self.ledgers.set = false;
-        // A copy that could not be read is not mended.
-        self.ledgers.torn &= unreadable > 0;
     }
 
     /// By key, the segments of small values that this end must not cost: in the index, on the medium, and not put or removed since

@@ -84,7 +84,7 @@ pub struct Ledgers {
     pub floor: usize,
     /// One was set since the last crash: what was found may not have been synced.
     pub set: bool,
-    /// A copy was being written when the process ended, and neither a start nor what was set since has mended it.
+    /// A copy was being written when the process ended, and nothing that was set since is in both.
     pub torn: bool,
     /// Copies of it that may be damaged.
     pub spoilt: [bool; 2],
