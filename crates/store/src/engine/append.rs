@@ -14,7 +14,7 @@ use std::sync::Arc;
 const QUEUE: usize = 4;
 const QUEUE_BYTES: usize = 16 << 20;
 /// The share of the log that waits at most: what has no room there is swept before it was ever written.
-const SHARE: u64 = 4;
+const SHARE: u64 = 2;
 
 /// Segments that wait for their write or are being written, at most, in a log of so many of so many bytes.
 pub fn queue(segments: u64, segment: u32) -> usize {
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn no_more_waits_than_a_share_of_the_log() {
         assert_eq!(queue(1 << 20, 1 << 20), 16);
-        assert_eq!((queue(160, 64 << 10), queue(10_000, 64 << 10)), (40, 256));
+        assert_eq!((queue(160, 64 << 10), queue(10_000, 64 << 10)), (80, 256));
         assert_eq!((queue(8, 1 << 20), queue(1_000, 64 << 20)), (QUEUE, QUEUE));
     }
 }
