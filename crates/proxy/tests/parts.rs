@@ -345,3 +345,35 @@ async fn a_head_leaves_a_part() {
     proxy.settled().await;
     assert_eq!(spans(&store, &ranged.key()).await, Some(part), "{head}");
 }
+
+/// To ask it for all as well would make the client wait twice.
+#[tokio::test]
+async fn an_origin_that_cannot_be_reached_is_asked_once_for_the_rest_of_a_part() {
+    let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+    let proxy = Proxy::over(Some(store.clone()), no_memory);
+    ranged.break_off(&proxy, [2_000_000, 0]).await;
+    let (size, count) = pieces(&store, 2_000_000);
+    kept(&store, &ranged, (count * size) as u64).await;
+    let (before, request) = (fetches(&proxy).await, ranged.request(""));
+    ranged.origin.gone().await;
+    assert_eq!(proxy.client().await.get(request).await.status(), 502);
+    assert_eq!(fetches(&proxy).await, before + 1);
+}
+
+/// Nor is one that does not answer; since that may be for the range, the next request asks for all.
+#[tokio::test]
+async fn an_origin_that_does_not_answer_is_asked_once_for_the_rest_of_a_part() {
+    let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+    let proxy = Proxy::over(Some(store.clone()), |settings| {
+        no_memory(settings);
+        settings.timeouts.origin_first_byte = Duration::from_secs(1);
+    });
+    ranged.break_off(&proxy, [2_000_000, 0]).await;
+    let (size, count) = pieces(&store, 2_000_000);
+    kept(&store, &ranged, (count * size) as u64).await;
+    let asked = ranged.ranges().len();
+    ranged.makes_of_ranges(Ranges::Unanswered);
+    assert_eq!(ranged.get(&proxy, "").await.status(), 504);
+    assert!(ranged.get(&proxy, "").await.body == *CONTENT);
+    assert_eq!(ranged.ranges()[asked..], [Some(format!("{}-", count * size)), None]);
+}

@@ -135,7 +135,7 @@ impl Tiers {
         let EntryKind::Response(StoredResponse { head, body: Body::Spans(there), .. }) = &held.kind else {
             return None;
         };
-        // It may have grown, and be on the way to do so.
+        // It may have grown.
         let same = (there.store, there.id) == (spans.store, spans.id) && n < there.count();
         let store = self.stores.at(there).filter(|_| same)?;
         self.invalidation.look(key, began, |since| {
@@ -145,7 +145,9 @@ impl Tiers {
                 Since::Nothing if self.covers(&held) => return None,
                 Since::Nothing => {}
             }
-            let put = store.put_span(there, n, piece);
+            // Who makes it grow may have put this piece, of which there is more now.
+            let is_missing = store.missing(there, n..n + 1).next().is_some();
+            let put = if is_missing { store.put_span(there, n, piece) } else { Ok(()) };
             if put.is_ok() && last {
                 store.put_head_again(key, &head.encode(), there);
             }

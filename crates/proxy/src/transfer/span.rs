@@ -113,7 +113,7 @@ impl SpanReader {
                         "the disk does not give a piece of the stored body",
                     )));
                 }
-                Lookup::Missing => return Poll::Ready(gone()),
+                Lookup::Missing => Bytes::new(),
             };
             self.asked = None;
             return Poll::Ready(match self.own {
@@ -157,7 +157,7 @@ impl SpanReader {
     }
 
     /// Until when the span that is read now is waited for: a slow disk is better than a body that breaks off.
-    fn until(&mut self) -> Instant {
+    pub(super) fn until(&mut self) -> Instant {
         *self.asked.get_or_insert_with(Instant::now) + self.patience
     }
 

@@ -41,6 +41,8 @@ pub enum Ranges {
     Compressed,
     /// Of which the head comes, and nothing else.
     Hanging,
+    /// Of which nothing comes.
+    Unanswered,
     /// For one client.
     Private,
     Forbidden,
@@ -82,6 +84,7 @@ impl Ranged {
                     let more = match how {
                         _ if range.is_none() => "",
                         Ranges::Refused => return,
+                        Ranges::Unanswered => std::future::pending().await,
                         _ if bad => {
                             client.send("HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n").await;
                             continue;
@@ -246,9 +249,18 @@ pub async fn stored(store: &Store, proxy: &Proxy, ranged: &Ranged, lost: &[u32])
 }
 
 pub async fn healed(proxy: &Proxy) -> u64 {
+    stat(proxy, "/responses/healed").await
+}
+
+/// Times that origins were asked.
+pub async fn fetches(proxy: &Proxy) -> u64 {
+    stat(proxy, "/origin/fetches").await
+}
+
+async fn stat(proxy: &Proxy, pointer: &str) -> u64 {
     let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n").await;
-    let (_, rest) = stats.text().split_once("\"healed\":").unwrap();
-    rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();
+    stats.pointer(pointer).unwrap_or_else(|| panic!("{stats}")).as_u64().unwrap()
 }
 
 /// The pieces `from..to` as a range says them.
