@@ -72,9 +72,8 @@ impl SpanReader {
         at: u64,
         mender: &Mender,
     ) -> Poll<io::Result<Bytes>> {
-        let size = u64::from(spans.span.max(1));
-        let n = u32::try_from(at / size).unwrap_or(u32::MAX);
-        let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
+        let n = spans.piece_at(at);
+        let skipped = (at % u64::from(spans.span.max(1))) as usize;
         loop {
             if self.fetch.is_none() && self.came.is_none() {
                 self.own = match self.poll_room(cx, spans.span as usize) {
