@@ -11,8 +11,10 @@ mod shard;
 use shard::Shard;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Keys are hashes of what they stand for: bits like random ones. Of equal hashes one stays.
+/// Keys are hashes of what they stand for. Of equal hashes one stays.
 pub struct Tier<V> {
+    /// Odd. Who chooses keys without knowing it cannot crowd a shard, or a place in its table.
+    secret: u128,
     /// As many as a power of two.
     shards: Box<[RwLock<Shard<V>>]>,
 }
@@ -23,32 +25,37 @@ const SHARD: (u64, u64) = (1 << 20, 64 << 20);
 const LARGEST: u64 = 16;
 
 impl<V: Clone> Tier<V> {
-    /// Of so many bytes, for values of `largest` bytes at most and about so many threads at once.
-    pub fn new(bytes: u64, largest: u64, threads: usize) -> Tier<V> {
+    /// Of so many bytes, for values of `largest` bytes at most and about so many threads at once. `secret` is a random number where
+    /// others choose keys.
+    pub fn new(bytes: u64, largest: u64, threads: usize, secret: u128) -> Tier<V> {
         let wanted = (4 * threads as u64).max(bytes / SHARD.1).next_power_of_two();
         let most = bytes / (LARGEST * largest).max(SHARD.0);
         let shards = wanted.min(1 << most.max(1).ilog2());
         let shards = (0..shards).map(|_| RwLock::new(Shard::new(bytes / shards))).collect();
-        Tier { shards }
+        Tier { secret: secret | 1, shards }
     }
 
     /// What lies under the key: a use.
     pub fn get(&self, key: u128) -> Option<V> {
+        let key = self.mix(key);
         self.read(key).get(key).cloned()
     }
 
     /// The same without using it.
     pub fn peek(&self, key: u128) -> Option<V> {
+        let key = self.mix(key);
         self.read(key).peek(key).cloned()
     }
 
     /// Puts a value of so many bytes under the key. Who leaves for it is `left`, under a lock: what was there before; the
     /// value itself, if it is larger than what there is for it.
     pub fn insert(&self, key: u128, value: V, bytes: u64, mut left: impl FnMut(V)) {
+        let key = self.mix(key);
         self.write(key).insert(key, value, bytes, &mut left);
     }
 
     pub fn remove(&self, key: u128) -> Option<V> {
+        let key = self.mix(key);
         self.write(key).remove(key)
     }
 
@@ -68,17 +75,22 @@ impl<V: Clone> Tier<V> {
         self.shards.iter().map(|shard| read(shard).bytes()).sum()
     }
 
-    fn shard(&self, key: u128) -> &RwLock<Shard<V>> {
-        // Tables take the other half of the hash.
-        &self.shards[(key >> 64) as usize & (self.shards.len() - 1)]
+    /// Multiply-shift hashing: of a product with a secret odd number the upper bits are as good as random. They are turned so that
+    /// the uppermost tell the shard, and those below them, which are the uppermost then, the place in its table.
+    fn mix(&self, key: u128) -> u128 {
+        key.wrapping_mul(self.secret).rotate_left(self.shards.len().ilog2())
     }
 
-    fn read(&self, key: u128) -> RwLockReadGuard<'_, Shard<V>> {
-        read(self.shard(key))
+    fn shard(&self, mixed: u128) -> &RwLock<Shard<V>> {
+        &self.shards[mixed as usize & (self.shards.len() - 1)]
     }
 
-    fn write(&self, key: u128) -> RwLockWriteGuard<'_, Shard<V>> {
-        write(self.shard(key))
+    fn read(&self, mixed: u128) -> RwLockReadGuard<'_, Shard<V>> {
+        read(self.shard(mixed))
+    }
+
+    fn write(&self, mixed: u128) -> RwLockWriteGuard<'_, Shard<V>> {
+        write(self.shard(mixed))
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Shard<V> {
 #[derive(Clone, Copy)]
 struct Seat {
     at: u32,
+    /// The upper bits.
     key: u32,
 }
 
@@ -181,7 +182,7 @@ impl<V> Shard<V> {
                 at
             }
         };
-        let seat = Seat { at, key: key as u32 };
+        let seat = Seat { at, key: upper(key) };
         self.table.insert_unique(hash(seat.key), seat, |seat| hash(seat.key));
         self.bytes += bytes;
         self.join(at, Place::Window);
@@ -193,15 +194,15 @@ impl<V> Shard<V> {
         let (key, bytes, value) = (slot.key, slot.bytes, slot.value.take());
         slot.newer = std::mem::replace(&mut self.free, at);
         self.bytes -= bytes;
-        if let Ok(entry) = self.table.find_entry(hash(key as u32), |seat| seat.at == at) {
+        if let Ok(entry) = self.table.find_entry(hash(upper(key)), |seat| seat.at == at) {
             entry.remove();
         }
         value
     }
 
     fn find(&self, key: u128) -> Option<u32> {
-        let is_it = |seat: &Seat| seat.key == key as u32 && self.slot(seat.at).key == key;
-        self.table.find(hash(key as u32), is_it).map(|seat| seat.at)
+        let is_it = |seat: &Seat| seat.key == upper(key) && self.slot(seat.at).key == key;
+        self.table.find(hash(upper(key)), is_it).map(|seat| seat.at)
     }
 
     fn slot(&self, at: u32) -> &Slot<V> {
@@ -234,6 +235,10 @@ impl<V> Shard<V> {
             newer => self.slots[newer as usize].older = older,
         }
     }
+}
+
+fn upper(key: u128) -> u32 {
+    (key >> 96) as u32
 }
 
 /// The table looks at the upper and the lower bits.

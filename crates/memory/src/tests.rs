@@ -7,6 +7,8 @@ fn key(n: u64) -> u128 {
     (u128::from(n) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
 }
 
+const SECRET: u128 = 0xF39C_C060_5CED_C834_9E37_79B9_7F4A_7C15;
+
 /// What is asked for and, if it is not there, put: how much of it was there.
 struct Client {
     tier: Tier<u64>,
@@ -16,7 +18,7 @@ struct Client {
 
 impl Client {
     fn of(bytes: u64) -> Client {
-        Client { tier: Tier::new(bytes, 1, 1), hits: 0, asked: 0 }
+        Client { tier: Tier::new(bytes, 1, 1, SECRET), hits: 0, asked: 0 }
     }
 
     fn ask(&mut self, n: u64, bytes: u64) -> bool {
@@ -119,9 +121,24 @@ fn whoever_comes_waits_for_few_looks() {
     assert!(left.len() == 60 && poor > 50, "{left:?}");
 }
 
+/// Which differ in a few bits alone, wherever these are.
+#[test]
+fn chosen_keys_crowd_neither_a_shard_nor_a_place_in_its_table() {
+    for place in 0..112 {
+        for secret in [SECRET, SECRET.rotate_left(61), !SECRET] {
+            let tier = Tier::new(8 << 20, 1, 1, secret);
+            (0..1_000).for_each(|n| tier.insert(n << place, n, 1, |_| {}));
+            let counts: Vec<u64> = tier.shards.iter().map(|shard| read(shard).count()).collect();
+            assert!(counts.len() == 4 && counts.iter().all(|count| *count > 100), "{place}: {counts:?}");
+            let places: HashSet<u32> = (0..1_000u128).map(|n| (tier.mix(n << place) >> 96) as u32).collect();
+            assert!(places.len() > 990, "{place}: {}", places.len());
+        }
+    }
+}
+
 #[test]
 fn threads_share_it() {
-    let tier = Tier::new(8 << 20, 4_000, 4);
+    let tier = Tier::new(8 << 20, 4_000, 4, SECRET);
     assert_eq!(tier.shards.len(), 8);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -149,13 +166,17 @@ fn the_largest_have_room_in_every_shard_whoever_asks() {
     for (bytes, largest, threads, shards) in
         [(256 << 20, 1 << 20, 64, 16), (16 << 30, 1 << 20, 2, 256), (1 << 20, 16 << 10, 64, 1), (0, 0, 1, 1)]
     {
-        assert_eq!(Tier::<()>::new(bytes, largest, threads).shards.len(), shards, "{bytes} {largest}");
+        assert_eq!(
+            Tier::<()>::new(bytes, largest, threads, SECRET).shards.len(),
+            shards,
+            "{bytes} {largest}"
+        );
     }
 }
 
 #[test]
 fn what_is_larger_than_its_room_is_not_taken() {
-    let tier = Tier::new(4 << 20, 4_000, 2);
+    let tier = Tier::new(4 << 20, 4_000, 2, SECRET);
     let mut left = Vec::new();
     tier.insert(key(1), 'a', 1_000, |_| panic!("there is room"));
     tier.insert(key(1), 'b', 3 << 20, |value| left.push(value));

@@ -238,6 +238,18 @@ impl Spans {
     pub fn count(&self) -> u32 {
         self.length.div_ceil(u64::from(self.span.max(1))) as u32
     }
+    /// The piece that has the byte at an offset in the body.
+    pub fn piece_at(&self, at: u64) -> u32 {
+        u32::try_from(at / u64::from(self.span.max(1))).unwrap_or(u32::MAX)
+    }
+    /// Where piece `n` begins, in the body; behind the last one, where that ends.
+    pub fn offset(&self, n: u32) -> u64 {
+        (u64::from(n) * u64::from(self.span)).min(self.length)
+    }
+    /// Bytes of piece `n`.
+    pub fn length_of(&self, n: u32) -> u64 {
+        self.offset(n.saturating_add(1)) - self.offset(n)
+    }
 }
 
 fn span_key(id: u64, n: u32) -> Key {

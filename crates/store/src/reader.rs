@@ -206,8 +206,14 @@ impl Reader {
         late: &Cell<bool>,
     ) -> Option<Bytes> {
         let key = span_key(spans.id, n);
-        let (bytes, found, _) = self.record(&key, Wait::Hangs(stays), late).await?;
-        (found.about.kind == Kind::Span).then(|| bytes.slice(found.body))
+        let (bytes, found, slot) = self.record(&key, Wait::Hangs(stays), late).await?;
+        let end = found.body.start + spans.length_of(n) as usize;
+        // A shorter one is of this body as it was before it grew; a longer one, of what it has grown to.
+        if found.about.kind != Kind::Span || end > found.body.end {
+            self.tell(&key, slot, None);
+            return None;
+        }
+        Some(bytes.slice(found.body.start..end))
     }
 
     /// The record under the key, verified, and its slot. What proves to be something else leaves the index.

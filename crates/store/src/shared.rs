@@ -276,8 +276,12 @@ impl Shared {
         self.put_head(key, meta, spans, standing)
     }
 
-    /// Puts a piece of a stored body back. What that is worth was judged when the body was put.
+    /// Puts a piece of a stored body back. What that is worth was judged when the body was put. One of another length is of a body
+    /// that was shorter, or is longer now.
     pub fn put_span(&self, spans: &Spans, n: u32, body: &[u8]) -> Result<(), Refused> {
+        if body.len() as u64 != spans.length_of(n) {
+            return Err(Refused::NotAdmitted);
+        }
         self.put(&span_key(spans.id, n), self.about_span(spans.id, body), Standing::New, &[], body)
     }
 

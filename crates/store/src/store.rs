@@ -210,8 +210,9 @@ impl Store {
         self.0.shared.resume(key, part, expected)
     }
 
-    /// Puts piece `n` of a stored body back, which went away: `body` is all of it. Whatever it is worth, it is let in. Whoever calls
-    /// sees to it that the object is still there; otherwise the piece lies unused until the log comes round.
+    /// Puts piece `n` of a stored body back, which went away: `body` is all of it, and is not admitted if it is not as long as that
+    /// piece. Whatever it is worth, it is let in. Whoever calls sees to it that the object is still there; otherwise the piece lies
+    /// unused until the log comes round.
     pub fn put_span(&self, spans: &Spans, n: u32, body: &[u8]) -> Result<(), Refused> {
         self.0.shared.put_span(spans, n, body)
     }

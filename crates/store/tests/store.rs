@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use store::format::record::Kind;
 use store::{
-    Admission, Body, IoChoice, Key, LEDGER_MAX, Lookup, Object, Options, Reader, Refused, Seen, Store, check,
-    inspect, survey,
+    Admission, Body, IoChoice, Key, LEDGER_MAX, Lookup, Object, Options, Reader, Refused, Seen, Spans, Store,
+    check, inspect, survey,
 };
 use tokio::runtime::LocalRuntime;
 
@@ -636,6 +636,36 @@ fn an_object_whose_lost_pieces_are_put_back_outlives_the_log_going_round() {
         assert!(bytes == whole);
     });
     assert!(store.close());
+}
+
+/// The last piece of a body is longer once that has grown.
+#[test]
+fn a_piece_of_another_length_is_neither_put_nor_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&options(&folder.path().join("x.cosm"), IoChoice::Threads)).unwrap();
+    let (key, all) = (key(1), body(1, 1_500_000));
+    let span = store.span_size();
+    let mut writer = store.begin(&key, Some(span as u64 + 1_000)).unwrap();
+    writer.push(&mut &all[..span + 1_000]).unwrap();
+    writer.finish(b"part").unwrap();
+    runtime().block_on(async {
+        let reader = store.reader().unwrap();
+        let Lookup::Found(Object { body: Body::Spans(part), .. }) = reader.look(&key).await else {
+            panic!("no large object")
+        };
+        let grown = Spans { length: all.len() as u64, ..part };
+        assert_eq!(reader.span(&part, 1).await.map(|piece| piece.len()), Some(1_000));
+        for (spans, length) in [(&grown, 1_000), (&part, span), (&part, 999), (&part, 0)] {
+            assert_eq!(store.put_span(spans, 1, &all[span..span + length]), Err(Refused::NotAdmitted));
+        }
+        // What is there of the body as it was is none of it as it is.
+        assert!(reader.span(&grown, 1).await.is_none());
+        assert!(store.missing(&grown, 0..2).eq([1]));
+        store.put_span(&grown, 1, &all[span..2 * span]).unwrap();
+        assert!(reader.span(&grown, 1).await.is_some_and(|piece| piece == all[span..2 * span]));
+        assert!(reader.span(&part, 1).await.is_some_and(|piece| piece == all[span..span + 1_000]));
+    });
+    store.close();
 }
 
 /// Two go on with one part; one of them finishes it.

@@ -115,7 +115,8 @@ pub static TABLE: &[Setting] = &[
         })], "auto", Store, Start,
         "Maximum size of a response body that is cached; auto: a quarter of the cache on disk"),
     row!(CACHE, "memory-object-max", Size(ANY, |c, v| c.proxy.bounds.memory_object_bytes = v), [], "1MiB", Proxy, Start,
-        "Maximum size of a response body that is cached in memory"),
+        "Maximum size of a response body that is cached in memory; at most a 64th of memory and, with a cache on \
+         disk, one piece of a body there (about 255 KiB with packets of 1 MiB to 4 MiB), whatever is set here"),
     row!(CACHE, "set-cookie", Choice, [
             Is("never", |c| c.proxy.set_cookie = SetCookie::Never),
             Is("fresh", |c| c.proxy.set_cookie = SetCookie::Fresh)

@@ -10,7 +10,7 @@ pub struct MemoryTier {
 
 impl MemoryTier {
     pub fn new(most: u64) -> MemoryTier {
-        MemoryTier { most, tier: Tier::new(most, most, 0) }
+        MemoryTier { most, tier: Tier::new(most, most, 0, 1) }
     }
 }
 

@@ -93,8 +93,14 @@ impl Presented {
             let fetched = match self.ask(lead.is_shared(), validating, &mut resting, relay).await {
                 Ok(fetched) => fetched,
                 // Some that cannot give a range can give the whole.
-                Err(_) if resting.take().is_some() => continue,
-                Err(refusal) => return unanswered(lead, refusal),
+                Err(refusal) if refusal.personal && resting.take().is_some() => continue,
+                Err(refusal) => {
+                    // Nobody waits for the same origin twice: if it is ranges that it does not answer, the next fetch is of everything.
+                    if let Some(part) = resting.filter(|_| refusal.status == StatusCode::GATEWAY_TIMEOUT) {
+                        self.in_vain(&part.body, want);
+                    }
+                    return unanswered(lead, refusal);
+                }
             };
             let came = clock::now();
             if let Some(stale) = validating
@@ -192,6 +198,16 @@ impl Presented {
             *resting = None;
         }
         Ok(fetched)
+    }
+
+    /// No rest came of what is stored of the beginning.
+    fn in_vain(&self, begin: &Body, want: &Want) {
+        let shared = &self.worker.shared;
+        match begin {
+            Body::Spans(spans) => shared.fills.vain.note(spans),
+            // It is small.
+            Body::Whole(_) => shared.tiers.remove_unchanged(&want.look.key, want.look.began),
+        }
     }
 
     /// Whether what is stored of the beginning may be made whole: not for who asks for a part, or wants all of it anew.

@@ -6,12 +6,17 @@ use crate::clock;
 use crate::fill;
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use crate::transfer::heal::can_close;
-use cache::{Answer, Miss, Outage, Outcome, Stale, Time, Verdict};
+use cache::{Answer, Head, Miss, Outage, Outcome, Stale, Time, Verdict};
+use std::ops::Range;
 use std::sync::Arc;
 use store::{Body, Spans};
 
 /// Of the pieces of a stored body one in so many may be missing, and it answers: the origin gives them again.
 const FEW: usize = 4;
+
+/// Pieces that are looked at for one request, of those that it is answered with, and around the first that is missing. What is missing
+/// behind them of a larger body is found, and asked for, when its reader comes there.
+pub(super) const LOOK: usize = 1 << 10;
 
 impl Presented {
     /// What was found and how it answers now, or why the origin has to be asked.
@@ -38,35 +43,45 @@ impl Presented {
         }
     }
 
-    /// Whether the origin has to give pieces that the disk lost of what answers. `None`: more are missing of the body than are worth
-    /// asking for, or they cannot be asked for: nothing tells that they would be of the same representation, there is no memory for
-    /// them, or the origin did not give them a moment ago.
+    /// Whether the origin has to give pieces that the disk lost of what answers, as far as it is looked at. `None`: more are missing
+    /// than are worth asking for, or they cannot be asked for: nothing tells that they would be of the same representation, there
+    /// is no memory for them, or the origin did not give them a moment ago.
     fn has_gaps(&self, held: &CacheEntry) -> Option<bool> {
         let StoredResponse { head, body: Body::Spans(spans), .. } = resident(held) else {
             return Some(false);
         };
-        let Some(store) = self.worker.shared.tiers.stores.at(spans) else { return Some(true) };
-        let missing = store.missing(spans, 0..spans.count()).count();
-        let first = head.part().map_or(0, |part| part.first);
-        let lacks = |from: u64, to: u64| {
-            let piece = |at: u64| u32::try_from(at.saturating_sub(first) / u64::from(spans.span.max(1)));
-            let pieces = piece(from).unwrap_or(u32::MAX)..piece(to).unwrap_or(u32::MAX).saturating_add(1);
-            store.missing(spans, pieces).next().is_some()
+        let shared = &self.worker.shared;
+        let Some(store) = shared.tiers.stores.at(spans) else { return Some(true) };
+        let is_missing = |n: &u32| store.missing(spans, *n..*n + 1).next().is_some();
+        let read = self.pieces_of_answer(head, spans);
+        let Some(first) = read.iter().cloned().flatten().take(LOOK).find(is_missing) else {
+            // What was not looked at may be what the origin does not give.
+            let is_all = read.iter().map(ExactSizeIterator::len).sum::<usize>() <= LOOK;
+            return (is_all || !shared.fills.vain.knows(spans)).then_some(false);
         };
-        let has_gaps = missing > 0
-            && match cache::answer(&self.asked, &self.parts.headers, head, spans.length) {
-                Answer::Full => !self.asked.is_head(),
-                Answer::Part { first, last } => lacks(first, last),
-                Answer::Parts(ranges) => ranges.iter().any(|(first, last)| lacks(*first, *last)),
-                Answer::NotModified | Answer::Unsatisfiable => false,
-            };
-        let is_mendable =
-            missing <= spans.count() as usize / FEW && self.resume(head, Some(spans.length)).is_some();
-        (!has_gaps || is_mendable && can_close(&self.worker, spans)).then_some(has_gaps)
+        let start = first.min(spans.count().saturating_sub(LOOK as u32));
+        let around = start..spans.count().min(start + LOOK as u32);
+        let are_few = store.missing(spans, around.clone()).count() <= around.len() / FEW;
+        let is_mendable = are_few && self.resume(head, Some(spans.length)).is_some();
+        (is_mendable && can_close(&self.worker, spans)).then_some(true)
+    }
+
+    /// The pieces of a stored body that an answer is made of.
+    fn pieces_of_answer(&self, head: &Head, spans: &Spans) -> Vec<Range<u32>> {
+        let begin = head.part().map_or(0, |part| part.first);
+        let positions = match cache::answer(&self.asked, &self.parts.headers, head, spans.length) {
+            Answer::Full if !self.asked.is_head() => vec![(begin, u64::MAX)],
+            Answer::Part { first, last } => vec![(first, last)],
+            Answer::Parts(ranges) => ranges,
+            Answer::Full | Answer::NotModified | Answer::Unsatisfiable => Vec::new(),
+        };
+        let piece = |at: u64| spans.piece_at(at.saturating_sub(begin));
+        let pieces = |(first, last)| piece(first)..spans.count().min(piece(last).saturating_add(1));
+        positions.into_iter().map(pieces).collect()
     }
 
     /// What is stored of a response from its begin on, with which a fetch of the rest may go on: bytes, or pieces in the store
-    /// up to the first that is missing. None of what such a fetch was in vain for the last time.
+    /// up to the first that is missing, as far as it is looked at. None of what such a fetch was in vain for the last time.
     pub(super) fn beginning(&self, held: &CacheEntry) -> Option<Beginning> {
         let StoredResponse { head, body, .. } = resident(held);
         let Body::Spans(spans) = body else {
@@ -76,7 +91,8 @@ impl Presented {
         if self.worker.shared.fills.vain.knows(spans) {
             return None;
         }
-        let missing = self.worker.shared.tiers.stores.at(spans)?.missing(spans, 0..spans.count()).next();
+        let looked_at = 0..spans.count().min(LOOK as u32);
+        let missing = self.worker.shared.tiers.stores.at(spans)?.missing(spans, looked_at).next();
         // The last piece may be shorter: then it is fetched again.
         let pieces = missing.map_or(spans.length / u64::from(spans.span.max(1)), u64::from);
         let length = pieces * u64::from(spans.span);

@@ -1,19 +1,24 @@
 //! Fetches for the cache alone: no client, no connection but the origin's.
 
 use super::behind::BEHIND;
+use super::judge::LOOK;
 use super::*;
 use crate::clock;
 use crate::report::Exit;
 use crate::settings::Settings;
+use crate::tiers::memory::StoredResponse;
 use crate::tiers::stores::Stores;
 use cache::{Miss, Outcome, Stale};
-use http::{Request, Version};
+use http::{Request, Response, Version};
+use rand::{SeedableRng, rngs::StdRng};
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use store::disk::sim::SimDisk;
+use store::{Body, Options, Refused, Store};
 use tokio::runtime::{Builder, LocalOptions};
 
 /// Nothing here takes longer on a machine that works.
@@ -47,8 +52,24 @@ fn worker() -> Rc<Worker> {
 fn worker_with(change: impl FnOnce(&mut Settings)) -> Rc<Worker> {
     let mut settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
     change(&mut settings);
-    let shared = crate::shared(settings, Stores::default(), Arc::new(|_| {}));
+    worker_over(Stores::default(), settings)
+}
+
+fn worker_over(stores: Stores, settings: Settings) -> Rc<Worker> {
+    let shared = crate::shared(settings, stores, Arc::new(|_| {}));
     Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_| {})))
+}
+
+/// A request of nobody's, with fields.
+fn presented(worker: &Rc<Worker>, url: &str, fields: &[(HeaderName, &str)]) -> Presented {
+    let (mut parts, ()) = Request::get(url).body(()).unwrap().into_parts();
+    parts.headers.extend(fields.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())));
+    // It names no host beside its URL's.
+    parts.version = Version::HTTP_10;
+    let target = Target::of(&parts, None).unwrap();
+    let asked = Asked::of(&parts.method, &parts.headers);
+    let uri = target.primary_key();
+    Presented::new(worker.clone(), (target, uri), parts, asked, None, Zone::Loopback)
 }
 
 /// Has the cache fetch a URL, if nothing stored answers it, and waits until it did. Why it had to, or how it would have answered.
@@ -65,16 +86,7 @@ async fn prefetch(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
 
 /// The same, and does not wait.
 async fn begin(worker: &Rc<Worker>, url: &str) -> Result<Outcome, Miss> {
-    let request = || {
-        let (mut parts, ()) = Request::get(url).body(()).unwrap().into_parts();
-        // It names no host beside its URL's.
-        parts.version = Version::HTTP_10;
-        let target = Target::of(&parts, None).unwrap();
-        let asked = Asked::of(&parts.method, &parts.headers);
-        let uri = target.primary_key();
-        Presented::new(worker.clone(), (target, uri), parts, asked, None, Zone::Loopback)
-    };
-    let presented = request();
+    let presented = presented(worker, url, &[]);
     let look = presented.look().await;
     let judged = presented.judge(&look, clock::now()).map(|(_, outcome)| outcome);
     if let Err(why) = judged {
@@ -249,4 +261,75 @@ fn a_fetch_for_the_cache_ends_when_clients_need_the_memory() {
         assert_eq!(begin(&worker, &url).await, Err(Miss::Uri), "not all of it was read");
     });
     origin.join().unwrap();
+}
+
+/// To look at all pieces of the largest would keep everybody waiting.
+#[test]
+fn of_a_large_body_so_many_pieces_are_looked_at_as_are_read_next() {
+    const SIZE: usize = 48 << 20;
+    let options = Options {
+        size: Some(SIZE as u64),
+        packet: 64 << 10,
+        object_max: Some(SIZE as u64),
+        tell: |_| {},
+        ..Options::at("")
+    };
+    let store = Store::over(Arc::new(SimDisk::new(SIZE, StdRng::seed_from_u64(1))), &options).unwrap();
+    let (url, look, size) = ("http://a/", LOOK as u32, store.span_size());
+    run(async {
+        let worker = worker_over(Stores::new([store.clone()]).unwrap(), Settings::default());
+        let key = presented(&worker, url, &[]).uri;
+        let mut writer = store.begin(&key, None).unwrap();
+        for _ in 0..2 * look {
+            let piece = vec![7; size];
+            let mut left = &piece[..];
+            while writer.push(&mut left) == Err(Refused::Busy) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        let parts = Response::builder()
+            .header("cache-control", "max-age=60")
+            .header("etag", "\"1\"")
+            .body(())
+            .unwrap();
+        let now = clock::now();
+        let asked = Asked::of(&http::Method::GET, &HeaderMap::new());
+        let head = Head::storable(&asked, &parts.into_parts().0, now, now).unwrap();
+        while writer.finish(&head.encode()) == Err(Refused::Busy) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let judge = async |pieces: Option<std::ops::Range<u32>>| {
+            let range = |pieces: std::ops::Range<u32>| {
+                format!("bytes={}-{}", pieces.start as usize * size, pieces.end as usize * size - 1)
+            };
+            let range = pieces.map(range);
+            let fields: Vec<_> = range.iter().map(|range| (http::header::RANGE, range.as_str())).collect();
+            let presented = presented(&worker, url, &fields);
+            let look = presented.look().await;
+            presented.judge(&look, clock::now()).map(|(_, outcome)| outcome)
+        };
+        let look_up = presented(&worker, url, &[]).look().await;
+        let StoredResponse { body: Body::Spans(spans), .. } = resident(look_up.found.as_ref().unwrap())
+        else {
+            panic!("it is small")
+        };
+        let lose = |n: u32| {
+            store.remove(&Key::new([b"span", &spans.id.to_le_bytes()[..], &n.to_le_bytes()].concat()))
+        };
+        lose(look + 10);
+        assert_eq!(judge(None).await, Ok(Outcome::Hit), "its reader has far to go");
+        assert_eq!(judge(Some(0..look + 11)).await, Ok(Outcome::Hit));
+        assert_eq!(judge(Some(11..look + 11)).await, Ok(Outcome::HitWithGaps));
+        // What its origin did not give is nobody's end for ever.
+        worker.shared.fills.vain.note(spans);
+        assert_eq!(judge(None).await, Err(Miss::Uri));
+        assert_eq!(judge(Some(0..look)).await, Ok(Outcome::Hit));
+        worker.shared.fills.vain.forget(spans);
+        (look + 11..look + 10 + look / 4).for_each(lose);
+        assert_eq!(judge(Some(look + 10..look + 11)).await, Ok(Outcome::HitWithGaps));
+        lose(2 * look - 1);
+        assert_eq!(judge(Some(look + 10..look + 11)).await, Err(Miss::Partial), "much is lost there");
+        lose(5);
+        assert_eq!(judge(None).await, Ok(Outcome::HitWithGaps));
+    });
 }

@@ -130,8 +130,8 @@ impl Seat {
 
     /// The bytes from `at` on, an offset in the whole body.
     pub fn poll_at(&mut self, cx: &mut Context<'_>, at: u64) -> Poll<Given> {
-        let size = u64::from(self.gap.spans.span.max(1));
-        let (n, skipped) = (u32::try_from(at / size).unwrap_or(u32::MAX), (at % size) as usize);
+        let spans = &self.gap.spans;
+        let (n, skipped) = (spans.piece_at(at), (at % u64::from(spans.span.max(1))) as usize);
         let mut state = lock(&self.gap.state);
         if n != self.at {
             *state.readers.entry(n).or_default() += 1;

@@ -53,12 +53,17 @@ pub enum EntryKind {
     Queries(Nonce),
 }
 
+/// A random number that nobody can guess.
+fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// Part of every key that is found through a marker: a marker that was removed and made again never leads to what was
 /// stored before.
 pub type Nonce = [u8; 8];
 
 pub fn nonce() -> Nonce {
-    RandomState::new().build_hasher().finish().to_le_bytes()
+    chance().to_le_bytes()
 }
 
 /// A stored response.
@@ -297,7 +302,9 @@ impl Memory {
     pub fn new(bytes: u64, object_max: u64) -> Memory {
         let threads = available_parallelism().map_or(1, NonZero::get);
         let object_max = object_max.min(bytes / 64);
-        let cache = (bytes > 0).then(|| Tier::new(bytes, object_max, threads));
+        // Clients choose URLs, and anybody can compute their hashes.
+        let secret = u128::from(chance()) << 64 | u128::from(chance());
+        let cache = (bytes > 0).then(|| Tier::new(bytes, object_max, threads, secret));
         let (lent, withheld, withholding) = Default::default();
         Memory { cache, lent, size: bytes, withheld, withholding, object_max }
     }

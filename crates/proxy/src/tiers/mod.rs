@@ -135,7 +135,7 @@ impl Tiers {
         let EntryKind::Response(StoredResponse { head, body: Body::Spans(there), .. }) = &held.kind else {
             return None;
         };
-        // It may have grown, and be on the way to do so.
+        // It may have grown.
         let same = (there.store, there.id) == (spans.store, spans.id) && n < there.count();
         let store = self.stores.at(there).filter(|_| same)?;
         self.invalidation.look(key, began, |since| {
@@ -145,7 +145,9 @@ impl Tiers {
                 Since::Nothing if self.covers(&held) => return None,
                 Since::Nothing => {}
             }
-            let put = store.put_span(there, n, piece);
+            // Who makes it grow may have put this piece, of which there is more now.
+            let is_missing = store.missing(there, n..n + 1).next().is_some();
+            let put = if is_missing { store.put_span(there, n, piece) } else { Ok(()) };
             if put.is_ok() && last {
                 store.put_head_again(key, &head.encode(), there);
             }
@@ -212,15 +214,22 @@ impl Tiers {
         })
     }
 
-    /// Removes an object with this body of which pieces are missing, since nobody gives them; what is put there at this moment, or is
-    /// being fetched, stays.
-    pub async fn give_up(&self, key: &Key, spans: &Spans, reader: Option<&Reader>, names: &Names) {
+    /// Removes an object with this body if piece `n` of it is missing, since nobody gives that; what is put there at this moment, or
+    /// is being fetched, stays.
+    pub async fn give_up(
+        &self,
+        key: &Key,
+        (spans, n): (&Spans, u32),
+        reader: Option<&Reader>,
+        names: &Names,
+    ) {
         let began = self.now();
         let Some(held) = self.find(key, reader, names, &Disk::default()).await else { return };
         let of = |body: &Body| matches!(body, Body::Spans(there) if there == spans);
         let is_same = matches!(&held.kind, EntryKind::Response(StoredResponse { body, .. }) if of(body));
         let store = self.stores.at(spans);
-        if is_same && store.is_some_and(|store| store.missing(spans, 0..spans.count()).next().is_some()) {
+        if is_same && store.is_some_and(|store| store.missing(spans, n..n.saturating_add(1)).next().is_some())
+        {
             self.remove_unchanged(key, began);
         }
     }

@@ -206,7 +206,7 @@ impl Healer {
     /// Asks for what has not come yet of the pieces before `end`, and takes it in.
     async fn ask(&self, end: u32) -> Result<(), NoRest> {
         let (first, came) = self.closer.came();
-        let (from, to) = (self.offset(first) + came as u64, self.offset(end));
+        let (from, to) = (self.spans.offset(first) + came as u64, self.spans.offset(end));
         let mut rest = self.repair.fetch(&self.worker, For::All, from, Some(to)).await?;
         let mut beyond = Bytes::new();
         for n in first..end {
@@ -222,14 +222,9 @@ impl Healer {
         Ok(())
     }
 
-    /// Where a piece begins.
-    fn offset(&self, n: u32) -> u64 {
-        (u64::from(n) * u64::from(self.spans.span)).min(self.spans.length)
-    }
-
     /// Takes the rest of a piece; `beyond` came behind the one before.
     async fn take(&self, n: u32, rest: &mut Rest, beyond: &mut Bytes) -> Result<(), NoRest> {
-        let mut left = (self.offset(n + 1) - self.offset(n)) as usize - self.closer.came().1;
+        let mut left = self.spans.length_of(n) as usize - self.closer.came().1;
         while left > 0 {
             if beyond.is_empty() {
                 let Some(Ok(frame)) = poll_fn(|cx| rest.poll_piece(cx)).await else {

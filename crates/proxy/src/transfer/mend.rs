@@ -60,7 +60,7 @@ pub enum NoRest {
 
 impl Repair {
     /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. Where the origin says that it has another
-    /// representation now, or gives no ranges, an object of which pieces are missing is of no use any more, and goes.
+    /// representation now, or gives no ranges, an object of which the piece there is missing is of no use any more, and goes.
     pub async fn fetch(
         &self,
         worker: &Rc<Worker>,
@@ -85,8 +85,9 @@ impl Repair {
         }
         let Some(left) = self.resume.continues(&parts, from, to) else {
             if let Some(spans) = self.stored.as_ref().filter(|_| self.resume.is_ended_by(&parts)) {
-                let shared = &worker.shared;
-                shared.tiers.give_up(&self.key, spans, worker.readers.at(spans), &shared.names).await;
+                let (shared, reader) = (&worker.shared, worker.readers.at(spans));
+                let piece = (spans, spans.piece_at(from));
+                shared.tiers.give_up(&self.key, piece, reader, &shared.names).await;
             }
             if parts.status.is_server_error() || parts.status == http::StatusCode::TOO_MANY_REQUESTS {
                 return Err(NoRest::Again);

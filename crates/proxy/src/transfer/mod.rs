@@ -9,3 +9,5 @@ pub mod mend;
 pub mod pump;
 pub mod reading;
 pub mod span;
+#[cfg(test)]
+mod tests;

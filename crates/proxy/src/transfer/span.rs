@@ -72,9 +72,8 @@ impl SpanReader {
         at: u64,
         mender: &Mender,
     ) -> Poll<io::Result<Bytes>> {
-        let size = u64::from(spans.span.max(1));
-        let n = u32::try_from(at / size).unwrap_or(u32::MAX);
-        let skipped = usize::try_from(at % size).unwrap_or(usize::MAX);
+        let n = spans.piece_at(at);
+        let skipped = (at % u64::from(spans.span.max(1))) as usize;
         loop {
             if self.fetch.is_none() && self.came.is_none() {
                 self.own = match self.poll_room(cx, spans.span as usize) {
@@ -113,7 +112,7 @@ impl SpanReader {
                         "the disk does not give a piece of the stored body",
                     )));
                 }
-                Lookup::Missing => return Poll::Ready(gone()),
+                Lookup::Missing => Bytes::new(),
             };
             self.asked = None;
             return Poll::Ready(match self.own {
@@ -157,7 +156,7 @@ impl SpanReader {
     }
 
     /// Until when the span that is read now is waited for: a slow disk is better than a body that breaks off.
-    fn until(&mut self) -> Instant {
+    pub(super) fn until(&mut self) -> Instant {
         *self.asked.get_or_insert_with(Instant::now) + self.patience
     }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod gated;
+pub mod ranged;
 
 use proxy::{Running, Settings};
 use std::future::Future;
