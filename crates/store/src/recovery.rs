@@ -15,7 +15,7 @@
 
 use crate::buffer::Buffer;
 use crate::digester::{Behind, most_events};
-use crate::engine::State;
+use crate::engine::{Millis, State};
 use crate::format::digest::Event;
 use crate::format::fence::{self, Fence, LEAP};
 use crate::format::ledger::{self, Ledger};
@@ -70,7 +70,7 @@ enum Found {
     Full(Table),
     /// It was left open: what was written of it.
     Open(Open),
-    /// A table of this turn, and not what it lists.
+    /// A table of this turn, and not what it lists; or what the fence hides.
     Void(Void),
     /// Another turn's, or nothing: the sequence number that its table has.
     Other(Option<u64>),
@@ -279,7 +279,7 @@ impl Recovery<'_> {
         let behind: Vec<Found> = behind
             .filter(|found| match found {
                 Found::Open(open) => open.first >= order,
-                found => matches!(found, Found::Unread),
+                found => matches!(found, Found::Unread | Found::Void(_)),
             })
             .collect();
         let last = behind.iter().filter_map(|found| match found {
@@ -312,19 +312,19 @@ impl Recovery<'_> {
     /// What lies where the segment with this sequence number should.
     fn look(&self, seq: u64) -> Found {
         let number = self.layout.number(seq);
-        let table = match self.table(number) {
-            Err(_) => return Found::Unread,
-            Ok(table) => table.filter(|table| self.fence.admits(table.seq, table.first)),
-        };
+        let Ok(table) = self.table(number) else { return Found::Unread };
+        let admits = |table: &Table| self.fence.admits(table.seq, table.first);
         let table = match table {
-            Some(table) if table.seq == seq && self.begins(&table) => return Found::Full(table),
+            Some(table) if table.seq == seq && admits(&table) && self.begins(&table) => {
+                return Found::Full(table);
+            }
             table => table,
         };
         let other = || match &table {
             Some(Table { seq: of, first, entries }) if *of == seq && !entries.is_empty() => {
                 Found::Void(Void { seq, first: *first })
             }
-            table => Found::Other(table.as_ref().map(|table| table.seq)),
+            table => Found::Other(table.as_ref().filter(|table| admits(table)).map(|table| table.seq)),
         };
         let Ok(block) = self.reads.read(self.layout.start(number), BLOCK) else { return Found::Unread };
         match first_of(&block) {
@@ -335,6 +335,15 @@ impl Recovery<'_> {
                     Ok(None) => other(),
                 }
             }
+            // The fence hides it, but a later one may not.
+            Some((of, first)) if of == seq as u32 => match table {
+                Some(Table { seq: of, first: closed, entries })
+                    if (of, closed) == (seq, first) && entries.is_empty() =>
+                {
+                    Found::Other(None)
+                }
+                _ => Found::Void(Void { seq, first }),
+            },
             // It was opened again since, and left open: the log has come round.
             Some((of, order)) if is_later(of, seq) && self.fence.admits(seq, order) => {
                 let later = seq + u64::from(of.wrapping_sub(seq as u32));
@@ -428,7 +437,7 @@ impl Log {
             Found::Full(Table { seq, first, entries }) => self.apply(seq, first, &entries),
             Found::Open(open) => {
                 self.apply(open.seq, open.first, &open.entries);
-                self.close(open);
+                self.close(open, None);
             }
             Found::Unread => {
                 self.unread = true;
@@ -480,13 +489,14 @@ impl Log {
             if newest.is_some_and(|newest| seq < newest) {
                 let mut end = Buffer::new(BLOCK);
                 Table { seq, first, entries: Vec::new() }.encode(self.layout.identity, &mut end);
-                self.close(Open { seq, first, entries: Vec::new(), end, from: segment - BLOCK });
+                // Nothing counts as written before: a removal of what it had is not noted.
+                self.close(Open { seq, first, entries: Vec::new(), end, from: segment - BLOCK }, Some(0));
             }
         }
     }
 
-    /// A segment gets its table.
-    fn close(&mut self, open: Open) {
+    /// A segment gets its table. `since`: see `Batch`.
+    fn close(&mut self, open: Open, since: Option<Millis>) {
         let Open { seq, entries, end, from, .. } = open;
         let bytes = end.len() + entries.len() * size_of::<Entry>();
         if self.left_open_bytes + bytes > LEFT_OPEN {
@@ -496,7 +506,7 @@ impl Log {
         let whole = 0..end.len();
         self.left_open.push(Batch {
             seq,
-            since: None,
+            since,
             base: from,
             ranges: vec![whole],
             image: Arc::new(end),

@@ -122,8 +122,10 @@ impl Past {
             self.unknown = Some(Unknown::default());
             return;
         }
-        if self.others.0 == self.values.len() {
-            self.others.0 += 1;
+        if self.others.0 == self.values.len() || answer.is_some_and(|answer| self.others.1.contains(&answer))
+        {
+            // Nothing younger is in the file than what that start could not read.
+            self.others.0 = self.values.len() + 1;
         } else {
             // It is in the file: the next start finds it too, or what is younger.
             self.from = self.values.len();
