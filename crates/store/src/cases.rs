@@ -14,11 +14,11 @@ use crate::index::Index;
 use crate::{Key, Options};
 use rand::{SeedableRng, rngs::StdRng};
 
-fn key(n: u32) -> Key {
+pub fn key(n: u32) -> Key {
     Key::new(format!("key {n}").into_bytes())
 }
 
-fn disk(size: u64) -> SimDisk {
+pub fn disk(size: u64) -> SimDisk {
     SimDisk::new(size as usize, StdRng::seed_from_u64(1))
 }
 
@@ -199,7 +199,7 @@ fn what_an_earlier_cache_left_says_nothing_of_this_one() {
     assert!(found.scanned < 200 && !state.root.digests.is_empty(), "the whole log is read");
 }
 
-fn layout_of(disk: &SimDisk) -> Layout {
+pub fn layout_of(disk: &SimDisk) -> Layout {
     let mut block = crate::buffer::Buffer::new(4096);
     disk.read(0, &mut block, 4096).unwrap();
     crate::format::superblock::decode(&block).unwrap()
@@ -587,110 +587,6 @@ fn what_a_close_syncs_has_the_removals_that_waited() {
     assert!(!disk.is_unsynced(), "closed, and the removal is not synced");
     let again = again(&disk, &options);
     assert!(again.index.find(again.hash(&key(11_999))).is_none());
-}
-
-/// Of what a life wrote, a loss of power leaves the tables alone: they list nothing of the next life's segments.
-#[test]
-fn no_two_lives_give_the_same_orders() {
-    let (size, options) = (3 << 20, Options { packet: 64 << 10, ..Options::at("") });
-    let disk = disk(size);
-    let store = ByHand::make(&disk, size, &options, 1).unwrap();
-    store.put(&key(1), b"meta", b"before").unwrap();
-    store.flush(&disk);
-    let store = ByHand::open_again(&disk, size, &options);
-    let first = store.engine().newest() + 1;
-    for n in 100..300 {
-        let _ = store.put(&key(n), b"meta", &[7; 1_000]);
-        store.turn(&disk, u64::from(n) * 10);
-    }
-    store.flush(&disk);
-    let last = store.engine().newest();
-    assert!(last > first + 1);
-    let layout = crate::format::Layout::new(options.packet, 32, 0);
-    for seq in first..=last {
-        disk.write(layout.start(seq), &[0; 4096]).unwrap();
-    }
-    let store = ByHand::open_again(&disk, size, &options);
-    store.put(&key(2), b"meta", b"after").unwrap();
-    store.flush(&disk);
-    assert_eq!(store.engine().newest(), first);
-    let store = ByHand::open_again(&disk, size, &options);
-    for (n, body) in [(1, &b"before"[..]), (2, b"after")] {
-        let found = store.get(&disk, &key(n)).map(|found| found.body);
-        assert!(matches!(found, Some(crate::Body::Whole(bytes)) if bytes == body), "{n} is lost");
-    }
-}
-
-/// A loss of power leaves one segment far behind what a start finds. A later start, which comes that far, does not take it for what
-/// followed.
-#[test]
-fn what_a_start_did_not_find_is_not_found_later() {
-    let (size, options) = (12 << 20, Options { packet: 64 << 10, ..Options::at("") });
-    for surveys in [false, true] {
-        let disk = disk(size);
-        let store = ByHand::make(&disk, size, &options, 1).unwrap();
-        let layout = layout_of(&disk);
-        let fill = |store: &ByHand, until: u64| {
-            let mut n = 100;
-            while store.engine().newest() < until {
-                store.put(&key(n), b"meta", &[7; 9_000]).unwrap();
-                store.turn(&disk, 0);
-                n += 1;
-            }
-        };
-        let lost = crate::recovery::QUIET + 2;
-        fill(&store, lost);
-        store.put(&key(1), b"meta", b"before").unwrap();
-        fill(&store, lost + 1);
-        for seq in (0..=lost + 1).filter(|seq| *seq != lost) {
-            disk.write(layout.start(seq), &vec![0; layout.segment as usize]).unwrap();
-        }
-        disk.write(root::COPIES[0], &vec![0; 2 * root::COPY]).unwrap();
-        let store = ByHand::open_again(&disk, size, &options);
-        assert_eq!(store.len(), 0);
-        store.put(&key(1), b"meta", b"after").unwrap();
-        fill(&store, 4);
-        store.flush(&disk);
-        // No root says from which order on something is new; with neither copy valid, all of the log is looked at.
-        disk.write(root::COPIES[0], &vec![u8::from(surveys); 2 * root::COPY]).unwrap();
-        let store = ByHand::open_again(&disk, size, &options);
-        let found = store.get(&disk, &key(1)).map(|found| found.body);
-        assert!(matches!(found, Some(crate::Body::Whole(bytes)) if bytes == b"after"[..]));
-        store.put(&key(2), b"meta", b"more").unwrap();
-        assert_eq!(store.engine().newest(), 5, "the log goes on behind what was found");
-    }
-}
-
-/// A loss of power leaves the table of a segment, and not what it lists. So that nobody reads that when the log has gone on, an
-/// empty one is written over it.
-#[test]
-fn a_table_of_what_is_lost_is_written_over() {
-    let (size, options) = (12 << 20, Options { packet: 64 << 10, ..Options::at("") });
-    let disk = disk(size);
-    let store = ByHand::make(&disk, size, &options, 1).unwrap();
-    let layout = layout_of(&disk);
-    let mut n = 0;
-    while store.engine().newest() < 3 {
-        store.put(&key(n), b"meta", &[7; 9_000]).unwrap();
-        store.turn(&disk, 0);
-        n += 1;
-    }
-    store.flush(&disk);
-    disk.write(layout.start(1), &[0; 4096]).unwrap();
-    disk.write(root::COPIES[0], &vec![0; 2 * root::COPY]).unwrap();
-    let listed = || {
-        let pool = crate::buffer::Pool::new(1 << 20);
-        let reads = crate::reads::Reads::new(&disk, &pool);
-        let table = crate::recovery::read_table(&reads, &layout, 1).unwrap().unwrap();
-        assert_eq!(table.seq, 1);
-        table.entries.len()
-    };
-    assert!(listed() > 3);
-    let store = ByHand::open_again(&disk, size, &options);
-    store.turn(&disk, 0);
-    assert_eq!(listed(), 0);
-    let there = (0..n).filter(|n| store.get(&disk, &key(*n)).is_some()).count();
-    assert!(there > 10 && there < n as usize, "{there} of {n}");
 }
 
 /// A kill took most of what was opened since the root was written. What a start leaves out since the root says that it was swept stays

@@ -120,9 +120,13 @@ enum Stage {
 }
 
 struct Gather {
-    /// The segment whose table is read next, and bytes of its end or, if it has none, of its beginning.
+    /// The segment whose table is read next: bytes of its end, and then of its beginning.
     next: u64,
     at: Part,
+    /// Its table, until it is known that the segment begins as that says.
+    listed: Option<Table>,
+    /// Above the orders of those before: what has lower ones was lost to an earlier start.
+    above: u64,
     /// All of the segments have their tables on the medium.
     sealed: bool,
     events: Vec<Event>,
@@ -235,7 +239,14 @@ impl Digester {
             Some(Behind { order, seq }) => {
                 (job.order, job.seq, job.last_seq) = (order, seq, seq);
                 let (next, at) = (self.root.seq, Part::End(TABLE_READ));
-                job.stage = Stage::Gather(Gather { next, at, sealed: false, events: Vec::new() });
+                job.stage = Stage::Gather(Gather {
+                    next,
+                    at,
+                    listed: None,
+                    above: 0,
+                    sealed: false,
+                    events: Vec::new(),
+                });
             }
             // What lies in the open segment may be digested.
             None => {
@@ -277,16 +288,16 @@ impl Digester {
         (self.failures, self.reads) = Default::default();
         let (layout, seq) = (&self.layout, gather.next);
         match gather.at {
-            _ if seq + layout.segments <= newest => {}
+            _ if seq + layout.segments <= newest => gather.listed = None,
             Part::End(length) => match Table::decode(layout, layout.number(seq), &bytes[..length]) {
                 Err(Unreadable::Longer(more)) => {
                     gather.at = Part::End(align_up(more, BLOCK));
                     return;
                 }
+                Ok(table) if table.seq == seq && table.first < gather.above => {}
                 Ok(table) if table.seq == seq && self.fence.admits(seq, table.first) => {
-                    let ours = self.root.order..job.order;
-                    let events = events_of(layout, &table).filter(|(order, _)| ours.contains(order));
-                    gather.events.extend(events.map(|(_, event)| event));
+                    (gather.listed, gather.at) = (Some(table), Part::Beginning);
+                    return;
                 }
                 _ => {
                     gather.at = Part::Beginning;
@@ -294,11 +305,19 @@ impl Digester {
                 }
             },
             Part::Beginning => {
-                let begun = first_of(bytes)
-                    .is_some_and(|(of, order)| of == seq as u32 && self.fence.admits(seq, order));
-                // What its table said is not known: a start reads its records.
-                if begun {
-                    return self.give_up();
+                let begins = first_of(bytes).filter(|(of, order)| {
+                    *of == seq as u32 && *order >= gather.above && self.fence.admits(seq, *order)
+                });
+                match (gather.listed.take(), begins) {
+                    (Some(table), Some((_, first))) if first == table.first => {
+                        gather.above = table.orders().end;
+                        let ours = self.root.order..job.order;
+                        let events = events_of(layout, &table).filter(|(order, _)| ours.contains(order));
+                        gather.events.extend(events.map(|(_, event)| event));
+                    }
+                    (None, None) => {}
+                    // What it holds is not known: a start reads its records.
+                    _ => return self.give_up(),
                 }
             }
         }
@@ -404,7 +423,10 @@ impl Digester {
         let job = self.job.as_mut().filter(|job| !job.sent && self.retry.is_due(now))?;
         if let Stage::Gather(gather) = &mut job.stage {
             // Those before are written over.
-            gather.next = gather.next.max((newest + 1).saturating_sub(self.layout.segments));
+            let oldest = (newest + 1).saturating_sub(self.layout.segments);
+            if gather.next < oldest {
+                (gather.next, gather.at, gather.listed) = (oldest, Part::End(TABLE_READ), None);
+            }
             if gather.next > job.last_seq {
                 job.stage = Stage::Sort(std::mem::take(&mut gather.events));
             }

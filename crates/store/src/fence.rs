@@ -1,5 +1,5 @@
-//! Writes the fence at a start that could not read all: before it lies on the medium no segment and no ledger is written.
-//! Write → sync; what fails is tried again.
+//! Writes the fence of a life: before it lies on the medium no segment and no ledger is written. Write → sync; what fails is tried
+//! again.
 
 use crate::buffer::Buffer;
 use crate::engine::{Millis, Op};

@@ -17,6 +17,8 @@ mod groups;
 pub mod index;
 mod inspect;
 mod ledger;
+#[cfg(test)]
+mod lives;
 mod loader;
 mod memory;
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Memory {
             packets: images(segments, packet) as u64 * u64::from(packet)
                 + ARRANGED.min(packet as usize) as u64,
             digests: digester::most_bytes(segments, packet)
-                + recovery::most_left(size)
+                + recovery::most_left(size, segments)
                 + recovery::most_bytes(size).max(loader::most_bytes(segments, packet)),
             reads: readers * u64::from(DEPTH) * TURN as u64 + 2 * POOL as u64,
         }

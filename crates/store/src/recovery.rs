@@ -32,7 +32,6 @@ use crate::segment::close_left;
 use crate::writes::{Batch, DEPTH};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// So many old segments in a row mean that the newest one has been passed: more than can be in flight out of order, with some that
 /// were given up.
@@ -49,9 +48,9 @@ pub fn most_bytes(size: u64) -> u64 {
     (size / 4096 * size_of::<Entry>() as u64).min(KEPT as u64)
 }
 
-/// What is left of it then, until it is written.
-pub fn most_left(size: u64) -> u64 {
-    (size / 4096 * size_of::<Entry>() as u64).min(LEFT_OPEN as u64)
+/// What is left of it then, until it is written, of so many segments: their tables, or a block of each that is void.
+pub fn most_left(size: u64, segments: u64) -> u64 {
+    (size / 4096 * size_of::<Entry>() as u64 + segments * BLOCK as u64).min(LEFT_OPEN as u64)
 }
 
 /// What a recovery found, for the log.
@@ -70,14 +69,14 @@ enum Found {
     Full(Table),
     /// It was left open: what was written of it.
     Open(Open),
-    /// A table of this turn, and not what it lists; or what the fence hides.
+    /// What the fence hides.
     Void(Void),
     /// Another turn's, or nothing: the sequence number that its table has.
     Other(Option<u64>),
     Unread,
 }
 
-/// A segment of which nothing counts: its sequence number, and the order that it begins with.
+/// A segment of which nothing counts, as its table says, or its records: its sequence number, and the order that it begins with.
 struct Void {
     seq: u64,
     first: u64,
@@ -102,7 +101,7 @@ pub fn recover(
 ) -> io::Result<(State, Recovered)> {
     let block = reads.read(fence::OFFSET, BLOCK)?;
     let fence = Fence::decode(layout.identity, &block).unwrap_or_default();
-    let recovery = Recovery { reads, layout, fence, listed: AtomicU64::new(0) };
+    let recovery = Recovery { reads, layout, fence };
     // Before failures elsewhere are too many to read on: a ledger that is not read counts as a purge of everything.
     let (ledger, copies) = recovery.ledger();
     let (root, root_read) = recovery.root();
@@ -116,7 +115,6 @@ pub fn recover(
         log = Log::new(layout, root, index, keeps);
         recovery.survey(&mut log);
     }
-    log.order = log.order.max(recovery.listed.into_inner());
     let unread = copies == Copies::Unread || !root_read || log.unread;
     let recovered = Recovered { scanned: log.scanned, replayed: log.replayed, unread };
     let mut state = State { stretch, ledger, copies, lossy: unread, ..log.state(&fence) };
@@ -153,18 +151,11 @@ struct Recovery<'a> {
     reads: &'a Reads<'a>,
     layout: Layout,
     fence: Fence,
-    /// One above the highest order that any table lists, whether it counts or not: a loss of power may leave of what a life wrote
-    /// the table of a segment alone. With the same orders once more, it would count for the next life's segment.
-    listed: AtomicU64,
 }
 
 impl Recovery<'_> {
     fn table(&self, number: u64) -> io::Result<Option<Table>> {
-        let table = read_table(self.reads, &self.layout, number)?;
-        if let Some(table) = &table {
-            self.listed.fetch_max(table.orders().end, Relaxed);
-        }
-        Ok(table)
+        read_table(self.reads, &self.layout, number)
     }
 
     /// The newer valid copy of the ledger: what was set and counts as written is in both. Where none is valid, what was in it is
@@ -313,46 +304,49 @@ impl Recovery<'_> {
     fn look(&self, seq: u64) -> Found {
         let number = self.layout.number(seq);
         let Ok(table) = self.table(number) else { return Found::Unread };
-        let admits = |table: &Table| self.fence.admits(table.seq, table.first);
+        let (table, hidden) = match table {
+            Some(table) if !self.fence.admits(table.seq, table.first) => (None, Some(table)),
+            table => (table, None),
+        };
         let table = match table {
-            Some(table) if table.seq == seq && admits(&table) && self.begins(&table) => {
-                return Found::Full(table);
-            }
+            Some(table) if table.seq == seq && self.begins(&table) => return Found::Full(table),
             table => table,
         };
-        let other = || match &table {
-            Some(Table { seq: of, first, entries }) if *of == seq && !entries.is_empty() => {
-                Found::Void(Void { seq, first: *first })
-            }
-            table => Found::Other(table.as_ref().filter(|table| admits(table)).map(|table| table.seq)),
-        };
         let Ok(block) = self.reads.read(self.layout.start(number), BLOCK) else { return Found::Unread };
-        match first_of(&block) {
+        let begins = first_of(&block);
+        match begins {
             Some((of, order)) if of == seq as u32 && self.fence.admits(seq, order) => {
                 match self.left_open(seq) {
-                    Err(_) => Found::Unread,
-                    Ok(Some(open)) => Found::Open(open),
-                    Ok(None) => other(),
+                    Err(_) => return Found::Unread,
+                    Ok(Some(open)) => return Found::Open(open),
+                    Ok(None) => {}
                 }
             }
-            // The fence hides it, but a later one may not.
-            Some((of, first)) if of == seq as u32 => match table {
-                Some(Table { seq: of, first: closed, entries })
-                    if (of, closed) == (seq, first) && entries.is_empty() =>
-                {
-                    Found::Other(None)
-                }
-                _ => Found::Void(Void { seq, first }),
-            },
             // It was opened again since, and left open: the log has come round.
             Some((of, order)) if is_later(of, seq) && self.fence.admits(seq, order) => {
                 let later = seq + u64::from(of.wrapping_sub(seq as u32));
-                match self.left_open(later) {
-                    Ok(Some(_)) => Found::Other(Some(later)),
-                    _ => other(),
+                if let Ok(Some(_)) = self.left_open(later) {
+                    return Found::Other(Some(later));
                 }
             }
-            _ => other(),
+            _ => {}
+        }
+        match (table, hidden.filter(|table| table.seq == seq), begins) {
+            // Its records are lost, or this block is. What was removed stays so: at most that costs a miss.
+            (Some(table), ..) if table.seq == seq => {
+                let removals = table.entries.iter().filter(|entry| !entry.kind.is_answer()).copied();
+                Found::Full(Table { entries: removals.collect(), ..table })
+            }
+            (None, Some(Table { first, entries, .. }), _) if !entries.is_empty() => {
+                Found::Void(Void { seq, first })
+            }
+            (None, None, Some((of, first))) if of == seq as u32 && !self.fence.admits(seq, first) => {
+                match self.left_open(seq) {
+                    Ok(Some(_)) => Found::Void(Void { seq, first }),
+                    _ => Found::Other(None),
+                }
+            }
+            (table, ..) => Found::Other(table.map(|table| table.seq)),
         }
     }
 
@@ -423,7 +417,7 @@ impl Log {
     /// Brings what was found into the index, after all that lies in older segments. True for something of this log.
     fn replay(&mut self, found: Found) -> bool {
         match found {
-            // A life that had not found it went on with older segments, and with higher orders.
+            // A life that had not found it has written what lies before.
             Found::Full(Table { seq, first, .. }) | Found::Open(Open { seq, first, .. })
                 if first < self.order =>
             {
@@ -482,7 +476,7 @@ impl Log {
         }
     }
 
-    /// What a void lists shall not be read from its table later: behind it the log goes on.
+    /// The next fence replaces the one that hides a void, and behind it the log goes on: what it has must not come back then.
     fn close_voids(&mut self) {
         let (segment, newest) = (self.layout.segment as usize, self.newest);
         for Void { seq, first } in std::mem::take(&mut self.voids) {
@@ -524,8 +518,9 @@ impl Log {
         // Where they could not be read, what digests speak of and lie in is not written over.
         let digests = root.digests.iter().map(|at| lies_in(&layout, at));
         let seq = newest.into_iter().chain(digests).max().map_or(root.seq, |newest| newest + 1);
-        let order = order.max(root.order).max(fence.order) + SLACK;
-        State { seq, order, root, behind, events, left_open, fence: *fence, ..State::blank(layout, index) }
+        let order = (order.max(root.order).max(fence.order) + SLACK).max(fence.life + LEAP);
+        let blank = State::blank(layout, index);
+        State { seq, order, root, behind, events, left_open, fence: *fence, is_first: false, ..blank }
     }
 }
 

@@ -88,7 +88,7 @@ fn format_3_is_as_it_was() {
     table.encode(IDENTITY, &mut segment);
     assert_eq!(Table::decode(&layout, layout.number(SEQ), &segment), Ok(table));
 
-    let fence = Fence { seq: 0x15, order: fence::LEAP + 0x15, ledger: 9 };
+    let fence = Fence { seq: 0x15, order: fence::LEAP + 0x15, ledger: 9, life: 2 * fence::LEAP };
 
     let mut text = String::new();
     dump("superblock", &superblock::encode(&layout), &mut text);

@@ -67,8 +67,10 @@ pub struct State {
     pub left_open: Vec<Batch>,
     pub ledger: Ledger,
     pub copies: Copies,
-    /// As it was found; one that could not read all raises another.
+    /// As it was found; each life raises its own before it writes.
     pub fence: Fence,
+    /// A new cache, whose first life needs none.
+    pub is_first: bool,
     /// Something could not be read that a later start may read.
     pub lossy: bool,
 }
@@ -89,6 +91,7 @@ impl State {
             ledger: Ledger::default(),
             copies: Copies::Settled,
             fence: Fence::default(),
+            is_first: true,
             lossy: false,
         }
     }
@@ -167,8 +170,12 @@ pub struct Counters {
 impl Engine {
     pub fn new(state: State, flush_interval: Millis, pool: Arc<Pool>) -> Engine {
         let State { layout, index, seq, order, root, ledger, lossy, .. } = state;
-        let State { stretch, behind, events, left_open, copies, .. } = state;
-        let fence = if lossy { Fence { seq, order, ledger: ledger.generation } } else { state.fence };
+        let State { stretch, behind, events, left_open, copies, is_first, .. } = state;
+        let (life, ledger_then) = (order, ledger.generation);
+        let fence = match lossy {
+            true => Fence { seq, order, ledger: ledger_then, life },
+            false => Fence { life, ..state.fence },
+        };
         // More than there is where what had the sweep go on was never written.
         let early = root.swept.saturating_sub(seq).min(layout.segments);
         let mut writes = WriteQueue::default();
@@ -201,9 +208,9 @@ impl Engine {
             loads: true,
             load_is_next: true,
             departed,
-            fencer: match lossy {
-                true => Fencer::raise(fence),
-                false => Fencer::default(),
+            fencer: match is_first {
+                true => Fencer::default(),
+                false => Fencer::raise(fence),
             },
             keeper: LedgerWriter::new(layout.identity, ledger, copies),
             owed: 0,

@@ -1,5 +1,5 @@
-//! The fence: with which numbers the cache goes on where a start could not read all of it. One block in the header, of whose bytes
-//! the first sector alone counts, so that it is old or new and never torn; none means: every start read all.
+//! The fence: with which numbers the cache goes on, in general and where a start could not read all of it. One block in the header,
+//! of whose bytes the first sector alone counts, so that it is old or new and never torn; none means: this is the first life.
 
 use super::{BLOCK, Fields, NUMBERS, Put};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -7,9 +7,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub const MAGIC: [u8; 8] = *b"COSMFENC";
 /// Where it lies.
 pub const OFFSET: u64 = 3 * BLOCK as u64;
-/// More than the orders that are given and the ledgers that are written from one fence to the next.
+/// More than the orders that a life gives, and the ledgers that are written from one fence to the next.
 pub const LEAP: u64 = 1 << 40;
-const CHECKED: usize = 32;
+const CHECKED: usize = 40;
 
 /// The default is what a cache has that never had one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub struct Fence {
     pub order: u64,
     /// The generation of the ledger then.
     pub ledger: u64,
+    /// The order with which the last life began. The next one begins a leap above: so that what a life left and no start found, for
+    /// the power had gone, has lower orders than what lies before it in the log.
+    pub life: u64,
 }
 
 impl Fence {
@@ -31,18 +34,19 @@ impl Fence {
     pub fn encode(&self, identity: u64) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
         block[..8].copy_from_slice(&MAGIC);
-        Put(&mut block, 8).u64(self.seq).u64(self.order).u64(self.ledger);
+        Put(&mut block, 8).u64(self.seq).u64(self.order).u64(self.ledger).u64(self.life);
         let sum = xxh3_64_with_seed(&block[..CHECKED], identity);
         block[CHECKED..CHECKED + 8].copy_from_slice(&sum.to_le_bytes());
         block
     }
 
-    /// `block` holds at least 40 bytes. `None` for what is not one of this cache.
+    /// `block` holds at least 48 bytes. `None` for what is not one of this cache.
     pub fn decode(identity: u64, block: &[u8]) -> Option<Fence> {
         let mut fields = Fields(&block[8..CHECKED + 8]);
-        let fence = Fence { seq: fields.u64(), order: fields.u64(), ledger: fields.u64() };
+        let (seq, order, ledger, life) = (fields.u64(), fields.u64(), fields.u64(), fields.u64());
+        let fence = Fence { seq, order, ledger, life };
         let valid = block[..8] == MAGIC && fields.u64() == xxh3_64_with_seed(&block[..CHECKED], identity);
-        (valid && fence.seq.max(fence.order).max(fence.ledger) < NUMBERS).then_some(fence)
+        (valid && seq.max(order).max(ledger).max(life) < NUMBERS).then_some(fence)
     }
 }
 
@@ -53,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_fence_survives_its_encoding_and_no_other_bytes_pass() {
-        let fence = Fence { seq: 5, order: 7 * LEAP, ledger: 3 };
+        let fence = Fence { seq: 5, order: 7 * LEAP, ledger: 3, life: 9 * LEAP };
         let block = fence.encode(5);
         assert_eq!(Fence::decode(5, &block), Some(fence));
         assert_eq!(Fence::decode(6, &block), None);
@@ -62,6 +66,7 @@ mod tests {
             Fence { seq: NUMBERS, ..fence },
             Fence { order: NUMBERS, ..fence },
             Fence { ledger: NUMBERS, ..fence },
+            Fence { life: NUMBERS, ..fence },
         ] {
             assert_eq!(Fence::decode(5, &wrong.encode(5)), None);
         }

@@ -1,0 +1,254 @@
+//! What a life wrote and a loss of power, or a failing read, kept from the next start: it must not come back at a later one.
+
+use crate::buffer::Pool;
+use crate::by_hand::ByHand;
+use crate::cases::{disk, key, layout_of};
+use crate::disk::Disk;
+use crate::disk::sim::SimDisk;
+use crate::format::{BLOCK, fence, root};
+use crate::reads::Reads;
+use crate::recovery::{QUIET, read_table};
+use crate::{Body, Options};
+
+const SIZE: u64 = 12 << 20;
+
+fn options() -> Options {
+    Options { packet: 64 << 10, ..Options::at("") }
+}
+
+fn make(disk: &SimDisk) -> ByHand {
+    ByHand::make(disk, SIZE, &options(), 1).unwrap()
+}
+
+fn again(disk: &SimDisk) -> ByHand {
+    ByHand::open_again(disk, SIZE, &options())
+}
+
+/// Until the segment with this sequence number is open.
+fn fill(store: &ByHand, disk: &SimDisk, until: u64) {
+    let mut n = 100;
+    while store.engine().newest() < until {
+        store.put(&key(n), b"meta", &[7; 9_000]).unwrap();
+        store.turn(disk, 0);
+        n += 1;
+    }
+    store.flush(disk);
+}
+
+fn blank_segments(disk: &SimDisk, seqs: impl Iterator<Item = u64>) {
+    let layout = layout_of(disk);
+    seqs.for_each(|seq| disk.write(layout.start(seq), &vec![0; layout.segment as usize]).unwrap());
+}
+
+/// Both copies; of zeros, they are blank, and of anything else damaged, so that all of the log is looked at.
+fn overwrite_roots(disk: &SimDisk, with: u8) {
+    disk.write(root::COPIES[0], &vec![with; 2 * root::COPY]).unwrap();
+}
+
+fn is(store: &ByHand, disk: &SimDisk, n: u32, body: &[u8]) -> bool {
+    let found = store.get(disk, &key(n)).map(|found| found.body);
+    matches!(found, Some(Body::Whole(bytes)) if bytes == *body)
+}
+
+/// Of what a life wrote, a loss of power leaves the tables alone: they list nothing of the next life's segments.
+#[test]
+fn no_two_lives_give_the_same_orders() {
+    let disk = disk(SIZE);
+    let store = make(&disk);
+    store.put(&key(1), b"meta", b"before").unwrap();
+    store.flush(&disk);
+    let store = again(&disk);
+    let first = store.engine().newest() + 1;
+    for n in 100..300 {
+        let _ = store.put(&key(n), b"meta", &[7; 1_000]);
+        store.turn(&disk, u64::from(n) * 10);
+    }
+    store.flush(&disk);
+    let last = store.engine().newest();
+    assert!(last > first + 1);
+    let layout = layout_of(&disk);
+    for seq in first..=last {
+        disk.write(layout.start(seq), &[0; 4096]).unwrap();
+    }
+    overwrite_roots(&disk, 0);
+    let store = again(&disk);
+    store.put(&key(2), b"meta", b"after").unwrap();
+    store.flush(&disk);
+    let store = again(&disk);
+    for (n, body) in [(1, &b"before"[..]), (2, b"after")] {
+        assert!(is(&store, &disk, n, body), "{n} is lost");
+    }
+}
+
+/// One segment is left, far behind what a start finds. A later start comes that far.
+#[test]
+fn what_a_start_did_not_find_is_not_found_later() {
+    for surveys in [0, 1] {
+        let disk = disk(SIZE);
+        let store = make(&disk);
+        let lost = QUIET + 2;
+        fill(&store, &disk, lost);
+        store.put(&key(1), b"meta", b"before").unwrap();
+        fill(&store, &disk, lost + 1);
+        blank_segments(&disk, (0..=lost + 1).filter(|seq| *seq != lost));
+        overwrite_roots(&disk, 0);
+        let store = again(&disk);
+        assert_eq!(store.len(), 0);
+        store.put(&key(1), b"meta", b"after").unwrap();
+        fill(&store, &disk, 4);
+        overwrite_roots(&disk, surveys);
+        let store = again(&disk);
+        assert!(is(&store, &disk, 1, b"after"));
+        store.put(&key(2), b"meta", b"more").unwrap();
+        assert_eq!(store.engine().newest(), 5, "the log goes on behind what was found");
+    }
+}
+
+/// Two lives in a row have found the same.
+#[test]
+fn what_two_starts_did_not_find_is_not_found_later() {
+    for surveys in [0, 1] {
+        let disk = disk(SIZE);
+        let store = make(&disk);
+        store.put(&key(0), b"meta", b"first").unwrap();
+        store.flush(&disk);
+        let store = again(&disk);
+        // Farther than a start reads at once.
+        let lost = 40;
+        fill(&store, &disk, lost);
+        store.put(&key(1), b"meta", b"before").unwrap();
+        fill(&store, &disk, lost + 1);
+        blank_segments(&disk, (1..=lost + 1).filter(|seq| *seq != lost));
+        overwrite_roots(&disk, 0);
+        let store = again(&disk);
+        assert_eq!(store.len(), 1);
+        store.put(&key(1), b"meta", b"after").unwrap();
+        fill(&store, &disk, lost - QUIET + 2);
+        overwrite_roots(&disk, surveys);
+        let store = again(&disk);
+        assert!(is(&store, &disk, 1, b"after"));
+    }
+}
+
+/// Of two writes of a segment without a sync between them the power took the first. The next life writes the same segment, and its end
+/// is where the second begins.
+#[test]
+fn what_a_life_lost_does_not_go_on_with_the_next() {
+    let disk = disk(SIZE);
+    let layout = layout_of_new(&disk);
+    let store = again(&disk);
+    let block = [7; BLOCK - 64 - 5];
+    store.put(&key(9), b"", &block).unwrap();
+    store.flush(&disk);
+    store.put(&key(1), b"", b"before").unwrap();
+    store.flush(&disk);
+    let seq = store.engine().newest();
+    disk.write(layout.start(seq), &[0; BLOCK]).unwrap();
+    let store = again(&disk);
+    assert_eq!(store.len(), 1);
+    store.put(&key(1), b"", &block).unwrap();
+    store.flush(&disk);
+    assert_eq!(store.engine().newest(), seq);
+    assert!(is(&again(&disk), &disk, 1, &block));
+}
+
+/// With one object.
+fn layout_of_new(disk: &SimDisk) -> crate::format::Layout {
+    let store = make(disk);
+    store.put(&key(0), b"", b"first").unwrap();
+    store.flush(disk);
+    layout_of(disk)
+}
+
+/// A segment that a life left open, far behind what later lives found, does not say what has been swept.
+#[test]
+fn what_a_start_did_not_find_sweeps_nothing() {
+    let disk = disk(SIZE);
+    let store = make(&disk);
+    let layout = layout_of(&disk);
+    fill(&store, &disk, 40);
+    store.put(&key(1), b"meta", b"old").unwrap();
+    let base = layout.segments + 14;
+    fill(&store, &disk, base);
+    store.turn(&disk, 10_000_000);
+    store.flush(&disk);
+    let before = disk.bytes();
+    let store = again(&disk);
+    fill(&store, &disk, base + 40);
+    // Of all that it wrote there are one segment and the fence, which came before all else.
+    let after = disk.bytes();
+    disk.write(0, &before).unwrap();
+    let segment = layout.start(layout.number(base + 40));
+    for (from, length) in [(segment, layout.segment as usize), (fence::OFFSET, BLOCK)] {
+        disk.write(from, &after[from as usize..from as usize + length]).unwrap();
+    }
+    let store = again(&disk);
+    fill(&store, &disk, base + 3);
+    let store = again(&disk);
+    store.put(&key(3), b"meta", b"more").unwrap();
+    store.flush(&disk);
+    store.turn(&disk, 20_000_000);
+    assert!(store.holds(&key(1)));
+    overwrite_roots(&disk, 1);
+    assert!(again(&disk).holds(&key(1)));
+}
+
+/// A start could not read a segment, and the life after it is killed before it has written over it. So a fence hides it, until another
+/// one takes its place.
+#[test]
+fn what_a_fence_hid_does_not_come_back_with_the_next() {
+    let disk = disk(SIZE);
+    let store = make(&disk);
+    let layout = layout_of(&disk);
+    fill(&store, &disk, 2);
+    store.put(&key(1), b"meta", b"hidden").unwrap();
+    fill(&store, &disk, 3);
+    let hidden = disk.bytes()[layout.start(2) as usize..][..layout.segment as usize].to_vec();
+    overwrite_roots(&disk, 0);
+    disk.fail_reads_in(layout.start(2)..layout.start(4));
+    let store = again(&disk);
+    disk.fail_reads_in(0..0);
+    fill(&store, &disk, 4);
+    overwrite_roots(&disk, 0);
+    disk.write(layout.start(2), &hidden).unwrap();
+    let store = again(&disk);
+    assert!(store.get(&disk, &key(1)).is_none());
+    // Which is not noted, for the key is not known.
+    store.remove(&key(1));
+    store.turn(&disk, 10_000);
+    store.flush(&disk);
+    let reads = (Pool::new(1 << 20), &disk);
+    let table = read_table(&Reads::new(reads.1, &reads.0), &layout, 2).unwrap().unwrap();
+    assert!(table.seq == 2 && table.entries.is_empty());
+    overwrite_roots(&disk, 0);
+    disk.fail_reads_in(layout.start(9)..layout.start(10));
+    let store = again(&disk);
+    disk.fail_reads_in(0..0);
+    store.put(&key(2), b"meta", b"more").unwrap();
+    store.turn(&disk, 20_000);
+    store.flush(&disk);
+    overwrite_roots(&disk, 0);
+    assert!(again(&disk).get(&disk, &key(1)).is_none());
+}
+
+/// One read of a segment's first block came back wrong, once.
+#[test]
+fn a_block_that_is_read_badly_once_undoes_no_removal_for_good() {
+    let disk = disk(SIZE);
+    let store = make(&disk);
+    let layout = layout_of(&disk);
+    store.put(&key(1), b"meta", b"gone").unwrap();
+    fill(&store, &disk, 2);
+    store.remove(&key(1));
+    store.turn(&disk, 10_000);
+    assert!(store.get(&disk, &key(1)).is_none());
+    fill(&store, &disk, 4);
+    overwrite_roots(&disk, 0);
+    let good = disk.bytes()[layout.start(2) as usize..][..BLOCK].to_vec();
+    let mut bad = good.clone();
+    bad[0] ^= 1;
+    disk.write(layout.start(2), &bad).unwrap();
+    drop(again(&disk));
+    disk.write(layout.start(2), &good).unwrap();
+    assert!(again(&disk).get(&disk, &key(1)).is_none(), "removed, and back for good");
+}
