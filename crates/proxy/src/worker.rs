@@ -3,6 +3,7 @@
 
 use crate::budget::Budget;
 use crate::fill::Fills;
+use crate::fill::repair::Repairs;
 use crate::message::hops::Names;
 use crate::message::target::Reverse;
 use crate::origin::Origins;
@@ -43,8 +44,7 @@ pub struct Worker {
     pub stopping: Cell<bool>,
     /// Fills whose body is read by this worker.
     pub pumps: Cell<usize>,
-    /// Bodies that this worker is repairing.
-    pub repairs: Cell<usize>,
+    pub repairs: Repairs,
 }
 
 impl Worker {
@@ -58,7 +58,7 @@ impl Worker {
             span_cache: SpanCache::default(),
             stopping: Cell::new(false),
             pumps: Cell::new(0),
-            repairs: Cell::new(0),
+            repairs: Repairs::default(),
             current,
             shared,
         })

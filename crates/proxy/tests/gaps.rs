@@ -212,7 +212,7 @@ async fn many_who_wait_for_a_lost_piece_all_get_it_when_the_origin_breaks_off() 
 #[tokio::test]
 async fn where_a_lost_piece_cannot_be_had_few_ask_and_the_next_request_gets_the_whole() {
     for (how, times) in
-        [(Ranges::Refused, 3), (Ranges::Hanging, 3), (Ranges::Compressed, 1), (Ranges::Forbidden, 3)]
+        [(Ranges::Refused, 3), (Ranges::Hanging, 1), (Ranges::Compressed, 1), (Ranges::Forbidden, 3)]
     {
         let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
         let proxy = Proxy::over(Some(store.clone()), |settings| {
@@ -323,13 +323,19 @@ async fn pieces_that_are_for_one_client_go_to_those_who_wait_and_not_to_the_disk
 /// refused, says nothing of the object.
 #[tokio::test]
 async fn a_refusal_of_one_clients_request_does_not_end_what_has_gaps() {
+    for refusal in ["403", "404"] {
+        a_refusal_says_nothing_of_the_object(refusal).await;
+    }
+}
+
+async fn a_refusal_says_nothing_of_the_object(refusal: &'static str) {
     let origin = Origin::with(move |mut client, seen| async move {
         while let Some(head) = client.head().await {
             let bad = ["x-bad", "cookie", "authorization"].iter().any(|name| field(&head, name).is_some());
             let range = field(&head, "range").map(str::to_owned);
             seen.lock().unwrap().push(head);
             if bad {
-                client.send("HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n").await;
+                client.send(format!("HTTP/1.1 {refusal} no\r\nContent-Length: 0\r\n\r\n")).await;
                 continue;
             }
             let vary = "Vary: X-Kind\r\n";
@@ -440,21 +446,73 @@ async fn a_piece_that_is_lost_again_while_its_gap_is_open_is_asked_for_again() {
     first.send(ranged.origin.request("/", &begin)).await;
     first.head().await.unwrap();
     first.exactly(size + 100).await;
-    let wait = async {
+    soon(async {
         while spans_lost(&store, &ranged).await > 1 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-    };
-    tokio::time::timeout(Duration::from_secs(10), wait).await.expect("piece 3 comes back");
+    })
+    .await;
     store.remove(&span_key(&spans, 3));
     let range = format!("Range: bytes={}-{}\r\nConnection: close\r\n", 2 * size, 6 * size);
     let mut client = proxy.client().await;
     client.send(ranged.origin.request("/", &range)).await;
     let head = client.head().await.unwrap();
     assert!(head.starts_with("HTTP/1.1 206"), "{head}");
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    ranged.origin.asked(3).await;
     ranged.hold(1 << 20);
     let body = client.rest_of_bytes().await;
     drop(first);
     assert_eq!(body.len(), 4 * size + 1, "{:?}", ranged.ranges());
+}
+
+/// Nor are they who wait for the same piece, however many are refused before them.
+#[tokio::test]
+async fn other_clients_refusals_do_not_cut_off_who_waits_with_them() {
+    let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+    let proxy = Proxy::over(Some(store.clone()), |settings| {
+        no_memory(settings);
+        settings.workers = 1;
+    });
+    let (_, size) = stored(&store, &proxy, &ranged, &[3]).await;
+    ranged.hold(0);
+    let mut clients = Vec::new();
+    for fields in ["Authorization: bad\r\n"; 5].into_iter().chain([""]) {
+        let mut client = proxy.client().await;
+        client.send(ranged.request(&format!("{fields}Connection: close\r\n"))).await;
+        let head = client.head().await.unwrap();
+        assert!(head.contains("gaps") && client.exactly(3 * size).await == CONTENT[..3 * size], "{head}");
+        clients.push(client);
+    }
+    ranged.origin.asked(2).await;
+    ranged.hold(1 << 20);
+    let lengths = bodies(clients, 3 * size).await;
+    assert_eq!(lengths, [0, 0, 0, 0, 0, LENGTH - 3 * size], "{:?}", ranged.ranges());
+}
+
+/// However many of its pieces are waited for.
+#[tokio::test]
+async fn an_origin_that_does_not_answer_takes_neither_places_nor_memory_from_others() {
+    let (size, object_max) = (Some(SIZE as u64), Some(SIZE as u64));
+    let options = Options { size, object_max, packet: 64 << 10, tell: |_| {}, ..Options::at("") };
+    let store = Store::over(disk(), &options).unwrap();
+    let (silent, sound) = (Ranged::of(FRESH).await, Ranged::of(FRESH).await);
+    let proxy = Proxy::over(Some(store.clone()), |settings| {
+        no_memory(settings);
+        settings.workers = 1;
+    });
+    let lost: Vec<u32> = (0..64).map(|n| 5 * n + 1).collect();
+    let (_, size) = stored(&store, &proxy, &silent, &lost).await;
+    stored(&store, &proxy, &sound, &[3]).await;
+    silent.makes_of_ranges(Ranges::Unanswered);
+    let mut clients = Vec::new();
+    for n in lost {
+        let mut client = proxy.client().await;
+        let first = n as usize * size;
+        client.send(silent.request(&format!("Range: bytes={first}-{}\r\n", first + 9))).await;
+        clients.push(client);
+    }
+    silent.origin.asked(1 + clients.len()).await;
+    assert_eq!(stat(&proxy, "/budget/origins-used").await, 0);
+    let hit = sound.get(&proxy, "").await;
+    assert_eq!((cache_status(&hit), hit.body == *CONTENT), ("cosm; hit; detail=gaps", true));
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use store::{Options, Store};
 use support::ranged::*;
-use support::{Proxy, SOON, cache_status, field};
+use support::{Proxy, SOON, cache_status, field, soon};
 
 #[tokio::test]
 async fn what_breaks_off_is_kept_and_completed_by_range() {
@@ -203,7 +203,12 @@ async fn a_part_of_an_older_version_does_not_displace_a_newer_whole() {
     drop(client);
     proxy.settled().await;
     ranged.hold(1);
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    soon(async {
+        while stat(&proxy, "/budget/origins-used").await > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
     assert_eq!(spans(&store, &ranged.key()).await, None, "the newer whole is gone");
     let hit = ranged.get(&proxy, "").await;
     assert_eq!((cache_status(&hit), hit.text()), ("cosm; hit", "new"));

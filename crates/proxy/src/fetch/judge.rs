@@ -63,7 +63,7 @@ impl Presented {
         let around = start..spans.count().min(start + LOOK as u32);
         let are_few = store.missing(spans, around.clone()).count() <= around.len() / FEW;
         let is_mendable = are_few && self.resume(head, Some(spans.length)).is_some();
-        (is_mendable && can_close(&self.worker, spans)).then_some(true)
+        (is_mendable && can_close(&self.worker, &self.target, spans)).then_some(true)
     }
 
     /// The pieces of a stored body that an answer is made of.

@@ -128,7 +128,8 @@ impl Presented {
             ASKED_WITH.contains(name) || forwarded::is_believed(name.as_str()) || selects(name)
         };
         let headers = repair.request.headers_mut();
-        while let Some(other) = headers.keys().find(|name| !stays(name)).cloned() {
+        let others: Vec<HeaderName> = headers.keys().filter(|name| !stays(name)).cloned().collect();
+        for other in others {
             headers.remove(other);
         }
         repair.stored = Some(*spans);

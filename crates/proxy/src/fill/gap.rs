@@ -4,7 +4,7 @@
 //! at most, the one that comes (twice while it is put back), and a reader has a copy of `PIECE` bytes of it. A piece that was put
 //! back (`transfer::heal` does that) is read from the store, so the fetch goes at the origin's pace and waits for no reader. Only
 //! where a piece cannot be put back it stays until those who read it have it, as long as they hold up nobody for more than a
-//! moment.
+//! moment. A reader costs a place in two ordered maps.
 
 use super::lock;
 use crate::budget::{HELD_ANYWAY, Lease};
@@ -36,9 +36,12 @@ struct State {
     lease: Option<Lease>,
     /// No more comes.
     over: bool,
-    /// How many readers are at which piece, and who waits for more of it.
+    /// Since the request was refused that asked for it: another's may not be.
+    refused: bool,
+    /// How many readers are at which piece, and who waits for more of it, by the numbers of their seats.
     readers: BTreeMap<u32, usize>,
-    wakers: Vec<Waker>,
+    wakers: BTreeMap<u64, Waker>,
+    seats: u64,
     /// Waits for them.
     closer: Option<Waker>,
 }
@@ -52,6 +55,8 @@ pub enum Given {
     Beyond,
     /// It does not come.
     Lost,
+    /// Nor does it, since the one who asked was refused.
+    Refused,
 }
 
 /// The gaps that are being closed, of all workers. A reader is at one at most.
@@ -64,6 +69,7 @@ type Object = (u16, u64);
 /// A reader's place at a gap.
 pub struct Seat {
     gap: Arc<Gap>,
+    number: u64,
     at: u32,
 }
 
@@ -80,19 +86,22 @@ impl Gaps {
         let mut all = lock(&self.0);
         let of_body = all.entry(object(spans)).or_default();
         let n = pieces.start;
-        let gap_of = |n: u32| of_body.iter().find(|gap| lock(&gap.state).brings(n));
-        if let Some(gap) = gap_of(n) {
-            return (Seat::new(gap.clone(), n), None);
+        let next = of_body.iter().filter_map(|gap| Some((lock(&gap.state).next_from(n)?, gap)));
+        match next.min_by_key(|(next, _)| *next) {
+            Some((next, gap)) if next == n => return (Seat::new(gap.clone(), n), None),
+            Some((next, _)) => pieces.end = pieces.end.min(next),
+            None => {}
         }
-        pieces.end = pieces.clone().find(|n| gap_of(*n).is_some()).unwrap_or(pieces.end);
         let state = State {
             pieces,
             n,
             bytes: BytesMut::new(),
             lease: None,
             over: false,
+            refused: false,
             readers: BTreeMap::new(),
-            wakers: Vec::new(),
+            wakers: BTreeMap::new(),
+            seats: 0,
             closer: None,
         };
         let gap = Arc::new(Gap { spans: *spans, state: Mutex::new(state) });
@@ -103,7 +112,7 @@ impl Gaps {
     /// A place at the gap that has a piece, if it is in one.
     pub fn find(&self, spans: &Spans, n: u32) -> Option<Seat> {
         let all = lock(&self.0);
-        let gap = all.get(&object(spans))?.iter().find(|gap| lock(&gap.state).brings(n))?;
+        let gap = all.get(&object(spans))?.iter().find(|gap| lock(&gap.state).next_from(n) == Some(n))?;
         Some(Seat::new(gap.clone(), n))
     }
 
@@ -124,8 +133,10 @@ impl Seat {
         if let Some(closer) = state.closer.take() {
             closer.wake();
         }
+        state.seats += 1;
+        let number = state.seats;
         drop(state);
-        Seat { gap, at: n }
+        Seat { gap, number, at: n }
     }
 
     /// The bytes from `at` on, an offset in the whole body.
@@ -142,11 +153,10 @@ impl Seat {
         Poll::Ready(match there {
             _ if !state.pieces.contains(&n) => Given::Beyond,
             _ if n < state.n => Given::Stored,
+            [] if state.over && state.refused => Given::Refused,
             [] if state.over => Given::Lost,
             [] => {
-                if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    state.wakers.push(cx.waker().clone());
-                }
+                state.wakers.insert(self.number, cx.waker().clone());
                 return Poll::Pending;
             }
             there => Given::Bytes(Bytes::copy_from_slice(&there[..there.len().min(PIECE)])),
@@ -156,14 +166,17 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        lock(&self.gap.state).leaves(self.at);
+        let mut state = lock(&self.gap.state);
+        state.wakers.remove(&self.number);
+        state.leaves(self.at);
     }
 }
 
 impl State {
-    /// It comes, or will. What was put back and is lost again is for another gap.
-    fn brings(&self, n: u32) -> bool {
-        n >= self.n && self.pieces.contains(&n)
+    /// The first piece from `n` on that comes, or will. What was put back and is lost again is for another gap.
+    fn next_from(&self, n: u32) -> Option<u32> {
+        let next = n.max(self.n).max(self.pieces.start);
+        self.pieces.contains(&next).then_some(next)
     }
 
     fn leaves(&mut self, n: u32) {
@@ -237,14 +250,32 @@ impl Closer {
         wake(state);
     }
 
-    /// The piece cannot be put back: the next one comes when those who read it have it, or hold up others for longer than that.
-    pub async fn pass(&self, patience: Duration) {
-        let _ = timeout(patience, self.until(|state| !state.is_read())).await;
-        self.until(|state| !state.is_read() || state.is_waited_for()).await;
+    /// The piece cannot be put back: the next one comes when those who read it have it, or hold up others for longer than
+    /// `patience`. False if none comes: those who read it have to take it without the fetch, for which there is a place as long as
+    /// they `may_stay`, which is asked once in that time.
+    pub async fn pass(&self, patience: Duration, may_stay: impl Fn() -> bool) -> bool {
+        let mut ends = timeout(patience, self.until(|state| !state.is_read())).await;
+        while ends.is_err() {
+            if !self.state().is_waited_for() && !may_stay() {
+                return false;
+            }
+            ends = timeout(patience, self.until(|state| !state.is_read() || state.is_waited_for())).await;
+        }
         let mut state = self.state();
         state.pieces.start = state.n + 1;
         drop(state);
         self.put_back();
+        true
+    }
+
+    /// The request that asked for it was refused, which is the end.
+    pub fn refuse(&self) {
+        self.state().refused = true;
+    }
+
+    /// Whether it holds what its piece is taken from.
+    pub fn holds(&self) -> bool {
+        self.state().lease.is_some()
     }
 
     async fn until(&self, is_so: impl Fn(&State) -> bool) {
@@ -280,6 +311,9 @@ impl Drop for Closer {
             // Those who have yet to come to its end read the store.
             (state.bytes, state.lease) = (BytesMut::new(), None);
         }
+        // It is put back no more.
+        let left = state.bytes.len();
+        state.lease.iter_mut().for_each(|lease| lease.shrink(left));
         wake(state);
     }
 }
@@ -287,113 +321,8 @@ impl Drop for Closer {
 fn wake(mut state: MutexGuard<'_, State>) {
     let wakers = std::mem::take(&mut state.wakers);
     drop(state);
-    wakers.into_iter().for_each(Waker::wake);
+    wakers.into_values().for_each(Waker::wake);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::Future as _;
-    use std::pin::pin;
-
-    const SPANS: Spans = Spans { store: 0, id: 7, length: 95, span: 10 };
-
-    fn begin(gaps: &Arc<Gaps>, pieces: Range<u32>) -> (Seat, Closer) {
-        let (seat, closer) = gaps.enter(&SPANS, pieces);
-        (seat, closer.expect("somebody closes it already"))
-    }
-
-    fn given(seat: &mut Seat, at: u64) -> String {
-        match seat.poll_at(&mut Context::from_waker(Waker::noop()), at) {
-            Poll::Pending => "waits".into(),
-            Poll::Ready(Given::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
-            Poll::Ready(Given::Stored) => "stored".into(),
-            Poll::Ready(Given::Beyond) => "beyond".into(),
-            Poll::Ready(Given::Lost) => "lost".into(),
-        }
-    }
-
-    #[test]
-    fn a_piece_is_in_one_gap_at_most() {
-        let gaps = Arc::<Gaps>::default();
-        let (seat, closer) = begin(&gaps, 3..6);
-        assert!([3..4, 5..9].into_iter().all(|pieces| gaps.enter(&SPANS, pieces).1.is_none()));
-        let (_, before) = begin(&gaps, 1..9);
-        assert_eq!((before.pieces(), closer.pieces()), (1..3, 3..6));
-        assert!(gaps.find(&SPANS, 5).is_some_and(|seat| Arc::ptr_eq(&seat.gap, &closer.gap)));
-        assert!(gaps.find(&SPANS, 6).is_none() && gaps.find(&Spans { id: 8, ..SPANS }, 5).is_none());
-        closer.end_at(4);
-        let (_, after) = begin(&gaps, 4..9);
-        assert_eq!(after.pieces(), 4..9);
-        drop((closer, before, after));
-        assert!(!gaps.are_closing(&SPANS) && lock(&gaps.0).is_empty());
-        drop(seat);
-        begin(&gaps, 3..4);
-    }
-
-    #[test]
-    fn readers_get_what_comes_then_what_is_stored_and_are_told_when_no_more_does() {
-        let gaps = Arc::<Gaps>::default();
-        let (mut seat, closer) = begin(&gaps, 3..5);
-        assert!(closer.is_wanted());
-        assert_eq!(given(&mut seat, 30), "waits");
-        closer.push(b"01234");
-        assert_eq!(given(&mut seat, 32), "234");
-        assert_eq!([given(&mut seat, 35), given(&mut seat, 40)], ["waits", "waits"]);
-        assert_eq!([given(&mut seat, 29), given(&mut seat, 50)], ["beyond", "beyond"]);
-        closer.push(b"56789");
-        assert_eq!((closer.piece(), closer.came()), ("0123456789".into(), (3, 10)));
-        closer.put_back();
-        closer.push(b"x");
-        assert_eq!([given(&mut seat, 39), given(&mut seat, 40)], ["stored", "x"]);
-        // Who reads the store is still on the way to what comes.
-        assert_eq!((given(&mut seat, 30).as_str(), closer.is_wanted()), ("stored", true));
-        drop(closer);
-        assert_eq!([given(&mut seat, 40), given(&mut seat, 41)], ["x", "lost"]);
-    }
-
-    #[test]
-    fn what_it_was_taken_from_goes_back_when_it_is_closed_wherever_its_readers_are() {
-        let pool = crate::budget::Budget::new(0, 0).origins;
-        let gaps = Arc::<Gaps>::default();
-        let (mut seat, closer) = begin(&gaps, 3..4);
-        closer.hold(pool.try_take(1 << 10).unwrap());
-        closer.push(b"0123456789");
-        assert!(given(&mut seat, 30) == "0123456789" && pool.taken() > 0);
-        closer.put_back();
-        drop(closer);
-        assert_eq!((given(&mut seat, 31).as_str(), pool.taken()), ("stored", 0));
-    }
-
-    #[test]
-    fn a_reader_gets_no_more_at_once_than_its_connection_has_anyway() {
-        let spans = Spans { span: 1 << 20, length: 1 << 30, ..SPANS };
-        let (mut seat, closer) = Arc::<Gaps>::default().enter(&spans, 0..1);
-        closer.as_ref().unwrap().push(&[b'x'; 1 << 20]);
-        assert_eq!(given(&mut seat, 0).len(), HELD_ANYWAY);
-    }
-
-    #[tokio::test]
-    async fn what_is_not_put_back_stays_until_its_readers_have_it() {
-        let gaps = Arc::<Gaps>::default();
-        let (mut first, closer) = begin(&gaps, 3..6);
-        let mut second = gaps.find(&SPANS, 3).unwrap();
-        closer.push(b"0123456789");
-        let context = &mut Context::from_waker(Waker::noop());
-        let mut pass = pin!(closer.pass(Duration::ZERO));
-        // However long both take.
-        assert!(pass.as_mut().poll(context).is_pending());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        assert!(given(&mut first, 39) == "9" && pass.as_mut().poll(context).is_pending());
-        // One that waits for the next piece is held up by the other no longer than that.
-        assert_eq!(given(&mut first, 40), "waits");
-        let mut patient = pin!(closer.pass(Duration::from_secs(600)));
-        assert!(patient.as_mut().poll(context).is_pending());
-        assert!(pass.as_mut().poll(context).is_ready());
-        assert_eq!((given(&mut second, 30).as_str(), closer.pieces()), ("beyond", 4..6));
-        // Somebody else may ask for it again.
-        assert!(gaps.find(&SPANS, 3).is_none());
-        closer.push(b"x");
-        assert_eq!((closer.came(), given(&mut first, 40).as_str()), ((4, 1), "x"));
-    }
-}
+mod tests;

@@ -2,8 +2,12 @@
 
 use crate::access::reach::Zone;
 use crate::message::target::Target;
+use crate::transport::Hop;
 use cache::Resume;
 use http::Request;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use store::{Key, Spans};
 
@@ -21,4 +25,37 @@ pub struct Repair {
     pub client: Zone,
     /// The origin refused the request when it was asked for pieces.
     pub refused: AtomicBool,
+}
+
+/// Bodies that a worker is repairing, by the hop that is asked: one that hangs holds up no other's.
+#[derive(Clone, Default)]
+pub struct Repairs(Rc<RefCell<HashMap<Hop, usize>>>);
+
+/// A place among them.
+pub struct Busy {
+    repairs: Repairs,
+    hop: Hop,
+}
+
+impl Repairs {
+    pub fn of(&self, hop: &Hop) -> usize {
+        self.0.borrow().get(hop).copied().unwrap_or(0)
+    }
+
+    pub fn begin(&self, hop: Hop) -> Busy {
+        *self.0.borrow_mut().entry(hop.clone()).or_default() += 1;
+        Busy { repairs: self.clone(), hop }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut all = self.repairs.0.borrow_mut();
+        if let Some(count) = all.get_mut(&self.hop) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.hop);
+            }
+        }
+    }
 }

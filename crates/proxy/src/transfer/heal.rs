@@ -4,7 +4,7 @@
 //! or the answer not for a shared cache, those who wait get the bytes all the same.
 //!
 //! ```text
-//! waits for memory → finds out how far the gap goes → asks ⇄ takes a piece → puts it back, or passes it → … → closed
+//! finds out how far the gap goes → asks ⇄ waits for memory → takes a piece → puts it back, or passes it → … → closed
 //!                                                       ↓ nothing of use `TRIES` times, or what says that more is in vain
 //!                                                      lost: the bodies break off, and the next request fetches all (`fill::vain`)
 //! ```
@@ -16,12 +16,14 @@
 use crate::fill::gap::{Closer, Given, Seat};
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces as _;
+use crate::message::target::Target;
 use crate::transfer::keeper::{PATIENCE, PAUSE};
 use crate::transfer::mend::{For, NoRest, Rest, may_begin};
 use crate::worker::Worker;
 use bytes::Bytes;
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +32,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use store::{Lookup, Refused, Spans};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Bytes that are asked for at once, about.
 const MOST: u32 = 4 << 20;
@@ -43,9 +45,10 @@ const REST: Duration = Duration::from_millis(100);
 const HELD_UP: Duration = Duration::from_secs(1);
 
 /// Whether a gap of a body could be closed that somebody comes upon now.
-pub fn can_close(worker: &Worker, spans: &Spans) -> bool {
+pub fn can_close(worker: &Worker, target: &Target, spans: &Spans) -> bool {
     let fills = &worker.shared.fills;
-    let has_room = || worker.shared.budget.origins.can_spare(memory(spans)) && may_begin(worker, For::All);
+    let is_spared = || worker.shared.budget.origins.can_spare(memory(spans));
+    let has_room = || is_spared() && may_begin(worker, target, For::All);
     !fills.vain.knows(spans) && (fills.gaps.are_closing(spans) || has_room())
 }
 
@@ -53,6 +56,8 @@ pub fn can_close(worker: &Worker, spans: &Spans) -> bool {
 fn memory(spans: &Spans) -> usize {
     2 * spans.span as usize
 }
+
+const NOWHERE: (u64, u8) = (u64::MAX, 0);
 
 /// What one reader of a stored body has to do with its gaps.
 pub struct Gaps {
@@ -71,7 +76,7 @@ pub struct Gaps {
 
 impl Gaps {
     pub fn new(worker: &Rc<Worker>, repair: Option<Arc<Repair>>) -> Gaps {
-        Gaps { worker: worker.clone(), repair, seat: None, size: 1, run: 0..0, missed: (0, 0) }
+        Gaps { worker: worker.clone(), repair, seat: None, size: 1, run: 0..0, missed: NOWHERE }
     }
 
     /// What the origin gives of the bytes from `at` on.
@@ -87,6 +92,8 @@ impl Gaps {
                 }
             }
             Poll::Ready(Given::Beyond | Given::Lost) => self.seat = None,
+            // That says nothing of what this reader's request would bring.
+            Poll::Ready(Given::Refused) => (self.seat, self.missed) = (None, NOWHERE),
             Poll::Pending => {}
         }
         polled
@@ -160,30 +167,33 @@ impl Healer {
     /// Goes on as long as somebody wants it, and to the end of a piece that has begun to come. Pieces before `suspect` are missing.
     async fn run(self, suspect: u32) {
         let shared = &self.worker.shared;
-        // For memory, and a place among the bodies that are repaired.
+        // For a place among the bodies that are repaired.
         let until = Instant::now() + self.worker.settings().timeouts.origin_stall;
-        let lease = shared.budget.origins.take(memory(&self.spans));
-        let Ok(lease) = timeout_at(until, lease).await else { return };
-        self.closer.hold(lease);
         self.find_end(suspect).await;
         let (end, mut tries) = (self.closer.pieces().end, TRIES);
         while self.closer.is_wanted() && self.closer.came().0 < end {
             let before = self.closer.came().0;
             let asked = self.ask(end).await;
-            if self.closer.came().0 > before {
+            let goes_on = self.closer.came().0 > before;
+            if goes_on {
                 tries = TRIES;
             }
             match asked {
-                Ok(()) => {}
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(NoRest::Late) if goes_on => {}
                 Err(NoRest::NoPlace) if Instant::now() < until => sleep(REST).await,
                 Err(NoRest::NoPlace) => return,
                 Err(NoRest::Again) if tries > 1 => {
                     tries -= 1;
                     sleep(REST).await;
                 }
-                Err(NoRest::Again | NoRest::Never) => return shared.fills.vain.note(&self.spans),
+                Err(NoRest::Again | NoRest::Late | NoRest::Never) => {
+                    return shared.fills.vain.note(&self.spans);
+                }
                 Err(NoRest::Refused) => {
                     self.repair.refused.store(true, Relaxed);
+                    self.closer.refuse();
                     return shared.fills.vain.note_refusal(&self.spans);
                 }
             }
@@ -203,23 +213,32 @@ impl Healer {
         }
     }
 
-    /// Asks for what has not come yet of the pieces before `end`, and takes it in.
-    async fn ask(&self, end: u32) -> Result<(), NoRest> {
+    /// Asks for what has not come yet of the pieces before `end`, and takes it in. False where those who wait have to ask again.
+    async fn ask(&self, end: u32) -> Result<bool, NoRest> {
         let (first, came) = self.closer.came();
         let (from, to) = (self.spans.offset(first) + came as u64, self.spans.offset(end));
         let mut rest = self.repair.fetch(&self.worker, For::All, from, Some(to)).await?;
+        // An origin that does not answer holds none.
+        if !self.closer.holds() {
+            let patience = self.worker.settings().timeouts.origin_stall;
+            let lease = self.worker.shared.budget.origins.take(memory(&self.spans));
+            let Ok(lease) = timeout(patience, lease).await else { return Ok(false) };
+            self.closer.hold(lease);
+        }
+        let may_stay = || may_begin(&self.worker, &self.repair.target, For::One);
         let mut beyond = Bytes::new();
         for n in first..end {
             if !self.closer.is_wanted() {
                 break;
             }
             self.take(n, &mut rest, &mut beyond).await?;
-            match rest.may_be_stored && self.put_back(n, n + 1 == end).await {
-                true => self.closer.put_back(),
-                false => self.closer.pass(HELD_UP).await,
+            if rest.may_be_stored && self.put_back(n, n + 1 == end).await {
+                self.closer.put_back();
+            } else if !self.closer.pass(HELD_UP, may_stay).await {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes the rest of a piece; `beyond` came behind the one before.
@@ -227,8 +246,10 @@ impl Healer {
         let mut left = self.spans.length_of(n) as usize - self.closer.came().1;
         while left > 0 {
             if beyond.is_empty() {
-                let Some(Ok(frame)) = poll_fn(|cx| rest.poll_piece(cx)).await else {
-                    return Err(NoRest::Again);
+                let frame = match poll_fn(|cx| rest.poll_piece(cx)).await {
+                    Some(Ok(frame)) => frame,
+                    Some(Err(error)) if error.kind() == ErrorKind::TimedOut => return Err(NoRest::Late),
+                    Some(Err(_)) | None => return Err(NoRest::Again),
                 };
                 let Ok(bytes) = frame.into_data() else { continue };
                 *beyond = bytes;

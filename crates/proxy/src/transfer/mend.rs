@@ -4,17 +4,20 @@
 //! asked for with the same means, but for all of its readers (`heal`).
 //! Where the response has a strong validator, a range of the same representation makes good for that, and the reader
 //! sees nothing of it. What always holds: bytes of two representations are never mixed (`cache::Resume`); a body asks a
-//! few times, a worker for a few bodies at once, and beyond that the response breaks off.
+//! few times, a worker asks one origin for a few bodies at once, and beyond that the response breaks off.
 
-use crate::fill::repair::Repair;
+use crate::fill::repair::{Busy, Repair};
 use crate::message::pieces::Pieces;
+use crate::message::target::Target;
 use crate::origin::Outgoing;
 use crate::origin::body::OriginBody;
 use crate::origin::fetch::Fetched;
+use crate::transport::Hop;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::Head;
-use http::response;
+use http::header::AUTHORIZATION;
+use http::{Request, StatusCode, response};
 use http_body::Frame;
 use std::future::Future;
 use std::io;
@@ -36,7 +39,7 @@ pub enum For {
 }
 
 impl For {
-    /// Bodies that one worker repairs at once: some places are kept for those that many wait for.
+    /// Bodies that one worker asks one origin for at once: some places are kept for those that many wait for.
     fn at_once(self) -> usize {
         match self {
             For::One => 48,
@@ -48,10 +51,12 @@ impl For {
 /// Why no bytes come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRest {
-    /// Nobody was asked: too many bodies are repaired at once.
+    /// Nobody was asked: there is too little memory, or the origin is asked for too many bodies at once.
     NoPlace,
     /// No answer came, or not all of one.
     Again,
+    /// Not in time: who asks again may wait as long.
+    Late,
     /// Asking again would bring the same.
     Never,
     /// Unless somebody else asks: this request is refused.
@@ -68,7 +73,11 @@ impl Repair {
         from: u64,
         to: Option<u64>,
     ) -> Result<Rest, NoRest> {
-        let busy = Busy::begin(worker, whom).ok_or(NoRest::NoPlace)?;
+        let hop = worker.origins.route.next_hop(&self.target).map_err(|_| NoRest::Never)?;
+        if !has_place(worker, &hop, whom) {
+            return Err(NoRest::NoPlace);
+        }
+        let busy = worker.repairs.begin(hop);
         let head = || {
             let mut head = self.request.clone();
             self.resume.ask(head.headers_mut(), from, to);
@@ -78,18 +87,24 @@ impl Repair {
         let (content, charged) = (None, None);
         let outgoing = Outgoing { head: &head, content, expects: false, client: self.client, charged };
         let fetched = worker.origins.fetch(&self.target, outgoing, |_| {}).await;
-        let Fetched { parts, body, shareable } = fetched.map_err(|_| NoRest::Again)?;
+        let Fetched { parts, body, shareable } = fetched.map_err(|refusal| match refusal.status {
+            StatusCode::GATEWAY_TIMEOUT => NoRest::Late,
+            _ => NoRest::Again,
+        })?;
         if !shareable {
             // All who read along would get it.
             return Err(NoRest::Refused);
         }
         let Some(left) = self.resume.continues(&parts, from, to) else {
+            if is_hidden(&self.request, &parts) {
+                return Err(NoRest::Refused);
+            }
             if let Some(spans) = self.stored.as_ref().filter(|_| self.resume.is_ended_by(&parts)) {
                 let (shared, reader) = (&worker.shared, worker.readers.at(spans));
                 let piece = (spans, spans.piece_at(from));
                 shared.tiers.give_up(&self.key, piece, reader, &shared.names).await;
             }
-            if parts.status.is_server_error() || parts.status == http::StatusCode::TOO_MANY_REQUESTS {
+            if parts.status.is_server_error() || parts.status == StatusCode::TOO_MANY_REQUESTS {
                 return Err(NoRest::Again);
             }
             return Err(if is_of_request(&parts) { NoRest::Refused } else { NoRest::Never });
@@ -104,31 +119,22 @@ impl Repair {
 
 /// Whether an answer without the bytes may say something of the request alone: who asked, and with which fields.
 fn is_of_request(answer: &response::Parts) -> bool {
-    let is_gone = matches!(answer.status.as_u16(), 404 | 410 | 416 | 429);
+    let is_gone = matches!(answer.status.as_u16(), 404 | 410 | 416);
     (answer.status.is_redirection() || answer.status.is_client_error()) && !is_gone
 }
 
-/// Whether a worker has a place for one more body to repair.
-pub fn may_begin(worker: &Worker, whom: For) -> bool {
-    worker.repairs.get() < whom.at_once()
+/// Whether an answer may deny what others may have: some say so that it is not there.
+fn is_hidden(request: &Request<()>, answer: &response::Parts) -> bool {
+    request.headers().contains_key(AUTHORIZATION) && matches!(answer.status.as_u16(), 404 | 410)
 }
 
-/// A place among the bodies that a worker repairs.
-struct Busy(Rc<Worker>);
-
-impl Busy {
-    fn begin(worker: &Rc<Worker>, whom: For) -> Option<Busy> {
-        may_begin(worker, whom).then(|| {
-            worker.repairs.set(worker.repairs.get() + 1);
-            Busy(worker.clone())
-        })
-    }
+/// Whether a worker has a place for one more body that this target's origin is asked for.
+pub fn may_begin(worker: &Worker, target: &Target, whom: For) -> bool {
+    worker.origins.route.next_hop(target).is_ok_and(|hop| has_place(worker, &hop, whom))
 }
 
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.repairs.set(self.0.repairs.get() - 1);
-    }
+fn has_place(worker: &Worker, hop: &Hop, whom: For) -> bool {
+    worker.repairs.of(hop) < whom.at_once()
 }
 
 /// The rest of a body as it comes from its origin: exactly as many bytes as were missing, or an error.
@@ -196,8 +202,8 @@ impl Mender {
 
     /// Whether the origin could be asked, which is so or not at each moment until it is asked.
     pub fn may_begin(&self) -> impl Fn() -> bool + use<> {
-        let (can, worker) = (self.repair.is_some() && self.tries > 0, self.worker.clone());
-        move || can && may_begin(&worker, For::One)
+        let (repair, worker) = (self.repair.clone().filter(|_| self.tries > 0), self.worker.clone());
+        move || repair.as_ref().is_some_and(|repair| may_begin(&worker, &repair.target, For::One))
     }
 
     /// Begins to ask for the bytes `from..to`; `false` when that cannot be.

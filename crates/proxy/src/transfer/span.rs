@@ -234,7 +234,7 @@ impl HealingReader {
                     }
                     return Poll::Ready(Ok(bytes));
                 }
-                Given::Lost => {}
+                Given::Lost | Given::Refused => {}
                 Given::Stored | Given::Beyond => match ready!(self.reader.poll_at(cx, spans, at, mender)) {
                     Err(error) if is_lost(&error) => {}
                     read => return Poll::Ready(read),

@@ -86,6 +86,7 @@ impl Ranged {
                         Ranges::Refused => return,
                         Ranges::Unanswered => std::future::pending().await,
                         _ if bad => {
+                            permits.acquire().await.unwrap().forget();
                             client.send("HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n").await;
                             continue;
                         }
@@ -257,7 +258,7 @@ pub async fn fetches(proxy: &Proxy) -> u64 {
     stat(proxy, "/origin/fetches").await
 }
 
-async fn stat(proxy: &Proxy, pointer: &str) -> u64 {
+pub async fn stat(proxy: &Proxy, pointer: &str) -> u64 {
     let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n").await;
     let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();
     stats.pointer(pointer).unwrap_or_else(|| panic!("{stats}")).as_u64().unwrap()
