@@ -226,7 +226,8 @@ fn what_is_damaged_is_told() {
     drop(store);
     let checked = || store::check(&path, |_, _| ()).unwrap();
     let sound = checked();
-    let whole = store::Header { superblocks: 2, roots: sound.header.roots, ledgers: 2, ..Default::default() };
+    let roots = sound.header.roots;
+    let whole = store::Header { superblocks: 2, roots, ledgers: 2, fence: true, damaged: 0 };
     assert_eq!((sound.damaged_tables, sound.damaged_digests, sound.damaged), (0, 0, 0));
     assert!(sound.header == whole && whole.roots > 0 && sound.digests > 2, "{sound:?}");
     assert_eq!(store::inspect(&path).unwrap().header, whole);
@@ -244,10 +245,13 @@ fn what_is_damaged_is_told() {
     spoil(layout.start(2) + u64::from(layout.segment) - 60);
     spoil(layout.start(3) + u64::from(layout.segment) - 80);
     spoil(layout.offset(root.digests[0].place) + 100);
-    // A superblock and a copy of the ledger; and a fence that is none.
+    // A superblock, a copy of the ledger, and the fence.
     [BLOCK as u64 + 20, (512 << 10) + 8, 12 << 10].into_iter().for_each(spoil);
     let damaged = checked();
     assert_eq!((damaged.damaged_tables, damaged.digests), (2, sound.digests - 1));
     assert_eq!((damaged.damaged_digests, damaged.segments), (1, sound.segments - 2));
-    assert_eq!(damaged.header, store::Header { superblocks: 1, ledgers: 1, damaged: 3, ..whole });
+    assert_eq!(
+        damaged.header,
+        store::Header { superblocks: 1, ledgers: 1, fence: false, damaged: 3, ..whole }
+    );
 }
