@@ -603,3 +603,26 @@ fn what_had_left_before_a_start_has_left_after_it() {
     // What a lap and more had been lost of: all that there is.
     assert_eq!(engine(500).swept(), Some(76));
 }
+
+/// A block that cannot be read costs what lies in it, not what lies beside it.
+#[test]
+fn a_bad_block_costs_no_neighbours() {
+    let size = 4 << 20;
+    let options = Options { packet: 128 << 10, group: 16 << 10, group_memory: 1 << 20, ..Options::at("") };
+    let disk = disk(size);
+    let store = ByHand::make(&disk, size, &options, 1).unwrap();
+    for n in 0..200 {
+        store.put(&key(n), b"", &[7; 2_000]).unwrap();
+        store.turn(&disk, 0);
+    }
+    store.flush(&disk);
+    store.turn(&disk, 10_000);
+    let layout = layout_of(&disk);
+    let offset = |n| layout.offset(store.slot_for_tests(&key(n)).unwrap().place);
+    // Of one group: the blocks of the first are not those of the last.
+    let n = (0..60).find(|n| offset(*n) % (16 << 10) < 2_048).unwrap();
+    let bad = offset(n) / (16 << 10) * (16 << 10) + (12 << 10);
+    disk.fail_reads_in(bad..bad + 4096);
+    assert!(offset(n) + 2_112 < bad);
+    assert!(store.get(&disk, &key(n)).is_some(), "lost, and its own blocks can be read");
+}

@@ -300,10 +300,16 @@ impl Reader {
             }
         }
         if let Some(group) = shared.groups.around(start, length).filter(|_| written) {
-            let bytes = self.read_aligned(group.start, (group.end - group.start) as usize, wait).await?;
-            shared.groups.keep(turn, group.start, bytes.clone());
-            let skip = (start - group.start) as usize;
-            return Ok(alone(&bytes[skip..skip + length]));
+            match self.read_aligned(group.start, (group.end - group.start) as usize, wait).await {
+                Ok(bytes) => {
+                    shared.groups.keep(turn, group.start, bytes.clone());
+                    let skip = (start - group.start) as usize;
+                    return Ok(alone(&bytes[skip..skip + length]));
+                }
+                Err(late) if late.kind() == io::ErrorKind::WouldBlock => return Err(late),
+                // What cannot be read may be its neighbours.
+                Err(_) => {}
+            }
         }
         self.read_aligned(start, length, wait).await
     }

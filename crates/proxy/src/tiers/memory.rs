@@ -217,13 +217,16 @@ fn weight(key: &Key, kind: &EntryKind) -> u64 {
         EntryKind::Queries(_) => (0, 0),
         EntryKind::SameAs(other) => (other.bytes().len(), 0),
         EntryKind::Response(resident) => {
-            let fields =
-                resident.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+            let StoredResponse { head, nearer, .. } = resident;
+            // As they came: of those that are sent, what others said of their caches is taken out.
+            let fields = head.headers.iter().map(|(name, value)| FIELD + name.as_str().len() + value.len());
+            let vary = head.vary().map_or(0, |vary| vary.weight());
+            let apart = nearer.as_ref().map_or(0, HeaderValue::len) + vary;
             let body = match &resident.body {
                 Body::Whole(bytes) => bytes.len() as u64,
                 Body::Spans(_) => 0,
             };
-            (fields.sum(), body)
+            (fields.sum::<usize>() + apart, body)
         }
     };
     (FIXED + key.bytes().len() + fields) as u64 + body
@@ -520,5 +523,22 @@ mod tests {
         let varies = CacheEntry::varies(of(1), Variants { vary, nonce: nonce() });
         let searches = CacheEntry::searches(of(2), Searches { config, nonce: nonce() });
         assert!(varies.weight > 60 * 64 && searches.weight > 50_000, "{} {}", varies.weight, searches.weight);
+    }
+
+    /// Whatever caches nearer to the origin say.
+    #[test]
+    fn all_fields_of_a_response_are_weighed() {
+        let said = "x".repeat(60_000);
+        let parts = http::Response::builder()
+            .header("cache-control", "max-age=60")
+            .header("cache-status", format!("a; detail={said}"))
+            .body(())
+            .unwrap();
+        let asked = cache::Asked::of(&http::Method::GET, &HeaderMap::new());
+        let head = Head::storable(&asked, &parts.into_parts().0, 1, 1).unwrap();
+        let entry = CacheEntry::kept(Key::new("k"), head, Body::Whole(Bytes::new()), &Names::new("t"));
+        let EntryKind::Response(response) = &entry.kind else { unreachable!("a response") };
+        let nearer = response.nearer.as_ref().map_or(0, HeaderValue::len);
+        assert!(nearer > 60_000 && entry.weight > 120_000, "{nearer} {}", entry.weight);
     }
 }
