@@ -258,7 +258,7 @@ impl World {
         };
         assert!(possible, "ledger {found} came back, and could not");
         self.ledgers.all.push(found);
-        self.ledgers.set = false;
+        (self.ledgers.set, self.ledgers.both_read) = (false, unreadable == 0);
     }
 
     /// By key, the segments of small values that this end must not cost: in the index, on the medium, and not put or removed since

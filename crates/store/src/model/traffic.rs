@@ -383,10 +383,13 @@ impl World {
 
     pub fn get_ledger(&mut self) {
         assert_eq!(Some(&self.read_ledger()), self.ledgers.all.last(), "an old ledger");
-        if self.ledgers.set && self.shared.engine().is_ledger_written() {
-            self.ledgers.floor = self.ledgers.all.len() - 1;
-            self.ledgers.torn = false;
+        if !self.shared.engine().is_ledger_written() {
+            return;
         }
+        if self.ledgers.set {
+            self.ledgers.floor = self.ledgers.all.len() - 1;
+        }
+        self.ledgers.torn &= !(self.ledgers.set || self.ledgers.both_read);
     }
 
     /// After a start, nobody reads what was begun before it.

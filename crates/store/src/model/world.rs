@@ -84,8 +84,10 @@ pub struct Ledgers {
     pub floor: usize,
     /// One was set since the last crash: what was found may not have been synced.
     pub set: bool,
-    /// A copy was being written when the process ended, and nothing that was set since is in both.
+    /// A copy was being written when the process ended, and no later life has written both.
     pub torn: bool,
+    /// The last start could read both, and makes them the same.
+    pub both_read: bool,
     /// Copies of it that may be damaged.
     pub spoilt: [bool; 2],
 }
@@ -154,7 +156,14 @@ impl World {
             values: LARGE * scenario.keys,
             pasts: (0..keys).map(|_| Past::new(may_be_older)).collect(),
             outage: None,
-            ledgers: Ledgers { all: vec![0], floor: 0, set: false, torn: false, spoilt: [false; 2] },
+            ledgers: Ledgers {
+                all: vec![0],
+                floor: 0,
+                set: false,
+                torn: false,
+                both_read: true,
+                spoilt: [false; 2],
+            },
             most: scenario.index_max.map_or(usize::MAX, |most| most as usize),
             tally: Tally { histories: 1, ..Tally::default() },
             scenario,
