@@ -73,13 +73,36 @@ impl Resume {
             None => complete == Some(end),
         };
         let complete = self.complete.is_none() || self.complete == complete;
-        let same = self.same.iter().all(|(name, value)| answer.headers.get(name) == value.as_ref());
         let coding = is_coding_of(self.coding.as_ref(), &answer.headers);
-        (first == begin && ends_there && complete && same && coding).then(|| end - first)
+        (first == begin && ends_there && complete && self.has_validators_of(answer) && coding)
+            .then(|| end - first)
     }
 
-    /// Whether an answer says that the representation is not there any more, or not in ranges. What else may come instead of
-    /// the bytes that were asked for (a refusal, an error, a redirection, fewer bytes) says nothing of the kind.
+    /// How many bytes of an answer come before those that were asked for, and how many these are, if it has all of the same
+    /// representation: an origin without ranges gives that (RFC 9110 section 14.2). Its body has `length` bytes.
+    pub fn within_whole(
+        &self,
+        answer: &response::Parts,
+        length: Option<u64>,
+        (from, to): (u64, Option<u64>),
+    ) -> Option<(u64, u64)> {
+        let complete = length.filter(|length| self.complete == Some(*length) && self.is_whole(answer))?;
+        let begin = self.first.checked_add(from)?;
+        let end = to.map_or(Some(complete), |to| self.first.checked_add(to))?;
+        (end <= complete).then_some((begin, end.checked_sub(begin)?))
+    }
+
+    fn is_whole(&self, answer: &response::Parts) -> bool {
+        let coding = answer.headers.get(CONTENT_ENCODING);
+        answer.status == StatusCode::OK && self.has_validators_of(answer) && coding == self.coding.as_ref()
+    }
+
+    fn has_validators_of(&self, answer: &response::Parts) -> bool {
+        self.same.iter().all(|(name, value)| answer.headers.get(name) == value.as_ref())
+    }
+
+    /// Whether an answer says that the representation is not there any more. What else may come instead of the bytes that were asked
+    /// for (a refusal, an error, a redirection, fewer bytes, all of it) says nothing of the kind.
     pub fn is_ended_by(&self, answer: &response::Parts) -> bool {
         match answer.status {
             StatusCode::PARTIAL_CONTENT => {
@@ -91,7 +114,8 @@ impl Resume {
                 let lengths = self.complete.zip(complete);
                 self.same.iter().any(differs) || lengths.is_some_and(|(before, now)| before != now)
             }
-            status => matches!(status.as_u16(), 200 | 404 | 410 | 416),
+            StatusCode::OK => !self.is_whole(answer),
+            status => matches!(status.as_u16(), 404 | 410 | 416),
         }
     }
 }

@@ -73,13 +73,46 @@ fn only_exactly_the_rest_continues() {
 
 /// What does not continue it may say something of the request, or nothing.
 #[test]
+fn all_of_the_same_representation_has_the_rest_of_it() {
+    let (etag, date, br) = (("etag", "\"a\""), ("last-modified", "@-60"), ("content-encoding", "br"));
+    let tagged = of(&[etag], Some(10)).unwrap();
+    let dated = of(&[date, ("date", "@0"), br], Some(10)).unwrap();
+    let table: [(&Resume, u16, Fields, Option<u64>, bool); 13] = [
+        (&tagged, 200, &[etag], Some(10), true),
+        (&dated, 200, &[date, br], Some(10), true),
+        (&tagged, 200, &[etag], Some(11), false),
+        (&tagged, 200, &[etag], None, false),
+        (&tagged, 200, &[], Some(10), false),
+        (&tagged, 200, &[("etag", "\"b\"")], Some(10), false),
+        (&tagged, 200, &[("etag", "W/\"a\"")], Some(10), false),
+        (&tagged, 200, &[etag, br], Some(10), false),
+        (&tagged, 203, &[etag], Some(10), false),
+        (&tagged, 206, &[etag], Some(10), false),
+        (&dated, 200, &[date], Some(10), false),
+        (&dated, 200, &[date, br, etag], Some(10), false),
+        (&dated, 200, &[("last-modified", "@-59"), br], Some(10), false),
+    ];
+    for (resume, status, list, length, is_whole) in table {
+        let found =
+            [None, Some(7), Some(11)].map(|to| resume.within_whole(&response(status, list), length, (4, to)));
+        let expected = [Some((4, 6)), Some((4, 3)), None].map(|found| found.filter(|_| is_whole));
+        assert_eq!(found, expected, "{status} {list:?} {length:?}");
+    }
+    // Nobody knows how long it was.
+    let unknown = of(&[etag], None).unwrap();
+    assert_eq!(unknown.within_whole(&response(200, &[etag]), Some(10), (4, None)), None);
+}
+
+#[test]
 fn an_answer_that_says_that_it_changed_or_is_gone_ends_it() {
     let (etag, date) = (("etag", "\"a\""), ("last-modified", "@-60"));
     let resume = of(&[etag], Some(10)).unwrap();
     let dated = of(&[date, ("date", "@0"), ("content-encoding", "br")], Some(10)).unwrap();
     let range = |range| ("content-range", range);
-    let table: [(&Resume, u16, Fields, bool); 14] = [
-        (&resume, 200, &[etag], true),
+    let table: [(&Resume, u16, Fields, bool); 17] = [
+        (&resume, 200, &[("etag", "\"b\"")], true),
+        (&resume, 200, &[], true),
+        (&dated, 200, &[date], true),
         (&resume, 404, &[], true),
         (&resume, 410, &[], true),
         (&resume, 416, &[range("bytes */4")], true),
@@ -90,6 +123,8 @@ fn an_answer_that_says_that_it_changed_or_is_gone_ends_it() {
         (&resume, 206, &[etag, range("bytes 4-6/10")], false),
         (&resume, 206, &[range("bytes 4-9/*")], false),
         (&dated, 206, &[date, range("bytes 4-9/10")], false),
+        // All of it, from an origin without ranges.
+        (&resume, 200, &[etag], false),
         (&resume, 302, &[("location", "/login")], false),
         (&resume, 401, &[], false),
         (&resume, 403, &[], false),

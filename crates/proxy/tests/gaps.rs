@@ -418,15 +418,12 @@ async fn one_clients_refusals_do_not_cut_off_others_under_way() {
     let clients = ranged.clients(&proxy, 1).await;
     for _ in 0..3 {
         let mut bad = proxy.client().await;
-        let range = format!(
-            "Authorization: bad\r\nRange: bytes={}-{}\r\nConnection: close\r\n",
-            21 * size,
-            21 * size + 9
-        );
-        bad.send(ranged.origin.request("/", &range)).await;
+        let (from, to) = (20 * size - 1, 21 * size + 9);
+        let fields = format!("Authorization: bad\r\nRange: bytes={from}-{to}\r\nConnection: close\r\n");
+        bad.send(ranged.request(&fields)).await;
         let head = bad.head().await.unwrap();
         assert!(head.contains("gaps"), "{head}");
-        assert!(bad.rest_of_bytes().await.is_empty());
+        assert_eq!(bad.rest_of_bytes().await.len(), 1);
     }
     ranged.hold(1 << 20);
     let lengths = bodies(clients, 0).await;
@@ -515,4 +512,137 @@ async fn an_origin_that_does_not_answer_takes_neither_places_nor_memory_from_oth
     assert_eq!(stat(&proxy, "/budget/origins-used").await, 0);
     let hit = sound.get(&proxy, "").await;
     assert_eq!((cache_status(&hit), hit.body == *CONTENT), ("cosm; hit; detail=gaps", true));
+}
+
+const DATED: &str = "Cache-Control: max-age=600\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n";
+
+/// One body of it is for all clients and for all gaps behind the first.
+#[tokio::test]
+async fn an_origin_without_ranges_gives_lost_pieces_with_all_of_it() {
+    for (fields, lost) in [(FRESH, &[0, 1, 5, 20][..]), (DATED, &[0, 9]), (DATED, &[3, 4, 9])] {
+        let (store, ranged) = (over(&disk()), Ranged::of(fields).await);
+        let proxy = Proxy::over(Some(store.clone()), no_memory);
+        let (all, size) = stored(&store, &proxy, &ranged, lost).await;
+        ranged.makes_of_ranges(Ranges::Ignored);
+        for (head, body) in ranged.at_once(&proxy, 64).await {
+            assert!(
+                head.contains("cosm; hit") && body == *CONTENT,
+                "{} of {LENGTH} bytes: {head}",
+                body.len()
+            );
+        }
+        let from = lost[0] as usize;
+        let to = from + lost.iter().zip(from..).take_while(|(n, at)| **n as usize == *at).count();
+        assert_eq!(ranged.ranges(), [None, range(size, from, to)]);
+        // The first client asked for the first gap at least, and all of them are closed.
+        soon(async {
+            while spans_lost(&store, &ranged).await > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        assert_eq!(kept(&store, &ranged, LENGTH as u64).await, all);
+        assert_eq!(cache_status(&ranged.get(&proxy, "").await), "cosm; hit");
+    }
+}
+
+/// It breaks off among the lost pieces: what came stays.
+#[tokio::test]
+async fn an_origin_without_ranges_that_breaks_off_is_asked_again() {
+    let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+    let proxy = Proxy::over(Some(store.clone()), no_memory);
+    let (_, size) = stored(&store, &proxy, &ranged, &[0, 5, 9]).await;
+    ranged.makes_of_ranges(Ranges::Ignored);
+    ranged.breaks.lock().unwrap().extend([1000, 7 * size]);
+    let bodies = ranged.at_once(&proxy, 8).await;
+    assert!(bodies.iter().all(|(_, body)| *body == *CONTENT), "{:?}", ranged.ranges());
+    assert_eq!(ranged.ranges().len(), 4);
+    assert_eq!(cache_status(&ranged.get(&proxy, "").await), "cosm; hit");
+}
+
+/// As of what is not stored at all: one fetch for all of them.
+#[tokio::test]
+async fn where_a_body_begins_with_what_the_origin_does_not_give_it_is_a_miss() {
+    for (how, clients) in [
+        (Ranges::Status("503 busy"), 64),
+        (Ranges::Status("429 slow down"), 4),
+        (Ranges::Status("404 not found"), 4),
+        (Ranges::Status("416 no"), 4),
+        (Ranges::Status("302 elsewhere\r\nLocation: /login"), 4),
+        (Ranges::Forbidden, 12),
+        (Ranges::Refused, 64),
+        (Ranges::Hanging, 4),
+        (Ranges::Unanswered, 4),
+        (Ranges::Compressed, 4),
+        (Ranges::Other("ETag: \"2\"\r\n"), 12),
+    ] {
+        let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+        let proxy = Proxy::over(Some(store.clone()), |settings| {
+            no_memory(settings);
+            settings.timeouts.origin_stall = Duration::from_millis(500);
+            settings.timeouts.origin_first_byte = Duration::from_millis(500);
+        });
+        let (_, size) = stored(&store, &proxy, &ranged, &[0, 9]).await;
+        ranged.makes_of_ranges(how);
+        for (head, body) in ranged.at_once(&proxy, clients).await {
+            assert!(
+                head.starts_with("HTTP/1.1 200") && body == *CONTENT,
+                "{how:?}: {} of {head}",
+                body.len()
+            );
+        }
+        let asked = ranged.ranges();
+        assert_eq!(asked.iter().filter(|range| range.is_none()).count(), 2, "{how:?}: {asked:?}");
+        assert!(asked.iter().flatten().all(|asked| Some(asked) == range(size, 0, 1).as_ref()), "{asked:?}");
+        assert_eq!(cache_status(&ranged.get(&proxy, "").await), "cosm; hit", "{how:?}");
+    }
+}
+
+/// It holds, says the origin, but gives no piece of it.
+#[tokio::test]
+async fn what_is_validated_and_begins_with_a_gap_is_fetched_whole_where_the_origin_does_not_give_it() {
+    let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+    let proxy = Proxy::over(Some(store.clone()), no_memory);
+    stored(&store, &proxy, &ranged, &[0]).await;
+    ranged.makes_of_ranges(Ranges::Status("503 busy"));
+    ranged.holds.store(true, SeqCst);
+    let whole = ranged.get(&proxy, "Cache-Control: no-cache\r\n").await;
+    assert!(whole.status() == 200 && whole.body == *CONTENT, "{}", whole.head);
+    assert!(ranged.origin.requests().iter().any(|head| field(head, "if-none-match").is_some()));
+}
+
+/// Whatever it says of all of it, unless that is of the same version for certain.
+#[tokio::test]
+async fn all_of_another_version_fills_no_gap() {
+    let others = ["ETag: \"2\"\r\n", "ETag: W/\"1\"\r\n", "", "ETag: \"1\"\r\nContent-Encoding: gzip\r\n"];
+    for other in others {
+        let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+        let proxy = Proxy::over(Some(store.clone()), no_memory);
+        let (_, size) = stored(&store, &proxy, &ranged, &[3]).await;
+        ranged.makes_of_ranges(Ranges::Other(other));
+        for (head, body) in ranged.at_once(&proxy, 8).await {
+            let is_cut = head.contains("detail=gaps") && body.len() <= 3 * size;
+            assert!(CONTENT.starts_with(&body) && (is_cut || body.len() == LENGTH), "{other}: {head}");
+        }
+        let whole = ranged.get(&proxy, "").await;
+        assert!(whole.body == *CONTENT, "{other}: {}", whole.head);
+    }
+}
+
+#[tokio::test]
+async fn what_is_removed_while_its_head_waits_does_not_answer() {
+    for scope in ["url=", "prefix="] {
+        let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
+        let proxy = Proxy::over(Some(store.clone()), no_memory);
+        stored(&store, &proxy, &ranged, &[0]).await;
+        ranged.hold(0);
+        let mut client = proxy.client().await;
+        client.send(ranged.request("")).await;
+        ranged.origin.asked(2).await;
+        assert_eq!(proxy.purge(&format!("{scope}{}", ranged.origin.url("/"))).await.status(), 200);
+        ranged.hold(1 << 20);
+        let head = client.head().await.unwrap();
+        assert!(head.contains("cosm; fwd="), "{scope}: {head}");
+        assert!(client.exactly(LENGTH).await == *CONTENT);
+    }
 }

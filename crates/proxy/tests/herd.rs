@@ -431,21 +431,29 @@ struct Bytes {
     fields: &'static str,
     /// It closes the first connection after so many bytes.
     breaks: Option<usize>,
+    /// It answers so many ranges with 503 first.
+    busy: usize,
     pause: Duration,
 }
 
 impl Bytes {
     const fn of(length: usize) -> Bytes {
-        Bytes { length, told: true, fields: FRESH, breaks: None, pause: Duration::ZERO }
+        Bytes { length, told: true, fields: FRESH, breaks: None, busy: 0, pause: Duration::ZERO }
     }
 
     /// Answers with `content`, or the range of it that is asked for.
     async fn origin(self) -> Origin {
         let first = Arc::new(AtomicBool::new(true));
+        let ranges = Arc::new(AtomicUsize::new(0));
         Origin::with(move |mut client, seen| {
-            let first = first.clone();
+            let (first, ranges) = (first.clone(), ranges.clone());
             async move {
                 while let Some(head) = client.head().await {
+                    if field(&head, "range").is_some() && ranges.fetch_add(1, SeqCst) < self.busy {
+                        seen.lock().unwrap().push(head);
+                        client.send(BUSY).await;
+                        continue;
+                    }
                     let whole = content(self.length);
                     let range =
                         field(&head, "range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
@@ -522,6 +530,23 @@ async fn a_reader_that_stalls_loses_the_fetch_and_goes_on_by_range() {
     assert_eq!(requests.len(), 2);
     assert_eq!(field(&requests[1], "if-range"), Some("\"1\""));
     assert!(field(&requests[1], "range").unwrap().ends_with('-'));
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_on_by_range_asks_an_origin_that_is_busy_three_times() {
+    const LENGTH: usize = 16 << 20;
+    for (busy, asked) in [(2, 3), (3, 3)] {
+        let origin = Bytes { told: false, busy, ..Bytes::of(LENGTH) }.origin().await;
+        let proxy = keeps_nothing();
+        let (mut slow, slow_head) = asking(&proxy, &origin).await;
+        let (mut quick, quick_head) = asking(&proxy, &origin).await;
+        assert!(soon(quick.body(&quick_head)).await == content(LENGTH));
+        match busy {
+            2 => assert!(soon(slow.body(&slow_head)).await == content(LENGTH)),
+            _ => assert!(soon(slow.rest()).await.len() < LENGTH),
+        }
+        assert_eq!(origin.requests().len(), 1 + asked);
+    }
 }
 
 #[tokio::test]

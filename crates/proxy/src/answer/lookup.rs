@@ -4,18 +4,20 @@ use crate::answer::body::ReplyBody;
 use crate::answer::exchange::{Exchange, relay};
 use crate::answer::reply;
 use crate::clock;
-use crate::fetch::{Fetch, Look, Want, resident};
+use crate::fetch::{Fetch, Look, Presented, Want, resident};
+use crate::fill::repair::Repair;
 use crate::fill::{Answer, Failure, FillReader, Joined, LOOKS, Leader, News, Opened};
 use crate::message::refusal::Refusal;
 use crate::report::Place;
 use crate::tiers::memory::{CacheEntry, StoredResponse};
-use crate::transfer::pump;
-use cache::{Miss, Outage, Outcome, Report, Stale, Time};
+use crate::transfer::{heal, pump};
+use cache::{Miss, Outage, Outcome, Report, Stale};
 use http::header::{CONTENT_LENGTH, VIA};
 use http::{HeaderValue, Response, StatusCode};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Body;
+use store::{Body, Spans};
 
 /// How long what came through another proxy waits for another's fetch.
 const RING: Duration = Duration::from_secs(1);
@@ -40,18 +42,15 @@ impl Exchange {
         let request = &self.request;
         loop {
             let look = request.look().await;
-            let now = clock::now();
-            let why = match request.judge(&look, now) {
+            let why = match request.judge(&look, clock::now()) {
                 Ok((held, outcome)) => {
                     // Somebody stored it meanwhile: the others find it too.
-                    if let Some(lead) = duty {
+                    if let Some(lead) = duty.take() {
                         lead.again();
                     }
                     // What came meanwhile came with a fetch that this one waited for.
-                    let response = match followed {
-                        Some(why) => self.hit(held, collapsed(Outcome::Miss(why)), now),
-                        None => self.hit(held, outcome.into(), now),
-                    };
+                    let report = followed.map_or(outcome.into(), |why| collapsed(Outcome::Miss(why)));
+                    let Some(response) = self.hit(held, report).await else { continue };
                     if outcome == Outcome::HitRevalidating {
                         let why = Miss::Stale(Stale::Expired);
                         self.request.behind(Want { look, why });
@@ -85,38 +84,71 @@ impl Exchange {
                 }
             };
             let lone = || fills.lone(&want.look.key, want.look.began);
-            let seat = match joined {
+            let lead = match joined {
                 // Others shall not wait for its memory.
                 Joined::Leader(lead) if request.has_its_share() => {
                     lead.again();
-                    return self.lead(lone(), &want, waited).await;
+                    lone()
                 }
-                Joined::Leader(lead) => return self.lead(lead, &want, waited).await,
-                Joined::Alone => return self.lead(lone(), &want, waited).await,
-                Joined::Follower(seat) => seat,
+                Joined::Leader(lead) => lead,
+                Joined::Alone => lone(),
+                Joined::Follower(seat) => {
+                    waited |= seat.early;
+                    followed.get_or_insert(why);
+                    match self.follow(seat, &want).await {
+                        Followed::Answered(response) => return response,
+                        Followed::Alone => lone(),
+                        Followed::Leader(lead) => {
+                            duty = Some(lead);
+                            continue;
+                        }
+                        Followed::LookAgain(opened) => {
+                            (vain, refused) = (vain + 1, opened);
+                            continue;
+                        }
+                    }
+                }
             };
-            waited |= seat.early;
-            followed.get_or_insert(why);
-            match self.follow(seat, &want).await {
-                Followed::Answered(response) => return response,
-                Followed::Alone => return self.lead(lone(), &want, waited).await,
-                Followed::Leader(lead) => duty = Some(lead),
-                Followed::LookAgain(opened) => (vain, refused) = (vain + 1, opened),
+            if let Some(response) = self.lead(lead, &want, waited).await {
+                return response;
             }
         }
     }
 
-    fn hit(&self, held: &CacheEntry, report: Report, now: Time) -> Response<ReplyBody> {
+    /// `None` where that is not to be had, and there may be something else: its body begins with what the disk lost, and the origin
+    /// does not give, or it was removed while the origin was waited for.
+    async fn hit(&self, held: &CacheEntry, report: Report) -> Option<Response<ReplyBody>> {
         let request = &self.request;
-        request.worker.shared.tiers.count_use(held);
         let StoredResponse { head, body, .. } = resident(held);
         let (repair, on_disk) = match body {
             Body::Spans(spans) => (request.repair_stored(&held.key, head, spans).map(Arc::new), true),
             Body::Whole(_) => (None, false),
         };
+        if let Some(repair) = &repair
+            && let Some((spans, bytes)) = request.begins_with_gap(held)
+            && !Box::pin(self.gap_comes(held, repair, &spans, bytes)).await
+        {
+            return None;
+        }
+        request.worker.shared.tiers.count_use(held);
         let (asked, headers) = (&request.asked, &request.parts.headers);
         let place = if request.disk.read.get() || on_disk { Place::Disk } else { Place::Memory };
-        reply::stored(&request.worker, asked, headers, resident(held), (report, place), now, repair)
+        let (held, now) = (resident(held), clock::now());
+        Some(reply::stored(&request.worker, asked, headers, held, (report, place), now, repair))
+    }
+
+    async fn gap_comes(
+        &self,
+        held: &CacheEntry,
+        repair: &Arc<Repair>,
+        spans: &Spans,
+        bytes: Range<u64>,
+    ) -> bool {
+        let Presented { worker, needs_whole, .. } = &self.request;
+        let tiers = &worker.shared.tiers;
+        let began = tiers.now();
+        needs_whole.set(!heal::comes(worker, repair, spans, bytes).await);
+        !needs_whole.get() && !tiers.covers(held) && !tiers.is_removed_since(&held.key, began)
     }
 
     fn only_if_cached(&self) -> Response<ReplyBody> {
@@ -146,12 +178,15 @@ impl Exchange {
             News::Answered(answer) if request.is_answered(&answer, want) => {
                 let fwd_status = answer.validated.then_some(StatusCode::NOT_MODIFIED);
                 let report = Report { fwd_status, ..collapsed(outcome(&answer, want)) };
-                Followed::Answered(self.hit(&answer.held, report, clock::now()))
+                self.hit(&answer.held, report).await.map_or(Followed::LookAgain(None), Followed::Answered)
             }
             News::Answered(_) | News::Again => Followed::LookAgain(None),
             News::Leader(lead) => Followed::Leader(lead),
             News::Alone => Followed::Alone,
-            News::Failed(failure) => Followed::Answered(self.failed(failure, want)),
+            News::Failed(failure) => {
+                let response = self.failed(failure, want).await;
+                response.map_or(Followed::LookAgain(None), Followed::Answered)
+            }
         }
     }
 
@@ -168,21 +203,21 @@ impl Exchange {
         reply::response(resident.status(), fields, body.telling(report, Place::default()))
     }
 
-    /// Fetches on behalf of everybody who joined. `waited`: for another's fetch, and was not answered by that.
-    async fn lead(&self, lead: Leader, want: &Want, waited: bool) -> Response<ReplyBody> {
+    /// Fetches on behalf of everybody who joined. `waited`: for another's fetch, and was not answered by that. `None` as of `hit`.
+    async fn lead(&self, lead: Leader, want: &Want, waited: bool) -> Option<Response<ReplyBody>> {
         self.is_sent_on();
         let collapsed = waited.then_some(false);
         let report = |outcome: Outcome| Report { collapsed, ..outcome.into() };
         let relay = relay(&self.stream, &self.request.parts);
-        match self.request.fetch(lead, want, &relay).await {
+        Some(match self.request.fetch(lead, want, &relay).await {
             Fetch::Filled(filled) => self.filled(filled, report(Outcome::Miss(want.why))),
-            Fetch::Validated(held) => self.hit(&held, report(validated(want.why)), clock::now()),
+            Fetch::Validated(held) => return self.hit(&held, report(validated(want.why))).await,
             Fetch::Passed(fetched, why) => {
                 self.pass(fetched, Report { not_stored: Some(why), ..report(Outcome::Miss(want.why)) })
             }
-            Fetch::Failed(failure) => self.failed(failure, want),
+            Fetch::Failed(failure) => return self.failed(failure, want).await,
             Fetch::Refused(refusal) => refusal.response(),
-        }
+        })
     }
 
     /// A HEAD that what is stored cannot answer: the origin's answer says whether that still holds (4.3.5).
@@ -216,14 +251,14 @@ impl Exchange {
     }
 
     /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.
-    fn failed(&self, failure: Failure, want: &Want) -> Response<ReplyBody> {
+    async fn failed(&self, failure: Failure, want: &Want) -> Option<Response<ReplyBody>> {
         let outage = failure.answered.map_or(Outage::Unreachable, |_| Outage::Answered5xx);
         match want.stale() {
             Some((stale, _)) if self.request.may_serve_stale(want, outage) => {
                 let fwd_status = failure.answered;
-                self.hit(stale, Report { fwd_status, ..Outcome::StaleOnError.into() }, clock::now())
+                self.hit(stale, Report { fwd_status, ..Outcome::StaleOnError.into() }).await
             }
-            _ => failure.refusal.response(),
+            _ => Some(failure.refusal.response()),
         }
     }
 }

@@ -62,22 +62,40 @@ impl Presented {
         let start = first.min(spans.count().saturating_sub(LOOK as u32));
         let around = start..spans.count().min(start + LOOK as u32);
         let are_few = store.missing(spans, around.clone()).count() <= around.len() / FEW;
-        let is_mendable = are_few && self.resume(head, Some(spans.length)).is_some();
+        let is_mendable =
+            are_few && !self.needs_whole.get() && self.resume(head, Some(spans.length)).is_some();
         (is_mendable && can_close(&self.worker, &self.target, spans)).then_some(true)
+    }
+
+    /// The bytes that an answer is made of first, and the body that they are of, if the disk lost the first of them.
+    pub fn begins_with_gap(&self, held: &CacheEntry) -> Option<(Spans, Range<u64>)> {
+        let StoredResponse { head, body: Body::Spans(spans), .. } = resident(held) else { return None };
+        let begin = head.part().map_or(0, |part| part.first);
+        let (first, last) = *self.positions_of_answer(head, spans).first()?;
+        let at = first.saturating_sub(begin);
+        let end = last.saturating_sub(begin).saturating_add(1).min(spans.length);
+        let n = spans.piece_at(at);
+        let mut missing = self.worker.shared.tiers.stores.at(spans)?.missing(spans, n..n.saturating_add(1));
+        (at < end && missing.next().is_some()).then_some((*spans, at..end))
     }
 
     /// The pieces of a stored body that an answer is made of.
     fn pieces_of_answer(&self, head: &Head, spans: &Spans) -> Vec<Range<u32>> {
         let begin = head.part().map_or(0, |part| part.first);
-        let positions = match cache::answer(&self.asked, &self.parts.headers, head, spans.length) {
+        let piece = |at: u64| spans.piece_at(at.saturating_sub(begin));
+        let pieces = |(first, last)| piece(first)..spans.count().min(piece(last).saturating_add(1));
+        self.positions_of_answer(head, spans).into_iter().map(pieces).collect()
+    }
+
+    /// The first and the last position of each range of the representation that an answer is made of.
+    fn positions_of_answer(&self, head: &Head, spans: &Spans) -> Vec<(u64, u64)> {
+        let begin = head.part().map_or(0, |part| part.first);
+        match cache::answer(&self.asked, &self.parts.headers, head, spans.length) {
             Answer::Full if !self.asked.is_head() => vec![(begin, u64::MAX)],
             Answer::Part { first, last } => vec![(first, last)],
             Answer::Parts(ranges) => ranges,
             Answer::Full | Answer::NotModified | Answer::Unsatisfiable => Vec::new(),
-        };
-        let piece = |at: u64| spans.piece_at(at.saturating_sub(begin));
-        let pieces = |(first, last)| piece(first)..spans.count().min(piece(last).saturating_add(1));
-        positions.into_iter().map(pieces).collect()
+        }
     }
 
     /// What is stored of a response from its begin on, with which a fetch of the rest may go on: bytes, or pieces in the store
@@ -88,7 +106,7 @@ impl Presented {
             return Some(Beginning { head: head.clone(), body: body.clone() });
         };
         self.resume(head, Some(spans.length))?;
-        if self.worker.shared.fills.vain.knows(spans) {
+        if self.needs_whole.get() || self.worker.shared.fills.vain.knows(spans) {
             return None;
         }
         let looked_at = 0..spans.count().min(LOOK as u32);

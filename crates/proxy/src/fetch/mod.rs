@@ -38,9 +38,9 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
 use store::{Key, Spans};
 
 /// What the origin is asked with for pieces of what is stored, beside what that varies by: what the proxy says itself, content
@@ -65,6 +65,8 @@ pub struct Presented {
     /// From where it is asked: what not all reach from there is not asked for.
     pub zone: Zone,
     pub disk: Disk,
+    /// The origin gives it no pieces that the disk lost: it needs the whole.
+    pub needs_whole: Cell<bool>,
 }
 
 impl Presented {
@@ -76,8 +78,8 @@ impl Presented {
         asker: Option<Rc<Client>>,
         zone: Zone,
     ) -> Presented {
-        let (content, disk) = (Bytes::new(), Disk::default());
-        Presented { worker, target, uri, parts, asked, content, asker, zone, disk }
+        let (content, disk, needs_whole) = Default::default();
+        Presented { worker, target, uri, parts, asked, content, asker, zone, disk, needs_whole }
     }
 
     /// Whose share of the memory for bodies is taken from.
@@ -146,8 +148,8 @@ impl Presented {
             request.headers_mut().remove(name);
         }
         let (target, key, client) = (self.target.clone(), key.clone(), self.zone);
-        let refused = AtomicBool::new(false);
-        Some(Repair { target, request, resume, key, stored: None, client, refused })
+        let (stored, refused, seat) = Default::default();
+        Some(Repair { target, request, resume, key, stored, client, refused, seat })
     }
 
     /// By what the missing bytes of a response's body are known, if the origin can be asked for them.

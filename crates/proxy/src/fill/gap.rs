@@ -212,11 +212,22 @@ impl Closer {
         self.state().lease = Some(lease);
     }
 
-    /// It brings nothing from this piece on after all.
+    /// It brings nothing from this piece on.
     pub fn end_at(&self, end: u32) {
         let mut state = self.state();
         state.pieces.end = end;
         wake(state);
+    }
+
+    /// It brings what is missing of the pieces before `end` too, up to the next gap. Returns where that ends.
+    pub fn extend(&self, end: u32) -> u32 {
+        let (all, from) = (lock(&self.gaps.0), self.pieces().end);
+        let of_body = all.get(&object(&self.gap.spans)).into_iter().flatten();
+        let others = of_body.filter(|gap| !Arc::ptr_eq(gap, &self.gap));
+        let next = others.filter_map(|gap| lock(&gap.state).next_from(from)).min();
+        let end = next.unwrap_or(end).min(end).max(from);
+        self.end_at(end);
+        end
     }
 
     /// Whether somebody waits for it, or has yet to come to the end of it.
@@ -247,6 +258,13 @@ impl Closer {
         let mut state = self.state();
         state.n += 1;
         state.bytes.clear();
+        wake(state);
+    }
+
+    /// The pieces before this one are in the store: it comes next.
+    pub fn pass_over(&self, next: u32) {
+        let mut state = self.state();
+        state.n = next;
         wake(state);
     }
 

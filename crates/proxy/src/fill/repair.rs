@@ -1,5 +1,7 @@
 //! How a body that was begun and cannot go on is asked for: `transfer::mend` does it.
 
+use super::gap::Seat;
+use super::lock;
 use crate::access::reach::Zone;
 use crate::message::target::Target;
 use crate::transport::Hop;
@@ -8,6 +10,7 @@ use http::Request;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use store::{Key, Spans};
 
@@ -25,6 +28,18 @@ pub struct Repair {
     pub client: Zone,
     /// The origin refused the request when it was asked for pieces.
     pub refused: AtomicBool,
+    /// At the gap that the body begins with, for which its head waited.
+    pub seat: Mutex<Option<Seat>>,
+}
+
+impl Repair {
+    pub fn take_seat(&self) -> Option<Seat> {
+        lock(&self.seat).take()
+    }
+
+    pub fn keep_seat(&self, seat: Seat) {
+        *lock(&self.seat) = Some(seat);
+    }
 }
 
 /// Bodies that a worker is repairing, by the hop that is asked: one that hangs holds up no other's.

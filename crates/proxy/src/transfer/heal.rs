@@ -11,16 +11,20 @@
 //!
 //! Where a request was refused for what it may have said itself, the next of those who wait asks.
 //!
-//! What always holds: of a gap there is one request at a time, and no byte that came is asked for again.
+//! A body that begins with a gap waits for that before its head is sent (`comes`): where the origin gives nothing, the request can
+//! still be answered otherwise. An origin without ranges sends all of the body: then what is missing further on is taken from that too.
+//!
+//! What always holds: of a gap there is one request at a time, and no byte that came is asked for again, but for a reader that was too
+//! slow for a piece that could not be put back, or where an origin without ranges broke off.
 
 use crate::fill::gap::{Closer, Given, Seat};
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces as _;
 use crate::message::target::Target;
 use crate::transfer::keeper::{PATIENCE, PAUSE};
-use crate::transfer::mend::{For, NoRest, Rest, may_begin};
+use crate::transfer::mend::{For, NoRest, REST, Rest, may_begin};
 use crate::worker::Worker;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -31,15 +35,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use store::{Lookup, Refused, Spans};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Bytes that are asked for at once, about.
 const MOST: u32 = 4 << 20;
 
-/// How often the origin is asked for one piece, and the pause before it is asked again.
+/// Pieces that are looked at before others of the worker have their turn.
+const LOOK: u32 = 1 << 10;
+
+/// How often the origin is asked for one piece.
 const TRIES: u8 = 3;
-const REST: Duration = Duration::from_millis(100);
 
 /// For how long who reads a piece that is not put back may hold up those who wait for the next one.
 const HELD_UP: Duration = Duration::from_secs(1);
@@ -55,6 +61,33 @@ pub fn can_close(worker: &Worker, target: &Target, spans: &Spans) -> bool {
 /// Bytes that closing one takes: the piece that comes, and a copy while that is put back.
 fn memory(spans: &Spans) -> usize {
     2 * spans.span as usize
+}
+
+/// Waits for the first of these bytes of a body, which the store lost. False where the origin does not give it.
+pub async fn comes(worker: &Rc<Worker>, repair: &Arc<Repair>, spans: &Spans, bytes: Range<u64>) -> bool {
+    let (shared, n) = (&worker.shared, spans.piece_at(bytes.start));
+    let pieces = n..spans.piece_at(bytes.end - 1).saturating_add(1);
+    for _ in 0..TRIES {
+        if shared.fills.vain.knows(spans) {
+            return false;
+        }
+        let seat = enter(worker, repair, spans, pieces.clone(), 0);
+        // It was put back meanwhile.
+        if shared.tiers.stores.at(spans).is_none_or(|store| store.missing(spans, n..n + 1).next().is_none()) {
+            return true;
+        }
+        let Some(mut seat) = seat else { return false };
+        match poll_fn(|cx| seat.poll_at(cx, bytes.start)).await {
+            Given::Bytes(_) | Given::Stored => {
+                repair.keep_seat(seat);
+                return true;
+            }
+            Given::Lost => return false,
+            // Who asks next may not be.
+            Given::Refused | Given::Beyond => {}
+        }
+    }
+    false
 }
 
 const NOWHERE: (u64, u8) = (u64::MAX, 0);
@@ -76,7 +109,10 @@ pub struct Gaps {
 
 impl Gaps {
     pub fn new(worker: &Rc<Worker>, repair: Option<Arc<Repair>>) -> Gaps {
-        Gaps { worker: worker.clone(), repair, seat: None, size: 1, run: 0..0, missed: NOWHERE }
+        let seat = repair.as_ref().and_then(|repair| repair.take_seat());
+        let stored = repair.as_ref().and_then(|repair| repair.stored);
+        let size = stored.map_or(1, |spans| u64::from(spans.span.max(1)));
+        Gaps { worker: worker.clone(), repair, seat, size, run: 0..0, missed: NOWHERE }
     }
 
     /// What the origin gives of the bytes from `at` on.
@@ -108,13 +144,20 @@ impl Gaps {
         let (n, store) = (self.piece(at), self.worker.shared.tiers.stores.at(spans));
         let Some(repair) = self.repair.as_ref().filter(|_| times <= TRIES) else { return false };
         // It was put back since the store was asked.
-        if times == 1 && store.is_some_and(|store| store.missing(spans, n..n + 1).next().is_none()) {
+        let is_back =
+            || times == 1 && store.is_some_and(|store| store.missing(spans, n..n + 1).next().is_none());
+        if is_back() {
             return true;
         }
         // Where one lies bad beside the other, more will: but only the disk tells, when it is read.
         let suspect = if n == self.run.end { self.run.len() as u32 } else { 0 };
         let end = self.piece(end - 1).saturating_add(1);
         self.seat = enter(&self.worker, repair, spans, n..end, suspect);
+        // Or since then, by who closed the gap that it was in.
+        if is_back() {
+            self.seat = None;
+            return true;
+        }
         self.seat.is_some()
     }
 
@@ -170,10 +213,10 @@ impl Healer {
         // For a place among the bodies that are repaired.
         let until = Instant::now() + self.worker.settings().timeouts.origin_stall;
         self.find_end(suspect).await;
-        let (end, mut tries) = (self.closer.pieces().end, TRIES);
-        while self.closer.is_wanted() && self.closer.came().0 < end {
+        let mut tries = TRIES;
+        while self.closer.is_wanted() && !self.is_closed() {
             let before = self.closer.came().0;
-            let asked = self.ask(end).await;
+            let asked = self.ask().await;
             let goes_on = self.closer.came().0 > before;
             if goes_on {
                 tries = TRIES;
@@ -198,9 +241,13 @@ impl Healer {
                 }
             }
         }
-        if self.closer.came().0 == end {
+        if self.is_closed() {
             shared.fills.vain.forget(&self.spans);
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closer.came().0 >= self.closer.pieces().end
     }
 
     /// Looks which of the suspects are missing too: up to the first that is not.
@@ -213,9 +260,9 @@ impl Healer {
         }
     }
 
-    /// Asks for what has not come yet of the pieces before `end`, and takes it in. False where those who wait have to ask again.
-    async fn ask(&self, end: u32) -> Result<bool, NoRest> {
-        let (first, came) = self.closer.came();
+    /// Asks for what has not come yet, and takes it in. False where those who wait have to ask again.
+    async fn ask(&self) -> Result<bool, NoRest> {
+        let ((first, came), mut end) = (self.closer.came(), self.closer.pieces().end);
         let (from, to) = (self.spans.offset(first) + came as u64, self.spans.offset(end));
         let mut rest = self.repair.fetch(&self.worker, For::All, from, Some(to)).await?;
         // An origin that does not answer holds none.
@@ -225,20 +272,42 @@ impl Healer {
             let Ok(lease) = timeout(patience, lease).await else { return Ok(false) };
             self.closer.hold(lease);
         }
+        if rest.is_whole {
+            let asked = std::mem::replace(&mut end, self.closer.extend(self.spans.count()));
+            rest.extend(self.spans.offset(end) - self.spans.offset(asked));
+        }
         let may_stay = || may_begin(&self.worker, &self.repair.target, For::One);
-        let mut beyond = Bytes::new();
-        for n in first..end {
-            if !self.closer.is_wanted() {
-                break;
-            }
+        let (mut beyond, mut n) = (Bytes::new(), first);
+        while n < end && self.closer.is_wanted() {
             self.take(n, &mut rest, &mut beyond).await?;
-            if rest.may_be_stored && self.put_back(n, n + 1 == end).await {
+            let next = if rest.is_whole { self.next_missing(n + 1, end).await } else { n + 1 };
+            if rest.may_be_stored && self.put_back(n, next == end).await {
                 self.closer.put_back();
             } else if !self.closer.pass(HELD_UP, may_stay).await {
                 return Ok(false);
             }
+            self.closer.pass_over(next);
+            let sound = self.spans.offset(next) - self.spans.offset(n + 1);
+            let here = beyond.len().min(usize::try_from(sound).unwrap_or(usize::MAX));
+            beyond.advance(here);
+            rest.pass_over(sound - here as u64);
+            n = next;
         }
         Ok(true)
+    }
+
+    /// The first piece from `n` on that the store has not, or `end`.
+    async fn next_missing(&self, mut n: u32, end: u32) -> u32 {
+        let Some(store) = self.worker.shared.tiers.stores.at(&self.spans) else { return n };
+        while n < end {
+            let to = end.min(n.saturating_add(LOOK));
+            if let Some(missing) = store.missing(&self.spans, n..to).next() {
+                return missing;
+            }
+            n = to;
+            yield_now().await;
+        }
+        end
     }
 
     /// Takes the rest of a piece; `beyond` came behind the one before.

@@ -5,6 +5,9 @@
 //! Where the response has a strong validator, a range of the same representation makes good for that, and the reader
 //! sees nothing of it. What always holds: bytes of two representations are never mixed (`cache::Resume`); a body asks a
 //! few times, a worker asks one origin for a few bodies at once, and beyond that the response breaks off.
+//!
+//! An origin without ranges sends all of the representation. What comes before the rest is skipped then, if the rest is for all who
+//! read along: for each reader alone that would be too much.
 
 use crate::fill::repair::{Busy, Repair};
 use crate::message::pieces::Pieces;
@@ -14,7 +17,7 @@ use crate::origin::body::OriginBody;
 use crate::origin::fetch::Fetched;
 use crate::transport::Hop;
 use crate::worker::Worker;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use cache::Head;
 use http::header::AUTHORIZATION;
 use http::{Request, StatusCode, response};
@@ -25,9 +28,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// How often the origin is asked for the rest of one body.
 const TRIES: u8 = 3;
+
+/// The pause before an origin is asked again that gave no answer.
+pub const REST: Duration = Duration::from_millis(100);
 
 /// For whom a body is repaired.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +73,7 @@ pub enum NoRest {
 
 impl Repair {
     /// Asks for the bytes `from..to` of the body, `to` of `None` for all from there on. Where the origin says that it has another
-    /// representation now, or gives no ranges, an object of which the piece there is missing is of no use any more, and goes.
+    /// representation now, an object of which the piece there is missing is of no use any more, and goes.
     pub async fn fetch(
         &self,
         worker: &Rc<Worker>,
@@ -95,6 +103,13 @@ impl Repair {
             // All who read along would get it.
             return Err(NoRest::Refused);
         }
+        let may_be_stored = Head::part_may_stay(self.request.headers(), &parts);
+        let promised = body.left();
+        if whom == For::All
+            && let Some((skip, left)) = self.resume.within_whole(&parts, promised, (from, to))
+        {
+            return Ok(Rest { body, skip, left, is_whole: true, may_be_stored, _busy: busy });
+        }
         let Some(left) = self.resume.continues(&parts, from, to) else {
             if is_hidden(&self.request, &parts) {
                 return Err(NoRest::Refused);
@@ -109,9 +124,8 @@ impl Repair {
             }
             return Err(if is_of_request(&parts) { NoRest::Refused } else { NoRest::Never });
         };
-        let may_be_stored = Head::part_may_stay(self.request.headers(), &parts);
-        match body.left().is_none_or(|promised| promised == left) {
-            true => Ok(Rest { body, left, may_be_stored, _busy: busy }),
+        match promised.is_none_or(|promised| promised == left) {
+            true => Ok(Rest { body, skip: 0, left, is_whole: false, may_be_stored, _busy: busy }),
             false => Err(NoRest::Never),
         }
     }
@@ -140,10 +154,27 @@ fn has_place(worker: &Worker, hop: &Hop, whom: For) -> bool {
 /// The rest of a body as it comes from its origin: exactly as many bytes as were missing, or an error.
 pub struct Rest {
     body: OriginBody,
+    /// Bytes that come before the next of the rest.
+    skip: u64,
     left: u64,
+    /// The origin sends all of the representation.
+    pub is_whole: bool,
     /// Its bytes may go into the cache.
     pub may_be_stored: bool,
     _busy: Busy,
+}
+
+impl Rest {
+    /// So many bytes behind what was asked for are wanted too, of what is whole.
+    pub fn extend(&mut self, bytes: u64) {
+        self.left += bytes;
+    }
+
+    /// The next bytes are not wanted after all.
+    pub fn pass_over(&mut self, bytes: u64) {
+        self.skip += bytes;
+        self.left -= bytes;
+    }
 }
 
 impl Pieces for Rest {
@@ -155,7 +186,16 @@ impl Pieces for Rest {
                 None => break,
             };
             // Trailers are not part of a body.
-            let Ok(bytes) = frame.into_data() else { continue };
+            let Ok(mut bytes) = frame.into_data() else { continue };
+            let skipped = bytes.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+            bytes.advance(skipped);
+            self.skip -= skipped as u64;
+            if self.is_whole {
+                bytes.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            }
+            if bytes.is_empty() {
+                continue;
+            }
             let Some(left) = self.left.checked_sub(bytes.len() as u64) else { break };
             self.left = left;
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
@@ -210,8 +250,13 @@ impl Mender {
     pub fn begin(&mut self, from: u64, to: Option<u64>) -> bool {
         let Some(repair) = self.repair.clone().filter(|_| self.tries > 0) else { return false };
         self.tries -= 1;
-        let worker = self.worker.clone();
-        self.state = State::Asking(Box::pin(async move { repair.fetch(&worker, For::One, from, to).await }));
+        let (worker, was_asked) = (self.worker.clone(), matches!(self.state, State::Asking(_)));
+        self.state = State::Asking(Box::pin(async move {
+            if was_asked {
+                sleep(REST).await;
+            }
+            repair.fetch(&worker, For::One, from, to).await
+        }));
         true
     }
 
@@ -230,12 +275,11 @@ impl Mender {
                         self.state = State::Reading(Box::new(rest));
                         continue;
                     }
-                    // Asking again would bring the same.
-                    Err(_) => {
-                        self.tries = 0;
-                        io::Error::other(
-                            "a piece of the body went away, and the origin has not the same any more",
-                        )
+                    Err(why) => {
+                        if !matches!(why, NoRest::Again | NoRest::NoPlace) {
+                            self.tries = 0;
+                        }
+                        io::Error::other("a piece of the body went away, and the origin does not give it")
                     }
                 },
                 State::Reading(rest) => match ready!(rest.poll_piece(cx)) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use store::disk::sim::SimDisk;
 use store::{Body, Key, Lookup, Options, Spans, Store};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 pub const SIZE: usize = 64 << 20;
 pub const LENGTH: usize = 6 << 20;
@@ -26,13 +27,15 @@ pub struct Ranged {
     pub go: Arc<Semaphore>,
     /// It has another version now.
     pub changed: Arc<AtomicBool>,
+    /// It answers conditional requests with 304.
+    pub holds: Arc<AtomicBool>,
     /// After so many bytes its next answers break off.
     pub breaks: Arc<Mutex<VecDeque<usize>>>,
     /// What it makes of ranges.
     pub ranges_are: Arc<Mutex<Ranges>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranges {
     Answered,
     /// By the end of the connection.
@@ -46,8 +49,14 @@ pub enum Ranges {
     /// For one client.
     Private,
     Forbidden,
+    /// With such a status.
+    Status(&'static str),
     /// 503, once.
     BusyOnce,
+    /// It has none, and sends all of it.
+    Ignored,
+    /// It sends all of something else, with these fields.
+    Other(&'static str),
 }
 
 impl Ranged {
@@ -57,10 +66,11 @@ impl Ranged {
         let breaks = Arc::<Mutex<VecDeque<usize>>>::default();
         let ranges_are = Arc::new(Mutex::new(Ranges::Answered));
         let (permits, other, breaking) = (go.clone(), changed.clone(), breaks.clone());
-        let of_ranges = ranges_are.clone();
+        let (of_ranges, holds) = (ranges_are.clone(), Arc::new(AtomicBool::new(false)));
+        let is_valid = holds.clone();
         let origin = Origin::with(move |mut client, seen| {
             let (permits, other, breaking) = (permits.clone(), other.clone(), breaking.clone());
-            let of_ranges = of_ranges.clone();
+            let (of_ranges, is_valid) = (of_ranges.clone(), is_valid.clone());
             async move {
                 while let Some(head) = client.head().await {
                     if other.load(SeqCst) {
@@ -68,11 +78,19 @@ impl Ranged {
                         client.send(ok("Cache-Control: max-age=600\r\nETag: \"2\"\r\n", "new")).await;
                         continue;
                     }
+                    if is_valid.load(SeqCst) && field(&head, "if-none-match").is_some() {
+                        seen.lock().unwrap().push(head);
+                        client.send(format!("HTTP/1.1 304 x\r\n{fields}\r\n")).await;
+                        continue;
+                    }
                     let body = &*CONTENT;
                     let range = field(&head, "range").and_then(|r| r.strip_prefix("bytes=")?.split_once('-'));
                     let range = range.map(|(from, to)| {
                         (from.parse::<usize>().unwrap(), to.parse().map_or(LENGTH, |last: usize| last + 1))
                     });
+                    let how = *of_ranges.lock().unwrap();
+                    let asks_for_range = range.is_some();
+                    let range = range.filter(|_| !matches!(how, Ranges::Ignored | Ranges::Other(_)));
                     let (from, to) = range.unwrap_or((0, LENGTH));
                     let place = match range {
                         Some(_) => format!("206 x\r\nContent-Range: bytes {from}-{}/{LENGTH}", to - 1),
@@ -80,7 +98,12 @@ impl Ranged {
                     };
                     let bad = field(&head, "authorization").is_some();
                     seen.lock().unwrap().push(head);
-                    let how = *of_ranges.lock().unwrap();
+                    if asks_for_range && let Ranges::Other(fields) = how {
+                        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n{fields}\r\n");
+                        client.send(head).await;
+                        client.try_send(&[0; LENGTH]).await;
+                        continue;
+                    }
                     let more = match how {
                         _ if range.is_none() => "",
                         Ranges::Refused => return,
@@ -101,9 +124,13 @@ impl Ranged {
                             client.send("HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n").await;
                             continue;
                         }
+                        Ranges::Status(status) => {
+                            client.send(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
+                            continue;
+                        }
                         Ranges::Compressed => "Content-Encoding: gzip\r\n",
                         Ranges::Private => "Cache-Control: private\r\n",
-                        Ranges::Answered | Ranges::Hanging => "",
+                        Ranges::Answered | Ranges::Hanging | Ranges::Ignored | Ranges::Other(_) => "",
                     };
                     let length = to - from;
                     client
@@ -126,7 +153,7 @@ impl Ranged {
             }
         })
         .await;
-        Ranged { origin, go, changed, breaks, ranges_are }
+        Ranged { origin, go, changed, holds, breaks, ranges_are }
     }
 
     pub async fn get(&self, proxy: &Proxy, fields: &str) -> Message {
@@ -175,6 +202,17 @@ impl Ranged {
             clients.push(client);
         }
         clients
+    }
+
+    /// What so many clients get who ask for it at once: the head and the body.
+    pub async fn at_once(&self, proxy: &Proxy, count: usize) -> Vec<(String, Vec<u8>)> {
+        let mut asking = JoinSet::new();
+        for _ in 0..count {
+            let mut client = proxy.client().await;
+            client.send(self.request("Connection: close\r\n")).await;
+            asking.spawn(async move { (client.head().await.unwrap(), client.rest_of_bytes().await) });
+        }
+        soon(asking.join_all()).await
     }
 
     pub fn request(&self, fields: &str) -> String {

@@ -34,6 +34,8 @@ fn a_piece_is_in_one_gap_at_most() {
     closer.end_at(4);
     let (_, after) = begin(&gaps, 4..9);
     assert_eq!(after.pieces(), 4..9);
+    assert_eq!((closer.extend(10), before.extend(2), after.extend(10)), (4, 3, 10));
+    assert!(gaps.find(&SPANS, 9).is_some_and(|seat| Arc::ptr_eq(&seat.gap, &after.gap)));
     drop((closer, before, after));
     assert!(!gaps.are_closing(&SPANS) && lock(&gaps.0).is_empty());
     drop(seat);
