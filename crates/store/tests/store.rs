@@ -669,13 +669,13 @@ fn a_write_budget_is_told_beside_what_is_written() {
     let path = folder.path().join("x.cosm");
     let store = Store::open(&Options { write_budget, ..options(&path, IoChoice::Threads) }).unwrap();
     assert_eq!((store.stats().write_budget, store.stats().written_last_day), (1 << 20, 0));
-    // 448 KiB are left at a start.
+    // 896 KiB are left at a start.
     let put = |n| store.put(&key(n), b"", &body(n, 8_000)).is_ok();
-    let taken = (0..200).filter(|n| put(*n)).count();
-    assert!((5..56).contains(&taken), "{taken} of 56 that there is room for");
+    let taken = (0..400).filter(|n| put(*n)).count();
+    assert!((5..112).contains(&taken), "{taken} of 112 that there is room for");
     assert!(store.persist(Duration::from_secs(60)));
     let stats = store.stats();
-    assert_eq!(stats.engine.unaffordable, 200 - taken as u64);
+    assert_eq!(stats.engine.unaffordable, 400 - taken as u64);
     assert!(stats.written_last_day >= 8_000 * taken as u64);
     assert_eq!(stats.written_last_day, stats.engine.written_bytes);
     assert!(store.close());

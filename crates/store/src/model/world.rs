@@ -322,7 +322,7 @@ impl World {
         self.least_over = self.least_over.min(over);
         // Of what is put where something is left, a record.
         let record = f64::from(SEGMENT) / 2.0;
-        assert!(over <= bytes / 16.0 + record, "{over} bytes too many since a start");
+        assert!(over <= bytes / 8.0 + record, "{over} bytes too many since a start");
         assert!(over - self.least_over <= bytes / 4.0 + record, "{} bytes too many", over - self.least_over);
         assert!(written <= seen.let_in + seen.obliged, "{written} bytes were written, and fewer paid for");
     }

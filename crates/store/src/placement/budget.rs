@@ -8,7 +8,7 @@
 //! - In any time the device is given the budget of that time and a quarter of the budget more, at most, as long as removals, markers, digests,
 //!   the ledger, and what fills up their blocks take less than the budget: these are written whatever is left. They count, and until the
 //!   level has made up for them nothing else is let in.
-//! - A start begins with a quarter of the full level, whatever was left before.
+//! - A start begins with half of the full level, an eighth of the budget, whatever was left before: what is not known yet is let in then, unless it is large.
 //! - An object costs what the level says when it is paid for; one that is larger is not let in. A large one is paid for when it is let in, so that
 //!   several at once find what is left; what it does not take is given back.
 //! - Records are paid for when they are taken, all else when it is written: what waits in memory is not let in twice.
@@ -20,7 +20,7 @@ use crate::format::record::Kind;
 /// The share of the budget that is the full level: six hours' worth of a day's.
 const BURST: f64 = 0.25;
 /// The share of the full level at a start.
-const AT_START: f64 = 0.25;
+const AT_START: f64 = 0.5;
 /// How steeply the price rises: over the middle of the level, from a tenth to nine tenths, by six orders of magnitude, which is as far as worth goes.
 const STEEPNESS: i32 = 3;
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_begins_with_a_quarter_of_a_burst() {
+    fn a_start_begins_with_half_of_a_burst() {
         let written = hours(&mut budget(), |_| 1_000, 1)[0];
         assert!(written <= 1.0 + 24.0 * BURST * AT_START, "{written}");
     }
@@ -210,9 +210,9 @@ mod tests {
         budget.pass_time(0);
         budget.take(DAY / 4, Kind::Removal);
         assert!(budget.is_spent() && !budget.has_for_piece(1) && budget.price(0) == f64::INFINITY);
+        budget.pass_time(2 * HOUR);
+        assert!(budget.is_spent(), "owed: three hours");
         budget.pass_time(4 * HOUR);
-        assert!(budget.is_spent(), "owed: three sixteenths of a day");
-        budget.pass_time(5 * HOUR);
         assert!(budget.price(0) > 1.0 && budget.price(0) < f64::INFINITY);
     }
 

@@ -402,7 +402,9 @@ const HOUR: u64 = 3_600_000;
 fn with_budget(admission: Admission) -> (Counting, ByHand, Options) {
     let disk = Counting(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)), AtomicU64::new(0));
     let write_budget = Some(WriteBudget { bytes: 24 * MIB, period: Duration::from_millis(24 * HOUR) });
-    let options = Options { packet: 64 << 10, admission, write_budget, ..Options::at("") };
+    // So many that what was turned away is remembered for hours.
+    let index_max = Some(32_000);
+    let options = Options { packet: 64 << 10, admission, write_budget, index_max, ..Options::at("") };
     let store = ByHand::make(&disk, SIZE, &options, 1).unwrap();
     (disk, store, options)
 }
@@ -448,7 +450,7 @@ fn the_device_is_given_what_the_budget_has() {
         let turned_away = if admission == Admission::All { 20_000 } else { 100 };
         assert!((turned_away..=counters.turned_away).contains(&counters.unaffordable), "{counters:?}");
         let used = (0..100).filter(|n| store.holds(&key(*n))).count();
-        assert!(used > 50, "{admission:?}: {used} of what is asked for again and again");
+        assert!(used > 80, "{admission:?}: {used} of what is asked for again and again");
     }
 }
 
@@ -462,7 +464,7 @@ fn no_start_has_a_burst_before_it() {
         store = ByHand::open_again(&disk, SIZE, &options);
     }
     let written = disk.1.load(Relaxed) - before;
-    assert!(written < 10 * (MIB + 6 * MIB / 4), "{written} in ten hours with ten starts");
+    assert!(written < 10 * (MIB + 6 * MIB / 2), "{written} in ten hours with ten starts");
 }
 
 #[test]
