@@ -1,9 +1,9 @@
 //! The write budget: how many bytes a time the device is given to write (`WriteBudget`), and what a byte costs for that.
 //!
 //! What may be written is a *level*: time raises it at the budget's rate, up to a quarter of the budget, and each byte that is taken or written
-//! lowers it. The price of a byte follows from the level alone: nothing while it is full, without bound as it runs out. So what is let in is chosen by its worth,
-//! the more strictly the less is left, and the level comes to rest where as much is written as time brings: the lower the level, the less is let in and the
-//! faster it rises. With one quantity and a price that falls with it nothing swings.
+//! lowers it. The price of a byte follows from the level alone: nothing while it is full, without bound as it runs out. So the less is left, the more an
+//! object must be worth to be let in, and the level comes to rest where as much is written as time brings. It does not swing by itself: the lower it is, the
+//! less is let in and the faster it rises. It follows where loads and estimates change.
 //!
 //! - In any time the device is given the budget of that time and a quarter of the budget more, at most, as long as removals, markers, digests,
 //!   the ledger, and what fills up their blocks take less than the budget: these are written whatever is left. They count, and until the
