@@ -308,6 +308,7 @@ fn closest(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use store::WriteBudget;
 
     const MACHINE: Machine = Machine { memory: 4 << 30, cores: 3, descriptors: 1 << 20 };
 
@@ -406,6 +407,14 @@ mod tests {
             ("cmax", "4", "4 is out of bounds: 0 to 3"),
             ("pseudonym", "a b", "is not a name"),
             ("pseudonym", &"a".repeat(65), "up to 64 letters"),
+            (
+                "write-budget",
+                "200GiB",
+                "`200GiB` is not a size in a time: write one like 200GiB/day, with hour, day or week (or write none)",
+            ),
+            ("write-budget", "200GB/day", "write one like 200GiB/day"),
+            ("write-budget", "1GiB/month", "with hour, day or week"),
+            ("write-budget", "0/day", "`0/day` is too small: at least 1MiB"),
             ("io", "fast", "`fast` is none of auto, uring, threads"),
             ("io", "a\nb", "`a\\nb` has a control character"),
             ("cache", "a\u{7}", "has a control character"),
@@ -444,6 +453,13 @@ mod tests {
         assert_eq!(admin.to_string(), "unix:/run/admin.sock");
         let origin = with("origin", "http://unix:/run/app.sock:").unwrap().proxy.origin.unwrap();
         assert_eq!(origin.to_string(), "http://unix:/run/app.sock");
+        let budget = |text| with("write-budget", text).unwrap().store().unwrap().write_budget;
+        let hours =
+            |bytes, hours: u64| Some(WriteBudget { bytes, period: Duration::from_secs(hours * 3600) });
+        assert_eq!(
+            [budget("none"), budget("8 GiB/hour"), budget("200GiB/day"), budget("1.5TiB / week")],
+            [None, hours(8 << 30, 1), hours(200 << 30, 24), hours(3 << 39, 7 * 24)]
+        );
         // The last one given counts.
         let both = [flag("cmax", "2"), flag("cmax", "3")];
         assert_eq!(Config::build(&both, &MACHINE).unwrap().store().unwrap().cmax, 3);

@@ -35,6 +35,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
 }
 
+/// A size in a time: `200GiB/day`, `8GiB/hour`, `1TiB/week`.
+pub fn rate(text: &str) -> Result<(u64, Duration), String> {
+    const PERIODS: [(&str, u64); 3] = [("hour", 1), ("day", 24), ("week", 7 * 24)];
+    let wrong =
+        || format!("`{text}` is not a size in a time: write one like 200GiB/day, with hour, day or week");
+    let (bytes, period) = text.split_once('/').ok_or_else(wrong)?;
+    let hours = PERIODS.iter().find(|(name, _)| *name == period.trim()).ok_or_else(wrong)?.1;
+    Ok((size(bytes).map_err(|_| wrong())?, Duration::from_secs(hours * 3600)))
+}
+
 /// Values separated by commas or blanks, at least one.
 pub fn list<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     let items: Vec<T> = text

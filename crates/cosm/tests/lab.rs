@@ -292,3 +292,33 @@ fn what_would_not_be_looked_at_is_refused() {
         assert!(fails(words, &[], 2).contains("cannot be used with"), "{words}");
     }
 }
+
+#[test]
+fn a_write_budget_bounds_what_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |budget: &str| {
+        let (found, _) =
+            works(&format!("compare {SMALL} --recipes cosm,cosm-chance{budget} --json"), &[folder.path()]);
+        let rows: serde_json::Value = serde_json::from_str(&found).unwrap();
+        ["cosm", "cosm-chance"].map(|name| {
+            let row = rows["rows"].as_array().unwrap().iter().find(|row| row["recipe"] == name).unwrap();
+            row["device_bytes_written"].as_u64().unwrap()
+        })
+    };
+    let [all, by_chance] = written("");
+    for budget in [" --write-budget 100KiB/hour", " --write-budget 100KiB/1MiB"] {
+        let [less, by_chance_less] = written(budget);
+        assert!(
+            less < all && by_chance_less < by_chance,
+            "{budget}: {less} of {all}, {by_chance_less} of {by_chance}"
+        );
+    }
+    for (budget, says) in [
+        ("much", "`much` is not a size in a time: write one like 200GiB/day"),
+        ("0/day", "`0/day` is too small"),
+        ("1MiB/1KiB", "`1MiB/1KiB` is too small: at least 1 byte in a time, or for 1MiB"),
+    ] {
+        let why = fails(&format!("compare {SMALL} --write-budget {budget}"), &[folder.path()], 2);
+        assert!(why.contains("--write-budget: ") && why.contains(says), "{why}");
+    }
+}

@@ -30,7 +30,7 @@ pub struct Recipe {
 }
 
 /// The recipes that place objects by their server.
-const BY_SERVER: [&str; 12] = [
+const BY_SERVER: [&str; 13] = [
     "multiple-dirs",
     "squidl",
     "squidml",
@@ -42,6 +42,7 @@ const BY_SERVER: [&str; 12] = [
     "log-full",
     "cosm",
     "cosm-all",
+    "cosm-chance",
     "cosm-direct",
 ];
 
@@ -77,12 +78,15 @@ const COSM: cosm::Parts = cosm::Parts {
     group: 32 << 10,
     group_memory: 0,
     direct: false,
+    write_budget: None,
+    by_chance: false,
 };
 const DIRECT: cosm::Parts = cosm::Parts { direct: true, ..COSM };
 
 fn cosm(scale: &Scale, parts: cosm::Parts) -> Box<dyn Storage> {
     let group_memory = if parts.group > 0 { (scale.memory / GROUP_SHARE) as usize } else { 0 };
-    Box::new(Cosm::new(scale.space(), cosm::Parts { group_memory, ..parts }))
+    let write_budget = scale.write_budget;
+    Box::new(Cosm::new(scale.space(), cosm::Parts { group_memory, write_budget, ..parts }))
 }
 
 const LOG: log::Parts = log::Parts {
@@ -456,6 +460,15 @@ pub const ALL: &[Recipe] = &[
         unlike: "fills its file; its index and packets in memory beside",
         memory: MEMORY_TIER,
         storage: |scale| cosm(scale, cosm::Parts { admission: store::Admission::All, ..COSM }),
+    },
+    Recipe {
+        name: "cosm-chance",
+        about: "cosm-all, where chance alone keeps to --write-budget",
+        unlike: "fills its file; its index and packets in memory beside",
+        memory: MEMORY_TIER,
+        storage: |scale| {
+            cosm(scale, cosm::Parts { admission: store::Admission::All, by_chance: true, ..COSM })
+        },
     },
     Recipe {
         name: "cosm-direct",

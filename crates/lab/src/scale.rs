@@ -15,6 +15,27 @@ pub struct Scale {
     pub lazy_reads: (usize, f64),
     /// Blocks of 512 bytes above which BUDDY gives an object its own file.
     pub threshold: u64,
+    /// Of the production store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_budget: Option<WriteBudget>,
+}
+
+/// Bytes that may be written in a time, by a clock of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteBudget {
+    pub bytes: u64,
+    /// Of the clock.
+    pub seconds: u64,
+    pub clock: Clock,
+}
+
+/// What the time of the trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Clock {
+    /// As it says.
+    Trace,
+    /// Bytes asked for, a MiB a second: as if the load were even.
+    Asked,
 }
 
 impl Default for Scale {
@@ -27,6 +48,7 @@ impl Default for Scale {
             locality_buffers: 128,
             lazy_reads: (10, 1.0),
             threshold: 256,
+            write_budget: None,
         }
     }
 }

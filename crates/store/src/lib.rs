@@ -7,6 +7,7 @@ mod buffer;
 mod by_hand;
 #[cfg(test)]
 mod cases;
+mod day;
 mod digester;
 pub mod disk;
 pub mod engine;
@@ -96,6 +97,22 @@ pub enum Admission {
     All,
 }
 
+/// Bytes that the device is given to write in a time, at most: all of them. Within that time as much as a quarter more may come, in a burst
+/// (`placement::budget`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBudget {
+    pub bytes: u64,
+    pub period: Duration,
+}
+
+impl WriteBudget {
+    /// Bytes in 24 hours.
+    pub fn in_a_day(self) -> u64 {
+        let day = u128::from(day::DAY);
+        (u128::from(self.bytes) * day / self.period.as_millis().max(1)).try_into().unwrap_or(u64::MAX)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A file (made when absent) or a block device.
@@ -109,6 +126,8 @@ pub struct Options {
     /// Objects with larger bodies are refused (LRU-TH's threshold), bytes; `None`: a quarter of the cache.
     pub object_max: Option<u64>,
     pub admission: Admission,
+    /// What is let in keeps to it, chosen by its worth whatever `admission` is.
+    pub write_budget: Option<WriteBudget>,
     /// A small object whose turn to leave comes is read and put again if it was used at least so often since it was put, at most 3
     /// (Maltzahn 5.3.4); 0: none is.
     pub cmax: u8,
@@ -142,6 +161,7 @@ impl Options {
             packet: 1 << 20,
             object_max: None,
             admission: Admission::Worth,
+            write_budget: None,
             cmax: 0,
             flush_interval: Duration::from_secs(1),
             index_max: None,
@@ -182,7 +202,7 @@ impl std::error::Error for OpenError {}
 pub enum Refused {
     /// Larger than `Options::object_max`.
     TooLarge,
-    /// Not worth its place, as far as can be seen (`Admission::Worth`). When it comes back it may be.
+    /// Not worth its place, or its part of the write budget, as far as can be seen (`Admission::Worth`, `WriteBudget`). When it comes back it may be.
     NotAdmitted,
     /// Writes are behind; caching yields.
     Busy,
@@ -282,6 +302,10 @@ pub struct Stats {
     pub device_read_bytes: u64,
     pub device_writes: u64,
     pub device_written_bytes: u64,
+    /// Bytes that the device was given to write in the last 24 hours, or since the store was opened.
+    pub written_last_day: u64,
+    /// Bytes that it may be given in 24 hours; 0: any number.
+    pub write_budget: u64,
     /// Reads of the device that brought a whole group, and those that were not needed since a group had what they would have brought.
     pub group_reads: u64,
     pub saved_reads: u64,

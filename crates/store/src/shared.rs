@@ -12,8 +12,8 @@ use crate::index::{Index, Slot, USES_MAX};
 use crate::loader::Loaded;
 use crate::placement::{Live, Standing};
 use crate::writer::Writer;
-use crate::{Body, Key, Options, Refused, Spans, Uses, span_key};
-use rand::{Rng, rngs::StdRng};
+use crate::{Body, Key, Options, Refused, Spans, Uses, WriteBudget, span_key};
+use rand::{Rng, RngExt, rngs::StdRng};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -55,6 +55,7 @@ pub(crate) struct Shared {
     group_of: fn(&[u8]) -> u64,
     /// As `Engine::departed`.
     departed: Arc<AtomicU64>,
+    pub write_budget: Option<WriteBudget>,
     pub stats: Counts,
     pub traffic: Arc<Traffic>,
     ids: Mutex<StdRng>,
@@ -118,7 +119,7 @@ impl Shared {
         let index = state.index.clone();
         let engine = Engine::new(state, interval.as_millis() as u64, pool.clone())
             .with_index_of(options.index_max.unwrap_or(u64::MAX))
-            .with_admission(options.admission, options.objects(&layout))
+            .with_admission(options.admission, options.write_budget, options.objects(&layout))
             .with_cmax(options.cmax, options.group_of);
         let parts = engine.loaded();
         Arc::new(Shared {
@@ -140,6 +141,7 @@ impl Shared {
             group_of: options.group_of,
             departed: engine.departed(),
             engine: Mutex::new(engine),
+            write_budget: options.write_budget,
             stats: Counts::default(),
             traffic,
             ids: Mutex::new(ids),
@@ -254,16 +256,17 @@ impl Shared {
         self.put(key, self.about_whole(body), Standing::New, meta, body)
     }
 
-    /// An object that was found valid was used. If it is not on the disk, it has to be worth a place there.
+    /// An object that was found valid was used. If it is not on the disk, it has to be worth a place there; and with a write budget to be
+    /// written in any case.
     pub fn renew(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {
         self.takes(key, body.len())?;
         let hash = self.hash(key);
         let bytes = self.record_bytes(key, meta.len(), body.len());
         let standing = match self.index.find(hash) {
-            Some(slot) => Standing::As(slot),
-            None if !self.is_loaded(hash) => Standing::Unknown,
+            Some(slot) if self.live.affords(slot.uses.max(2), bytes) => Standing::As(slot),
+            None if !self.is_loaded(hash) && self.live.affords(2, bytes) => Standing::Unknown,
             None if self.live.admits_used(2, bytes) => Standing::Used(2),
-            None => {
+            _ => {
                 self.engine().remove(hash, self.millis());
                 return Err(Refused::NotAdmitted);
             }
@@ -322,7 +325,25 @@ impl Shared {
 
     /// Whether an object of so many bytes that was just fetched is let in.
     pub fn admits(&self, key: &Key, bytes: u64) -> Result<Standing, Refused> {
-        self.engine().admits(self.hash(key), bytes)
+        let chance = self.chance();
+        self.engine().admits(self.hash(key), bytes, chance, self.millis())
+    }
+
+    /// The same of a large one, which arrives in pieces: what it takes of the write budget is kept for it.
+    pub fn admits_large(&self, key: &Key, bytes: u64) -> Result<Standing, Refused> {
+        let chance = self.chance();
+        let mut engine = self.engine();
+        let standing = engine.admits(self.hash(key), bytes, chance, self.millis())?;
+        engine.reserve(bytes);
+        Ok(standing)
+    }
+
+    /// Where it decides.
+    fn chance(&self) -> f64 {
+        match self.write_budget {
+            Some(_) => self.ids.lock().unwrap_or_else(PoisonError::into_inner).random(),
+            None => 0.5,
+        }
     }
 
     /// Whether it was put.
@@ -397,7 +418,7 @@ impl Shared {
             return Err(Refused::TooLarge);
         }
         let standing = match expected_bytes > self.span as u64 {
-            true => Some(self.admits(key, expected_bytes)?),
+            true => Some(self.admits_large(key, expected_bytes)?),
             // A small one is judged whole, and what is larger when that shows.
             false => None,
         };

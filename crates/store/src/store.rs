@@ -13,7 +13,7 @@ use crate::reads::Reads;
 use crate::recovery::recover;
 use crate::shared::{Clock, End, POOL, Shared, work};
 use crate::writer::Writer;
-use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, Uses};
+use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, Uses, WriteBudget};
 use rand::{SeedableRng, rngs::StdRng};
 use std::fs::File;
 use std::io;
@@ -336,9 +336,10 @@ impl Store {
 
     pub fn stats(&self) -> Stats {
         let shared = &self.0.shared;
-        let (engine, writes_fail, parts_left) = {
+        let (engine, writes_fail, parts_left, written_last_day) = {
             let engine = shared.engine();
-            (engine.counters(), engine.is_failing(), engine.parts_left() as u64)
+            let written = engine.written_last_day(shared.millis());
+            (engine.counters(), engine.is_failing(), engine.parts_left() as u64, written)
         };
         Stats {
             size: shared.layout.size(),
@@ -351,6 +352,8 @@ impl Store {
             device_read_bytes: shared.traffic.read_bytes.load(Relaxed),
             device_writes: shared.traffic.writes.load(Relaxed),
             device_written_bytes: shared.traffic.written_bytes.load(Relaxed),
+            written_last_day,
+            write_budget: shared.write_budget.map_or(0, WriteBudget::in_a_day),
             group_reads: shared.groups.reads.load(Relaxed),
             saved_reads: shared.groups.all_saved.load(Relaxed),
             bad_records: shared.stats.bad_records.load(Relaxed),

@@ -20,6 +20,8 @@ pub struct Writer {
     kept: u32,
     /// It was let in; asked when it proves to be larger than a span.
     standing: Option<Standing>,
+    /// Of what the write budget keeps for it, what no span has taken.
+    reserved: u64,
     failed: Option<Refused>,
     finished: bool,
 }
@@ -43,6 +45,7 @@ impl Writer {
             length: 0,
             spans: 0,
             kept: 0,
+            reserved: standing.and(expected).unwrap_or(0),
             standing,
             failed: None,
             finished: false,
@@ -133,7 +136,11 @@ impl Writer {
     fn standing(&mut self) -> Result<Standing, Refused> {
         match self.standing {
             Some(standing) => Ok(standing),
-            None => Ok(*self.standing.insert(self.shared.admits(&self.key, self.length)?)),
+            None => {
+                let standing = self.shared.admits_large(&self.key, self.length)?;
+                self.reserved = self.length;
+                Ok(*self.standing.insert(standing))
+            }
         }
     }
 
@@ -142,6 +149,7 @@ impl Writer {
         let key = span_key(self.id, self.spans);
         let about = self.shared.about_span(self.id, &self.rest);
         self.shared.put(&key, about, Standing::New, &[], &self.rest)?;
+        self.reserved = self.reserved.saturating_sub(self.rest.len() as u64);
         self.spans += 1;
         self.rest.clear();
         Ok(())
@@ -156,6 +164,9 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        if self.reserved > 0 && self.shared.write_budget.is_some() {
+            self.shared.engine().release(self.reserved);
+        }
         // Others may have gone on with the same part: what they put under these keys is the same.
         let is_mine = self.kept == 0;
         if !self.finished && is_mine {

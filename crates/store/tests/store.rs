@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use store::format::record::Kind;
 use store::{
     Admission, Body, IoChoice, Key, LEDGER_MAX, Lookup, Object, Options, Reader, Refused, Seen, Spans, Store,
-    check, inspect, survey,
+    WriteBudget, check, inspect, survey,
 };
 use tokio::runtime::LocalRuntime;
 
@@ -690,4 +690,23 @@ fn a_writer_that_gives_up_takes_nothing_from_an_object_that_another_finished() {
         assert_eq!(read(&reader, &key).await.map(|(_, body)| body == all), Some(true));
     });
     store.close();
+}
+
+#[test]
+fn a_write_budget_is_told_beside_what_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let write_budget = Some(WriteBudget { bytes: 7 << 20, period: Duration::from_secs(7 * 86_400) });
+    let path = folder.path().join("x.cosm");
+    let store = Store::open(&Options { write_budget, ..options(&path, IoChoice::Threads) }).unwrap();
+    assert_eq!((store.stats().write_budget, store.stats().written_last_day), (1 << 20, 0));
+    // 896 KiB are left at a start.
+    let put = |n| store.put(&key(n), b"", &body(n, 8_000)).is_ok();
+    let taken = (0..400).filter(|n| put(*n)).count();
+    assert!((5..112).contains(&taken), "{taken} of 112 that there is room for");
+    assert!(store.persist(Duration::from_secs(60)));
+    let stats = store.stats();
+    assert_eq!(stats.engine.unaffordable, 400 - taken as u64);
+    assert!(stats.written_last_day >= 8_000 * taken as u64);
+    assert_eq!(stats.written_last_day, stats.engine.written_bytes);
+    assert!(store.close());
 }

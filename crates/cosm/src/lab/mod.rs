@@ -16,7 +16,7 @@ mod traces;
 mod work;
 
 use crate::Failure;
-use crate::values::{count, size_within};
+use crate::values::{count, rate, size, size_within};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lab::input::{From, Input, Reading};
 use lab::recipe;
@@ -24,7 +24,7 @@ use lab::replay::Plan;
 use lab::replay::Row;
 use lab::replay::watch::Watch;
 use lab::results::{Asked, LARGEST_SIZE, MODEL};
-use lab::scale::Scale;
+use lab::scale::{Clock, Scale, WriteBudget};
 use media::Chosen;
 use std::path::PathBuf;
 use trace::{Faults, format, synthetic};
@@ -82,7 +82,7 @@ fn input_args() -> [Arg; 7] {
 }
 
 /// What they are sent through.
-fn scale_args() -> [Arg; 4] {
+fn scale_args() -> [Arg; 5] {
     let memory = Arg::new("memory")
         .long("memory")
         .value_name("SIZE")
@@ -103,7 +103,14 @@ fn scale_args() -> [Arg; 4] {
         .value_name("N")
         .default_value("0")
         .help("Number of requests that fill the caches before measuring begins");
-    [memory, disk, utilization, warm_up]
+    let write_budget = Arg::new("write-budget")
+        .long("write-budget")
+        .value_name("SIZE/TIME")
+        .help(
+            "Bytes that cosm, cosm-all and cosm-chance may write in an hour, day or week of the trace, such as 200MiB/day, or for \
+             bytes asked for, such as 75MiB/1GiB",
+        );
+    [memory, disk, utilization, warm_up, write_budget]
 }
 
 fn trace() -> Arg {
@@ -205,7 +212,22 @@ fn scale(args: &ArgMatches) -> Result<Scale, Failure> {
     if !(0.05..=0.99).contains(&utilization) {
         return Err(Failure::Usage("--utilization: a share from 0.05 to 0.99".into()));
     }
-    Ok(Scale { memory: bytes(args, "memory")?, disk: bytes(args, "disk")?, utilization, ..Scale::default() })
+    let write_budget = text(args, "write-budget").map(write_budget).transpose();
+    let write_budget = write_budget.map_err(|why| Failure::Usage(format!("--write-budget: {why}")))?;
+    let (memory, disk) = (bytes(args, "memory")?, bytes(args, "disk")?);
+    Ok(Scale { memory, disk, utilization, write_budget, ..Scale::default() })
+}
+
+/// In a time, or for a size that is asked for.
+fn write_budget(text: &str) -> Result<WriteBudget, String> {
+    let (clock, (bytes, seconds)) = match text.split_once('/').map(|(bytes, of)| (size(bytes), size(of))) {
+        Some((Ok(bytes), Ok(of))) => (Clock::Asked, (bytes, of >> 20)),
+        _ => (Clock::Trace, rate(text).map(|(bytes, period)| (bytes, period.as_secs()))?),
+    };
+    match bytes.min(seconds) {
+        0 => Err(format!("`{text}` is too small: at least 1 byte in a time, or for 1MiB")),
+        _ => Ok(WriteBudget { bytes, seconds, clock }),
+    }
 }
 
 /// What is not fit to be kept is refused before it costs anything.

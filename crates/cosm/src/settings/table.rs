@@ -1,6 +1,7 @@
 //! The table itself.
 
 use super::{Effect, Kind, Part, Setting, Word};
+use crate::values;
 use Effect::{Reload, Start};
 use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Peers, Ports, PowerOfTwo, Size, Time};
 use Part::{Proxy, Store};
@@ -8,7 +9,7 @@ use Word::{Auto, Divided, Is};
 use proxy::{Forwarded, Network, OriginHost, SetCookie};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use store::{Admission, IoChoice};
+use store::{Admission, IoChoice, WriteBudget};
 
 pub const DEFAULT_CACHE: &str = "cache.cosm";
 
@@ -216,6 +217,16 @@ pub static TABLE: &[Setting] = &[
         ], "worth", Store, Start,
         "What is stored when the disk is full; worth: what can be expected to bring more hits than what it displaces, judged by size \
          and past use, and used objects are written again as they grow old; all: everything"),
+    row!(TUNING, "write-budget", Other("SIZE/TIME", |c, v| {
+            let (bytes, period) = values::rate(v)?;
+            if bytes < MIB {
+                return Err(format!("`{v}` is too small: at least 1MiB"));
+            }
+            c.store.write_budget = Some(WriteBudget { bytes, period });
+            Ok(())
+        }), [Is("none", |c| c.store.write_budget = None)], "none", Store, Start,
+        "Bytes that the disk is given to write in an hour, day or week, such as 200GiB/day, so that flash lasts: a drive of 1TB that may be written 0.3 \
+         times a day bears 280GiB/day. The less is left, the more hits an object must promise to be stored; a burst of a quarter of it may come at once"),
     row!(TUNING, "group-read", PowerOfTwo(8 * KIB..=MIB, |c, v| c.store.group = v as u32),
         [Is("off", |c| c.store.group = 0)], "32KiB", Store, Start,
         "Read this many bytes around a small object, a power of two, and keep them for the next requests in a 32nd of memory, as long as that saves enough other reads; what comes from one origin lies together"),

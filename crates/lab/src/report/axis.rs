@@ -46,10 +46,10 @@ impl Axis {
     /// Logarithmic, from a round value (1, 2 or 5 times a power of ten) below the least to one above the most.
     pub fn logarithmic_between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Axis {
         let wide = Axis::logarithmic(title, values.clone());
-        if wide.range.end - wide.range.start > 3.0 {
+        let values = values.filter(|value| value.is_finite() && *value > 0.0);
+        if wide.range.end - wide.range.start > 3.0 || values.clone().next().is_none() {
             return wide;
         }
-        let values = values.filter(|value| value.is_finite() && *value > 0.0);
         let (least, most) = values.fold((f64::INFINITY, 0.0), |(a, b), value| (value.min(a), value.max(b)));
         let powers = wide.range.start as i32..=wide.range.end as i32;
         let round: Vec<f64> =
@@ -198,6 +198,12 @@ mod tests {
         for (value, expected) in pairs {
             assert_eq!(number(value), expected);
         }
+    }
+
+    #[test]
+    fn nothing_above_zero_has_an_axis_too() {
+        let axis = Axis::logarithmic_between("MB", [0.0, f64::INFINITY].into_iter());
+        assert_eq!(axis.range, 0.0..1.0);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod rows;
 mod score;
 
 use crate::results::{Asked, Points, Run};
+use crate::scale::{Clock, Scale, WriteBudget};
 use html::{escape, heading, paragraph, size, table, thousands};
 
 pub use csv::csv;
@@ -83,6 +84,7 @@ fn asked(sources: &[Source]) -> String {
             ("memory", scale.map_or(each.into(), |scale| size(scale.memory))),
             ("disk", scale.map_or(each.into(), |scale| size(scale.disk))),
             ("utilisation", scale.map_or(each.into(), |scale| format!("{}", scale.utilization))),
+            ("write budget", scale.map_or(each.into(), said_budget)),
         ];
         for (nth, (name, cell)) in asked.into_iter().chain(scale).enumerate() {
             if rows.len() == nth {
@@ -95,6 +97,18 @@ fn asked(sources: &[Source]) -> String {
                 otherwise; what they read, \
                 write and delete takes as long as the medium says, one after the other (docs/lab.md).";
     heading(2, "What was asked", false) + &table(true, &head, &rows) + &paragraph(note)
+}
+
+fn said_budget(scale: &Scale) -> String {
+    match scale.write_budget {
+        None => "none".into(),
+        Some(WriteBudget { bytes, seconds, clock: Clock::Trace }) => {
+            format!("{} in {} h of the trace", size(bytes), seconds / 3600)
+        }
+        Some(WriteBudget { bytes, seconds, clock: Clock::Asked }) => {
+            format!("{} for {} asked for", size(bytes), size(seconds << 20))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -238,6 +238,11 @@ fn check_scale(scale: &Scale) -> Result<(), String> {
         ("memory", scale.memory as f64, LARGEST),
         ("disk", scale.disk as f64, LARGEST),
         ("utilization", scale.utilization, 1.0),
+        (
+            "write_budget",
+            scale.write_budget.map_or(0, |budget| budget.bytes.max(budget.seconds)) as f64,
+            LARGEST,
+        ),
     ];
     check_numbers("scale", numbers)
 }

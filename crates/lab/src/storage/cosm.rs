@@ -1,5 +1,7 @@
 //! The production store, the same code that serves, with its defaults: its disk is a file of the medium, its clock the medium's.
 //!
+//! With a write budget its clock is of the trace: a budget is of bytes a time, and a modelled medium replays months in seconds.
+//!
 //! Objects lie under keys and with heads as the proxy makes them, and what answers is told by the head. Reads go one after the
 //! other, and so do writes, which `cosm serve` leaves to other threads.
 
@@ -8,14 +10,17 @@ use crate::layout::check;
 use crate::medium::{Failed, File, Medium, ROOT};
 use crate::object::Object;
 use crate::response;
+use crate::scale::{Clock, WriteBudget};
 use bytes::Bytes;
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use store::disk::Disk;
 use store::format::DATA_START;
 use store::format::record::HEADER;
 use store::{Admission, Body, Buffer, ByHand, Key, Options, Refused, Uses};
 use trace::Access;
+use trace::random::Random;
 use trace::statistics::is_unchanged;
 
 /// Bytes of a packet, as by default, and the least; the store wants this many packets.
@@ -29,6 +34,8 @@ const EPOCH: u64 = 1_800_000_000;
 const SEED: u64 = 1;
 /// How often a large body waits for the store to write what it holds.
 const PATIENCE: usize = 64;
+/// By the trace's clock: hardly a packet is written before it is full, as by the medium's.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(3600);
 
 pub struct Cosm {
     /// Bytes of the log.
@@ -36,6 +43,10 @@ pub struct Cosm {
     parts: Parts,
     open: Option<Open>,
     buffer: Vec<u8>,
+    /// Microseconds of the first request, and bytes asked for.
+    began: Option<u64>,
+    asked: u64,
+    chance: Option<Chance>,
 }
 
 /// What is chosen of the store's options.
@@ -50,6 +61,35 @@ pub struct Parts {
     pub group_memory: usize,
     /// Reads go past the filesystem's memory, as those of `cosm serve`; otherwise through it, as those of other recipes.
     pub direct: bool,
+    pub write_budget: Option<WriteBudget>,
+    /// Chance keeps to it, instead of the store.
+    pub by_chance: bool,
+}
+
+/// Plain random admission that keeps to a budget: of what is fetched a share is let in that falls with what is left.
+struct Chance {
+    random: Random,
+    /// Bytes a millisecond, those that can be left, and those that are.
+    rate: f64,
+    full: f64,
+    left: f64,
+    now: u64,
+}
+
+impl Chance {
+    fn new(budget: WriteBudget) -> Chance {
+        let rate = budget.bytes as f64 / (1000 * budget.seconds) as f64;
+        let full = budget.bytes as f64 / 4.0;
+        Chance { random: Random::of(SEED), rate, full, left: full / 4.0, now: 0 }
+    }
+
+    fn admits(&mut self, bytes: u64, now: u64) -> bool {
+        self.left = (self.left + now.saturating_sub(self.now) as f64 * self.rate).min(self.full);
+        self.now = now;
+        let admits = self.random.unit() < self.left / self.full;
+        self.left -= if admits { bytes as f64 } else { 0.0 };
+        admits
+    }
 }
 
 struct Open {
@@ -60,7 +100,18 @@ struct Open {
 impl Cosm {
     /// Bytes of the log; the fixed megabyte before it is not counted.
     pub fn new(space: u64, parts: Parts) -> Cosm {
-        Cosm { space, parts, open: None, buffer: Vec::new() }
+        let chance = parts.write_budget.filter(|_| parts.by_chance).map(Chance::new);
+        Cosm { space, parts, open: None, buffer: Vec::new(), began: None, asked: 0, chance }
+    }
+
+    /// Milliseconds of the medium, or with a write budget of the trace. Each request is told once.
+    fn now(&mut self, medium: &dyn Medium, access: &Access) -> u64 {
+        self.asked += access.size;
+        match self.parts.write_budget.map(|budget| budget.clock) {
+            None => millis(medium),
+            Some(Clock::Trace) => access.time.saturating_sub(*self.began.get_or_insert(access.time)) / 1000,
+            Some(Clock::Asked) => ((u128::from(self.asked) * 1000) >> 20) as u64,
+        }
     }
 }
 
@@ -124,8 +175,16 @@ impl Storage for Cosm {
         }
         let file = medium.create(ROOT, 0)?;
         let disk = BorrowedDisk::new(medium, file, self.parts.direct);
-        let Parts { admission, group_of, group, group_memory, direct: _ } = self.parts;
-        let options = Options { packet, admission, group_of, group, group_memory, ..Options::at("") };
+        let Parts { admission, group_of, group, group_memory, write_budget, .. } = self.parts;
+        let mut options = Options { packet, admission, group_of, group, group_memory, ..Options::at("") };
+        if write_budget.is_some() {
+            options.flush_interval = FLUSH_INTERVAL;
+            let of_store = write_budget.filter(|_| !self.parts.by_chance);
+            options.write_budget = of_store.map(|WriteBudget { bytes, seconds, .. }| store::WriteBudget {
+                bytes,
+                period: Duration::from_secs(seconds),
+            });
+        }
         let made = ByHand::make(&disk, DATA_START + self.space, &options, SEED);
         disk.end()?;
         self.open = Some(Open { store: made.map_err(|error| error.to_string())?, file });
@@ -137,15 +196,18 @@ impl Storage for Cosm {
     }
 
     fn get(&mut self, medium: &mut dyn Medium, access: &Access) -> Result<Outcome, Failed> {
+        let (now, key) = (self.now(medium, access), key(access));
         let Some(open) = &self.open else { return Ok(Outcome::Passed) };
         if access.size > self.space {
             return Ok(Outcome::Passed);
         }
-        let (now, key) = (millis(medium), key(access));
         let disk = BorrowedDisk::new(medium, open.file, self.parts.direct);
         open.store.turn(&disk, now);
         if open.read(&disk, &key, access)? {
             return disk.end().map(|()| Outcome::Hit);
+        }
+        if self.chance.as_mut().is_some_and(|chance| !chance.admits(access.size, now)) {
+            return disk.end().map(|()| Outcome::Passed);
         }
         self.buffer.resize(access.size as usize, 0);
         Object::of(access).fill(0, &mut self.buffer);
@@ -157,6 +219,7 @@ impl Storage for Cosm {
 
     /// As the proxy tells the store what its memory answered: the first few uses, and then in packs.
     fn used(&mut self, medium: &mut dyn Medium, access: &Access, uses: u32) -> Result<(), Failed> {
+        let now = self.now(medium, access);
         let Some(open) = &self.open else { return Ok(()) };
         let new = match uses {
             1..=3 => 1,
@@ -171,7 +234,11 @@ impl Storage for Cosm {
         Object::of(access).fill(0, &mut body);
         let body = Bytes::from(body);
         if open.store.touch(&key, uses, &Body::Whole(body.clone())) {
-            let meta = head(&key, access, EPOCH + millis(medium) / 1000)?;
+            let bytes = access.size;
+            if self.chance.as_mut().is_some_and(|chance| !chance.admits(bytes, now)) {
+                return Ok(());
+            }
+            let meta = head(&key, access, EPOCH + now / 1000)?;
             open.store.put_again(&key, &meta, &body, uses.all);
         }
         Ok(())
@@ -270,8 +337,15 @@ mod tests {
     use crate::medium::drive::ST15150W;
     use crate::medium::filesystem::{FileSystem, ULTRA_1};
 
-    const ALONE: Parts =
-        Parts { admission: Admission::Worth, group_of: |_| 0, group: 0, group_memory: 0, direct: false };
+    const ALONE: Parts = Parts {
+        admission: Admission::Worth,
+        group_of: |_| 0,
+        group: 0,
+        group_memory: 0,
+        direct: false,
+        write_budget: None,
+        by_chance: false,
+    };
 
     fn access(object: u64, size: u64, modified: u64) -> Access {
         Access { object, server: object % 5, size, modified, ..Access::default() }

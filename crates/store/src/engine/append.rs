@@ -67,9 +67,11 @@ impl Engine {
             }
             let Some(open) = &mut self.open else { return Err(Refused::Busy) };
             if let Some(at) = open.append(self.order, hash, record) {
+                let seq = open.seq;
                 self.order += 1;
                 self.dirty_since.get_or_insert(now);
-                let seq = open.seq;
+                let (bytes, kind) = (record.size(unit) as u64, record.kind());
+                self.placement.charge(|budget| budget.take(bytes, kind));
                 return Ok((self.layout.place(self.layout.number(seq), at), seq));
             }
             if !self.seal() {

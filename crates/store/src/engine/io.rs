@@ -116,6 +116,12 @@ impl Engine {
     pub(super) fn hand_out(&mut self, (running, op): (Running, Op)) -> Io {
         let id = self.next_id;
         self.next_id += 1;
+        if let Op::Write { range, .. } = &op {
+            let bytes = range.len() as u64;
+            self.counters.written_bytes += bytes;
+            self.written.add(bytes, self.now);
+            self.placement.charge(|budget| budget.write(bytes));
+        }
         self.running.insert(id, running);
         Io { id, op }
     }

@@ -17,6 +17,7 @@ mod sweep;
 mod unwritten;
 
 use crate::buffer::{Buffer, Pool};
+use crate::day::LastDay;
 use crate::digester::{Behind, Digester};
 use crate::fence::Fencer;
 use crate::format::Layout;
@@ -32,7 +33,7 @@ use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
 use crate::segment::OpenSegment;
 use crate::writes::{Batch, WriteQueue};
-use crate::{Admission, Refused};
+use crate::{Admission, Refused, WriteBudget};
 use append::Purpose;
 pub(crate) use append::images;
 pub use io::{Answer, Io, Op};
@@ -145,6 +146,7 @@ pub struct Engine {
     /// As of the last call that brought the time.
     now: Millis,
     counters: Counters,
+    written: LastDay,
 }
 
 /// What happened since the start.
@@ -153,8 +155,9 @@ pub struct Counters {
     pub puts: u64,
     pub put_bytes: u64,
     pub refused: u64,
-    /// Objects that were not worth their place.
+    /// Objects that were not worth their place, or to be written; and those of them that were turned away for the write budget's sake.
     pub turned_away: u64,
+    pub unaffordable: u64,
     /// Objects that left with their segment.
     pub swept: u64,
     /// Objects that were used, and put again to stay.
@@ -165,6 +168,8 @@ pub struct Counters {
     pub write_errors: u64,
     /// Segments that were given up, for their place takes no writes.
     pub given_up: u64,
+    /// Bytes that the device was given to write.
+    pub written_bytes: u64,
 }
 
 impl Engine {
@@ -190,7 +195,7 @@ impl Engine {
             index_max: usize::MAX,
             cmax: 0,
             group_of: |_| 0,
-            placement: Placement::new(Admission::All, layout.segments, layout.segment.into(), 0),
+            placement: Placement::new(Admission::All, None, (layout.segments, layout.segment.into()), 0),
             pool,
             seq,
             order,
@@ -218,6 +223,7 @@ impl Engine {
             cause: String::new(),
             now: 0,
             counters: Counters::default(),
+            written: LastDay::default(),
         };
         engine.publish();
         engine
@@ -234,10 +240,10 @@ impl Engine {
         Engine { cmax, group_of, ..self }
     }
 
-    /// That lets in what is worth its place, with about so many objects.
-    pub fn with_admission(self, admission: Admission, objects: u64) -> Engine {
+    /// That lets in what is worth its place, and to be written, with about so many objects.
+    pub fn with_admission(self, admission: Admission, budget: Option<WriteBudget>, objects: u64) -> Engine {
         let Layout { segments, segment, .. } = self.layout;
-        let placement = Placement::new(admission, segments, segment.into(), objects);
+        let placement = Placement::new(admission, budget, (segments, segment.into()), objects);
         placement.opened(self.seq, self.early);
         Engine { placement, ..self }
     }
@@ -248,12 +254,22 @@ impl Engine {
     }
 
     #[cfg(test)]
+    pub(crate) fn budget_seen(&self) -> crate::placement::Seen {
+        self.placement.budget_seen()
+    }
+
+    #[cfg(test)]
     pub(crate) fn placement_for_tests(&mut self) -> &mut Placement {
         &mut self.placement
     }
 
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters { unaffordable: self.placement.unaffordable(), ..self.counters }
+    }
+
+    /// Bytes that the device was given to write in the last 24 hours.
+    pub fn written_last_day(&self, now: Millis) -> u64 {
+        self.written.total(now)
     }
 
     #[cfg(test)]
@@ -270,11 +286,22 @@ impl Engine {
         self.departed.clone()
     }
 
-    /// Whether an object of so many bytes that was just fetched is worth its place. Who is turned away is remembered.
-    pub fn admits(&mut self, hash: u64, bytes: u64) -> Result<Standing, Refused> {
-        let standing = self.placement.admits(hash, bytes, self.index.find(hash));
+    /// Whether an object of so many bytes that was just fetched is worth its place. Who is turned away is remembered. `chance`: from 0 to 1.
+    pub fn admits(&mut self, hash: u64, bytes: u64, chance: f64, now: Millis) -> Result<Standing, Refused> {
+        self.placement.pass_time(now);
+        let standing = self.placement.admits(hash, bytes, self.index.find(hash), chance);
         self.counters.turned_away += u64::from(standing.is_none());
         standing.ok_or(Refused::NotAdmitted)
+    }
+
+    /// So many bytes of a large object that was let in are about to arrive: the write budget has them.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.placement.charge(|budget| budget.reserve(bytes));
+    }
+
+    /// So many of them do not.
+    pub fn release(&mut self, bytes: u64) {
+        self.placement.charge(|budget| budget.release(bytes));
     }
 
     /// Puts a record under the key with this mixed hash. What was under it before is gone, whether the new one is taken or not.
@@ -285,7 +312,13 @@ impl Engine {
         standing: Standing,
         now: Millis,
     ) -> Result<(), Refused> {
-        match self.place(hash, record, standing, Purpose::Object, now) {
+        let is_piece = record.kind() == Kind::Span;
+        let affords = !is_piece || self.placement.affords_piece(record.size(self.layout.unit) as u64);
+        let placed = match affords {
+            true => self.place(hash, record, standing, Purpose::Object, now),
+            false => Err(Refused::NotAdmitted),
+        };
+        match placed {
             Ok(()) => {
                 self.counters.puts += 1;
                 Ok(())
@@ -327,9 +360,9 @@ impl Engine {
         }
     }
 
-    /// Whether there is time for what may as well be left undone.
+    /// Whether there is time for what may as well be left undone, and something left of the write budget.
     fn has_time(&mut self) -> bool {
-        if self.writes.sealed() >= self.queue() / 2 {
+        if self.writes.sealed() >= self.queue() / 2 || self.placement.is_spent() {
             return false;
         }
         self.settle_removals();
@@ -446,6 +479,7 @@ impl Engine {
     /// has passed.
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
+        self.placement.pass_time(now);
         self.settle_removals();
         self.keeper.tick(now, self.flush_interval);
         let (order, seq) = self.untold();

@@ -216,6 +216,9 @@ impl Engine {
         let Kept { from, bytes: Some(bytes), entries } = kept else { return };
         let unit = self.layout.unit as usize;
         for entry in entries {
+            if !self.live().affords(self.cmax, u64::from(entry.units) * unit as u64) {
+                continue;
+            }
             let at = entry.offset as usize * unit - from;
             let Some(found) =
                 record::parse(self.layout.identity, &bytes[at..at + entry.units as usize * unit])

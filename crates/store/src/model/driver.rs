@@ -35,11 +35,23 @@ pub struct Outcome {
 
 impl Outcome {
     pub fn line(&self) -> String {
-        let Tally { histories, gets, hits, starts, put, sealed, live, size, dead, millis, saved } =
-            self.tally;
+        let Tally {
+            histories,
+            gets,
+            hits,
+            starts,
+            put,
+            sealed,
+            live,
+            size,
+            dead,
+            millis,
+            saved,
+            unaffordable,
+        } = self.tally;
         let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
         format!(
-            "{histories} histories, {:.0} a second; {gets} gets, {:.1} % hits; {saved} reads saved by groups; {starts} starts; \
+            "{histories} histories, {:.0} a second; {gets} gets, {:.1} % hits; {saved} reads saved by groups; {starts} starts; {unaffordable} turned away for a budget; \
              {} h of the stores' time; {} MiB put, {:.1} % of the segments that were filled; in the end {:.1} % of the log in use, {:.1} % of that by \
              spans without a head; seeds up to {}",
             histories as f64 / self.took.as_secs_f64().max(0.001),

@@ -1,8 +1,8 @@
 //! What a history is like: the cache it has, and what fails in it.
 
-use crate::Admission;
 use crate::disk::sim::Faults;
 use crate::engine::Millis;
+use crate::{Admission, WriteBudget};
 use rand::{RngExt, rngs::StdRng};
 use std::time::Duration;
 
@@ -71,6 +71,7 @@ pub struct Scenario {
     /// Segments for which a digest is made.
     pub stretch: Option<u64>,
     pub admission: Admission,
+    pub write_budget: Option<WriteBudget>,
     pub cmax: u8,
     pub index_max: Option<u64>,
     pub keys: u64,
@@ -107,11 +108,17 @@ impl Scenario {
             () => (60, 0.2),
         };
         let bounded = rng.random_bool(0.2);
+        // Too little for all that is put, in most of them.
+        let write_budget = rng.random_bool(0.15).then(|| WriteBudget {
+            bytes: rng.random_range(100..3_000) << 10,
+            period: Duration::from_secs(60),
+        });
         Scenario {
             trouble,
             segments,
             stretch,
             admission: [Admission::All, Admission::Worth][rng.random_range(0..2)],
+            write_budget,
             cmax: (segments == 24).into(),
             index_max: bounded.then(|| rng.random_range(keys / 3..keys * 3 / 2) + 10),
             keys,

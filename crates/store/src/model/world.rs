@@ -50,6 +50,9 @@ pub struct World {
     pub ledgers: Ledgers,
     /// Entries that the index may have.
     pub most: usize,
+    /// When this life began, and the least by which it let in more than its write budget had brought since.
+    pub began: Millis,
+    pub least_over: f64,
     pub tally: Tally,
 }
 
@@ -109,11 +112,26 @@ pub struct Tally {
     pub millis: u64,
     /// Reads that a group which was read before had saved.
     pub saved: u64,
+    /// Objects that were turned away for the write budget.
+    pub unaffordable: u64,
 }
 
 impl Tally {
     pub fn add(&mut self, more: &Tally) {
-        let Tally { histories, gets, hits, starts, put, sealed, live, size, dead, millis, saved } = self;
+        let Tally {
+            histories,
+            gets,
+            hits,
+            starts,
+            put,
+            sealed,
+            live,
+            size,
+            dead,
+            millis,
+            saved,
+            unaffordable,
+        } = self;
         *histories += more.histories;
         *gets += more.gets;
         *hits += more.hits;
@@ -125,6 +143,7 @@ impl Tally {
         *dead += more.dead;
         *millis += more.millis;
         *saved += more.saved;
+        *unaffordable += more.unaffordable;
     }
 }
 
@@ -165,6 +184,8 @@ impl World {
                 spoilt: [false; 2],
             },
             most: scenario.index_max.map_or(usize::MAX, |most| most as usize),
+            began: 0,
+            least_over: 0.0,
             tally: Tally { histories: 1, ..Tally::default() },
             scenario,
         };
@@ -289,6 +310,7 @@ impl World {
         let events = self.shared.engine().digester().events_in_memory();
         let most = most_events(self.scenario.stretch, SEGMENT) + self.scenario.keys as usize;
         assert!(events <= 3 * most, "{events} events wait for a digest");
+        self.check_budget();
         let Some(most) = self.scenario.index_max.map(|most| most as usize) else { return };
         let there = self.shared.index.len();
         assert!(there <= self.most, "{there} entries of {} at most", self.most);
@@ -296,6 +318,22 @@ impl World {
         if there <= most && !works && self.carried_out.is_empty() {
             self.most = most;
         }
+    }
+
+    /// What was let in keeps to the budget of each time and its burst, and of a life to less; what was written is that, and what had to be.
+    fn check_budget(&mut self) {
+        let Some(budget) = self.scenario.write_budget else { return };
+        let engine = self.shared.engine();
+        let (seen, written) = (engine.budget_seen(), engine.counters().written_bytes);
+        drop(engine);
+        let (bytes, period) = (budget.bytes as f64, budget.period.as_millis() as f64);
+        let over = seen.let_in as f64 - bytes * (self.now - self.began) as f64 / period;
+        self.least_over = self.least_over.min(over);
+        // Of what is put where something is left, a record.
+        let record = f64::from(SEGMENT) / 2.0;
+        assert!(over <= bytes / 8.0 + record, "{over} bytes too many since a start");
+        assert!(over - self.least_over <= bytes / 4.0 + record, "{} bytes too many", over - self.least_over);
+        assert!(written <= seen.let_in + seen.obliged, "{written} bytes were written, and fewer paid for");
     }
 
     pub fn bad(&self) -> u64 {

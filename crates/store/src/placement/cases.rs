@@ -2,16 +2,19 @@
 
 use super::*;
 use crate::by_hand::ByHand;
+use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
-use crate::{Body, Key, Options, Refused, Uses};
+use crate::{Body, Buffer, Key, Options, Refused, Uses, WriteBudget};
 use bytes::Bytes;
 use rand::{SeedableRng, rngs::StdRng};
+use std::io;
+use std::time::Duration;
 
 const SEGMENTS: u64 = 64;
 const MIB: u64 = 1 << 20;
 
 fn lapped() -> Placement {
-    let placement = Placement::new(Admission::Worth, SEGMENTS, MIB, 16_000);
+    let placement = Placement::new(Admission::Worth, None, (SEGMENTS, MIB), 16_000);
     placement.opened(SEGMENTS + 1, 0);
     placement
 }
@@ -60,7 +63,7 @@ fn hits_on_one_large_object_do_not_shut_out_all_others() {
     for n in 0..20_000 {
         // One in four comes back, ten times.
         let times = if n % 4 == 0 { 10 } else { 1 };
-        if (0..times).any(|_| placement.admits(hash(n), 8192, None).is_some()) {
+        if (0..times).any(|_| placement.admits(hash(n), 8192, None, 0.5).is_some()) {
             placement.was_put(hash(n), 8192, Some(8192), Standing::New);
             stored += 1;
         }
@@ -97,9 +100,9 @@ fn what_came_back_is_let_in_where_the_unknown_are() {
         placement.worth.put_again(200_000, 3);
     }
     placement.publish();
-    assert!(placement.admits(hash(1), 200_000, None).is_some(), "never seen");
+    assert!(placement.admits(hash(1), 200_000, None, 0.5).is_some(), "never seen");
     placement.recent.put(hash(2), 2);
-    assert!(placement.admits(hash(2), 200_000, None).is_some(), "seen twice");
+    assert!(placement.admits(hash(2), 200_000, None, 0.5).is_some(), "seen twice");
 }
 
 const SIZE: u64 = 3 << 20;
@@ -241,10 +244,10 @@ fn what_came_back_and_was_not_put_is_still_known() {
     let store = store(&disk, None);
     fill(&store, &disk, 0..700, 8000);
     store.engine().placement_for_tests().recent.put(store.hash_for_tests(&key(9000)), 0);
-    let took = store.engine().placement_for_tests().admits(store.hash_for_tests(&key(9000)), 8192, None);
+    let took = store.engine().placement_for_tests().admits(store.hash_for_tests(&key(9000)), 8192, None, 0.5);
     assert_eq!(took, Some(Standing::Used(1)));
     // The caller met `Busy`, or its body broke off, and tries again.
-    let took = store.engine().placement_for_tests().admits(store.hash_for_tests(&key(9000)), 8192, None);
+    let took = store.engine().placement_for_tests().admits(store.hash_for_tests(&key(9000)), 8192, None, 0.5);
     assert_eq!(took, Some(Standing::Used(1)));
 }
 
@@ -365,8 +368,137 @@ fn a_price_of_other_times_is_forgotten() {
     // A hundred logs' worth of these, of which one in four is asked for ten times.
     let stored = (0..100_000).filter(|n| {
         let times = if n % 4 == 0 { 10 } else { 1 };
-        (0..times).any(|_| placement.admits(hash(*n), 64 << 10, None).is_some())
+        (0..times).any(|_| placement.admits(hash(*n), 64 << 10, None, 0.5).is_some())
     });
     let stored = stored.count();
     assert!(stored > 0, "price {}", placement.live.rates(65_536).price);
+}
+
+/// Counts what it is given to write.
+struct Counting(SimDisk, AtomicU64);
+
+impl Disk for Counting {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        self.0.read(offset, buffer, length)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.1.fetch_add(bytes.len() as u64, Relaxed);
+        self.0.write(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn read_block(&self) -> usize {
+        self.0.read_block()
+    }
+}
+
+const HOUR: u64 = 3_600_000;
+
+/// A store that may write a MiB an hour, on a disk that counts.
+fn with_budget(admission: Admission) -> (Counting, ByHand, Options) {
+    let disk = Counting(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)), AtomicU64::new(0));
+    let write_budget = Some(WriteBudget { bytes: 24 * MIB, period: Duration::from_millis(24 * HOUR) });
+    // So many that what was turned away is remembered for hours.
+    let index_max = Some(32_000);
+    let options = Options { packet: 64 << 10, admission, write_budget, index_max, ..Options::at("") };
+    let store = ByHand::make(&disk, SIZE, &options, 1).unwrap();
+    (disk, store, options)
+}
+
+/// Objects of 4 KB arrive, so many an hour; one in eight is asked for again and again. Bytes that the disk was given in each hour.
+fn hours(disk: &Counting, store: &ByHand, began: u64, arrive: impl Fn(u64) -> u64, hours: u64) -> Vec<u64> {
+    let mut written = Vec::new();
+    for hour in 0..hours {
+        let before = disk.1.load(Relaxed);
+        for nth in 0..arrive(hour) {
+            store.turn(disk, began + hour * HOUR + nth * HOUR / arrive(hour));
+            let n = if nth % 8 == 0 { nth / 8 % 100 } else { (hour * 100_000 + nth) + 1_000 } as u32;
+            if store.get(disk, &key(n)).is_none() {
+                let _ = store.put(&key(n), b"meta", &[n as u8; 4000]);
+            }
+        }
+        store.turn(disk, began + (hour + 1) * HOUR);
+        written.push(disk.1.load(Relaxed) - before);
+    }
+    written
+}
+
+/// Whatever admission is: of 8 to 80 MiB that arrive in an hour one is written, what is worth most, with a burst of six at most.
+#[test]
+fn the_device_is_given_what_the_budget_has() {
+    for admission in [Admission::Worth, Admission::All] {
+        let (disk, store, _) = with_budget(admission);
+        let formatted = disk.1.load(Relaxed) - store.engine().counters().written_bytes;
+        let written = hours(&disk, &store, 0, |hour| if hour == 12 { 20_000 } else { 2_000 }, 24);
+        for length in 1..24 {
+            let most = written.windows(length).map(|hours| hours.iter().sum::<u64>()).max().unwrap();
+            // And what waited in memory.
+            assert!(
+                most <= (6 + length as u64) * MIB + (64 << 10),
+                "{admission:?}: {most} in {length} hours"
+            );
+        }
+        // By worth even less is put than the budget has.
+        let starves = |hour: &u64| admission == Admission::All && *hour < MIB / 4;
+        assert!(!written[8..].iter().any(starves), "{written:?}");
+        let counters = store.engine().counters();
+        assert_eq!(counters.written_bytes, disk.1.load(Relaxed) - formatted, "all of it is counted");
+        let turned_away = if admission == Admission::All { 20_000 } else { 100 };
+        assert!((turned_away..=counters.turned_away).contains(&counters.unaffordable), "{counters:?}");
+        let used = (0..100).filter(|n| store.holds(&key(*n))).count();
+        assert!(used > 80, "{admission:?}: {used} of what is asked for again and again");
+    }
+}
+
+#[test]
+fn no_start_has_a_burst_before_it() {
+    let (disk, mut store, options) = with_budget(Admission::All);
+    let before = disk.1.load(Relaxed);
+    for life in 0..10 {
+        hours(&disk, &store, life * HOUR, |_| 3_000, 1);
+        store.flush(&disk);
+        store = ByHand::open_again(&disk, SIZE, &options);
+    }
+    let written = disk.1.load(Relaxed) - before;
+    assert!(written < 10 * (MIB + 6 * MIB / 2), "{written} in ten hours with ten starts");
+}
+
+#[test]
+fn what_has_to_be_written_is_written_where_nothing_is_left() {
+    let (disk, store, options) = with_budget(Admission::All);
+    hours(&disk, &store, 0, |_| 100, 1);
+    store.put(&key(7), b"meta", b"body").unwrap();
+    store.engine().reserve(100 * MIB);
+    assert_eq!(store.put(&key(8), b"meta", b"body"), Err(Refused::NotAdmitted));
+    assert_eq!(store.renew_for_tests(&key(7), b"newer", b"body"), Err(Refused::NotAdmitted));
+    let body = Body::Whole(Bytes::from_static(b"body"));
+    assert!(!store.touch(&key(8), Uses { new: 3, all: 15 }, &body));
+    store.put_again(&key(8), b"meta", b"body", 15);
+    assert!(!store.holds(&key(8)));
+    store.turn(&disk, HOUR + 10_000);
+    assert_eq!(store.engine().unwritten_since(), None, "the removals");
+    store.engine().set_ledger(b"purged", HOUR + 10_000).unwrap();
+    store.turn(&disk, HOUR + 20_000);
+    let store = ByHand::open_again(&disk, SIZE, &options);
+    assert!(store.get(&disk, &key(7)).is_none());
+    assert_eq!(store.engine().ledger(), b"purged");
+}
+
+#[test]
+fn large_objects_find_what_others_leave() {
+    let (disk, store, _) = with_budget(Admission::All);
+    // The full level: six MiB.
+    store.turn(&disk, 0);
+    store.turn(&disk, 6 * HOUR);
+    let begin = |n| store.begin(&key(n), Some(700_000));
+    let mut arriving: Vec<_> = (0..8).map(begin).take_while(Result::is_ok).flatten().collect();
+    let let_in = arriving.len();
+    assert!((2..=7).contains(&let_in), "{let_in}");
+    assert_eq!(begin(9).err(), Some(Refused::NotAdmitted));
+    arriving.clear();
+    assert!(begin(9).is_ok(), "what they did not take is given back");
 }

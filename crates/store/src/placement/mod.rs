@@ -11,14 +11,21 @@
 //! What was used is put again when it is used while it lies in the older half of the log: its bytes are at hand then, and no read
 //! is needed. Readers and hits in memory count and ask without a lock (`Live`); the engine takes over what they counted, and publishes
 //! what it makes of it, for each segment's worth of bytes that is put, or eight that are turned away: so nothing gets stuck.
+//!
+//! With a write budget a byte also costs what it costs to be written (`budget`), whether the log has come round or not, and with `Admission::All` that alone.
 
+mod budget;
 #[cfg(test)]
 mod cases;
 mod recent;
 mod worth;
 
-use crate::Admission;
+use crate::engine::Millis;
 use crate::index::{Slot, USES_MAX};
+use crate::{Admission, WriteBudget};
+use budget::Budget;
+#[cfg(test)]
+pub(crate) use budget::Seen;
 use recent::{MOST_USES, Recent};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +38,8 @@ const SURE: u8 = 2;
 const YOUNG: f64 = 0.5;
 /// A byte turned away counts as one in so many bytes put, for when estimates are taken over and fade: also where nothing is put.
 const TURNED_AWAY: u64 = 8;
+/// What is worth more than so many times the budget's price is let in, what is worth less than one part in so many of it is not; between, chance decides.
+const SPREAD: f64 = 2.0;
 
 /// The engine's part.
 pub(crate) struct Placement {
@@ -40,11 +49,16 @@ pub(crate) struct Placement {
     /// Bytes of a segment, and those put or turned away since the estimates were taken over.
     segment: u64,
     passed: u64,
+    budget: Option<Budget>,
+    /// Objects that were turned away for the budget's sake.
+    unaffordable: u64,
 }
 
 /// The part that needs no lock.
 pub(crate) struct Live {
-    /// Otherwise all is let in, and nothing is put again.
+    /// Places have a price once the log has come round; otherwise none ever has, and nothing is put again.
+    by_worth: bool,
+    /// Otherwise all is let in.
     judges: bool,
     segments: u64,
     /// The log has come round.
@@ -55,6 +69,7 @@ pub(crate) struct Live {
     lap: AtomicU64,
     /// `Rates` of each class of size, as bits.
     price: AtomicU64,
+    write_price: AtomicU64,
     shares: [AtomicU64; CLASSES],
     counts: Counts,
 }
@@ -104,11 +119,18 @@ impl Standing {
 
 impl Placement {
     /// Of a log of so many segments, each of so many bytes, for about so many objects.
-    pub fn new(admission: Admission, segments: u64, segment: u64, objects: u64) -> Placement {
-        let live = Arc::new(Live::new(admission, segments));
+    pub fn new(
+        admission: Admission,
+        budget: Option<WriteBudget>,
+        (segments, segment): (u64, u64),
+        objects: u64,
+    ) -> Placement {
+        let live = Arc::new(Live::new(admission, budget.is_some(), segments));
         let recent = Recent::new(if live.judges { objects } else { 0 });
-        let placement = Placement { live, worth: Worth::new(segments, segment), recent, segment, passed: 0 };
+        let (worth, budget) = (Worth::new(segments, segment), budget.map(Budget::new));
+        let placement = Placement { live, worth, recent, segment, passed: 0, budget, unaffordable: 0 };
         placement.publish();
+        placement.publish_write_price();
         placement
     }
 
@@ -122,8 +144,9 @@ impl Placement {
     }
 
     /// Whether an object of so many bytes that was just fetched is let in, and how it stands then, beside what is `there` under
-    /// its key. What is not is remembered.
-    pub fn admits(&mut self, hash: u64, bytes: u64, there: Option<Slot>) -> Option<Standing> {
+    /// its key. What is not is remembered. `chance`, from 0 to 1, decides where the budget's price is about what it is worth: objects of a size
+    /// are worth the same, and they shall not come in all together, or none of them.
+    pub fn admits(&mut self, hash: u64, bytes: u64, there: Option<Slot>, chance: f64) -> Option<Standing> {
         if !self.live.judges {
             return Some(Standing::New);
         }
@@ -131,10 +154,16 @@ impl Placement {
         // What was turned away when it was seen first is remembered without uses.
         let uses = [remembered.map(|before| before + 1), there.map(|slot| slot.uses.max(1))];
         let uses = uses.into_iter().flatten().max();
-        let used = uses.is_some_and(|uses| self.live.rates(bytes).pays(uses, bytes));
-        if !self.live.is_lapped() || used || self.worth.pays(bytes) {
+        let (rates, is_lapped) = (self.live.rates(bytes), self.live.is_lapped());
+        let pays = |write_price| {
+            let rates = Rates { write_price, ..rates };
+            uses.is_some_and(|uses| rates.pays(uses, bytes)) || self.worth.pays(bytes, is_lapped, write_price)
+        };
+        let write_price = self.budget.as_ref().map_or(0.0, |budget| budget.price(bytes));
+        if pays(write_price * SPREAD.powf(2.0 * chance - 1.0)) {
             return Some(uses.map_or(Standing::New, Standing::Used));
         }
+        self.unaffordable += u64::from(pays(0.0));
         match uses {
             None => self.worth.seen_once(bytes),
             Some(1) if remembered.is_some() => self.worth.came_back(bytes),
@@ -162,6 +191,39 @@ impl Placement {
         self.pass(bytes);
     }
 
+    /// Time brings the budget something.
+    pub fn pass_time(&mut self, now: Millis) {
+        self.charge(|budget| budget.pass_time(now));
+    }
+
+    /// Does something to the budget, if there is one.
+    pub fn charge(&mut self, change: impl FnOnce(&mut Budget)) {
+        if let Some(budget) = &mut self.budget {
+            change(budget);
+            self.publish_write_price();
+        }
+    }
+
+    /// Whether the budget has room for a piece of a body.
+    pub fn affords_piece(&self, bytes: u64) -> bool {
+        self.budget.as_ref().is_none_or(|budget| budget.has_for_piece(bytes))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn budget_seen(&self) -> Seen {
+        self.budget.as_ref().map(|budget| budget.seen).unwrap_or_default()
+    }
+
+    /// Nothing is left of the budget.
+    pub fn is_spent(&self) -> bool {
+        self.budget.as_ref().is_some_and(Budget::is_spent)
+    }
+
+    /// Objects that were turned away for the budget's sake alone.
+    pub fn unaffordable(&self) -> u64 {
+        self.unaffordable
+    }
+
     /// What was used is being overwritten: it may come back. (What a start found counts as used once.)
     pub fn was_swept(&mut self, hash: u64, slot: &Slot) {
         if self.live.judges && slot.uses > 1 {
@@ -174,7 +236,7 @@ impl Placement {
     /// A segment was opened, the last of so many, and so many were swept before their turn.
     pub fn opened(&self, opened: u64, early: u64) {
         let live = &self.live;
-        live.lapped.store(live.judges && opened + early > live.segments, Relaxed);
+        live.lapped.store(live.by_worth && opened + early > live.segments, Relaxed);
         live.open.store(opened.saturating_sub(1) % live.segments, Relaxed);
         live.lap.store(live.segments.saturating_sub(early).max(1), Relaxed);
     }
@@ -196,17 +258,26 @@ impl Placement {
             .zip(self.worth.shares())
             .for_each(|(to, share)| to.store(share.to_bits(), Relaxed));
     }
+
+    fn publish_write_price(&self) {
+        if let Some(budget) = &self.budget {
+            self.live.write_price.store(budget.price(0).to_bits(), Relaxed);
+        }
+    }
 }
 
 impl Live {
-    fn new(admission: Admission, segments: u64) -> Live {
+    fn new(admission: Admission, has_budget: bool, segments: u64) -> Live {
+        let by_worth = admission == Admission::Worth;
         Live {
-            judges: admission == Admission::Worth,
+            by_worth,
+            judges: by_worth || has_budget,
             segments,
             lapped: AtomicBool::default(),
             open: AtomicU64::default(),
             lap: AtomicU64::new(segments.max(1)),
             price: AtomicU64::default(),
+            write_price: AtomicU64::default(),
             shares: [const { AtomicU64::new(0) }; CLASSES],
             counts: Counts {
                 hits: AtomicU64::default(),
@@ -232,14 +303,21 @@ impl Live {
         (self.open.load(Relaxed) + 1) % self.segments
     }
 
-    /// And it is judged who is let in.
+    /// And places have a price.
     fn is_lapped(&self) -> bool {
         self.lapped.load(Relaxed)
     }
 
     fn rates(&self, bytes: u64) -> Rates {
         let read = |bits: &AtomicU64| f64::from_bits(bits.load(Relaxed));
-        Rates { price: read(&self.price), share: read(&self.shares[class(bytes)]) }
+        let price = if self.is_lapped() { read(&self.price) } else { 0.0 };
+        let share = read(&self.shares[class(bytes)]);
+        Rates { price, write_price: read(&self.write_price), share }
+    }
+
+    /// Whether what was used so often, and has its place, is worth to be written there once more.
+    pub fn affords(&self, uses: u8, bytes: u64) -> bool {
+        Rates { price: 0.0, ..self.rates(bytes) }.pays(uses, bytes)
     }
 
     /// Of a segment, by its number: from 0, the one that is open, to nearly 1, the next to be overwritten.
@@ -284,8 +362,10 @@ impl Live {
 
     /// Whether an object that memory answered with so often, and is not on the disk, is let in.
     pub fn admits_used(&self, uses: u8, bytes: u64) -> bool {
-        let believed = uses >= SURE && self.rates(bytes).pays(uses.min(MOST_USES), bytes);
-        !self.is_lapped() || believed
+        let rates = self.rates(bytes);
+        // Where nothing has a price, all is put.
+        let believed = uses >= SURE || rates.price + rates.write_price == 0.0 && !self.is_lapped();
+        believed && rates.pays(uses.clamp(1, MOST_USES), bytes)
     }
 }
 
@@ -305,14 +385,14 @@ mod tests {
     }
 
     fn with(admission: Admission, opened: u64) -> Placement {
-        let placement = Placement::new(admission, SEGMENTS, MIB, 16_000);
+        let placement = Placement::new(admission, None, (SEGMENTS, MIB), 16_000);
         placement.opened(opened, 0);
         placement
     }
 
     /// Whether it was put.
     fn fetched(placement: &mut Placement, n: u64, bytes: u64) -> bool {
-        let standing = placement.admits(hash(n), bytes, None);
+        let standing = placement.admits(hash(n), bytes, None, 0.5);
         if let Some(standing) = standing {
             placement.was_put(hash(n), 0, Some(bytes), standing);
         }
@@ -348,7 +428,8 @@ mod tests {
     fn told_so_it_lets_all_in_and_puts_nothing_again() {
         let mut placement = with(Admission::All, SEGMENTS + 1);
         with_a_price(&mut placement);
-        (0..200).for_each(|_| assert!(placement.admits(hash(0), 100 * MIB, None) == Some(Standing::New)));
+        (0..200)
+            .for_each(|_| assert!(placement.admits(hash(0), 100 * MIB, None, 0.5) == Some(Standing::New)));
         assert!(!placement.live.was_used(&slot(3, true, 100), 1, 3));
     }
 
@@ -357,7 +438,7 @@ mod tests {
         let mut placement = lapped();
         placement.live.was_hit(&slot(1, false, 8192), 0, 8192);
         placement.was_put(0, 10 * MIB, None, Standing::New);
-        assert!(placement.admits(7, 100 * MIB, None).is_some());
+        assert!(placement.admits(7, 100 * MIB, None, 0.5).is_some());
     }
 
     #[test]
@@ -369,14 +450,14 @@ mod tests {
             placement.live.was_hit(&slot(1, false, 4_000), 32, 4_000);
         }
         with_a_price(&mut placement);
-        assert_eq!(placement.admits(hash(7), 4_000, None), Some(Standing::New));
-        assert_eq!(placement.admits(hash(8), 40_000, None), None);
-        assert_eq!(placement.admits(hash(8), 40_000, None), Some(Standing::Used(1)));
+        assert_eq!(placement.admits(hash(7), 4_000, None, 0.5), Some(Standing::New));
+        assert_eq!(placement.admits(hash(8), 40_000, None, 0.5), None);
+        assert_eq!(placement.admits(hash(8), 40_000, None, 0.5), Some(Standing::Used(1)));
         // Nothing gets stuck: what is turned away and comes back counts as well.
         for n in 10_000..12_000 {
             let _ = (fetched(&mut placement, n, 40_000), fetched(&mut placement, n, 40_000));
         }
-        assert_eq!(placement.admits(hash(9), 40_000, None), Some(Standing::New));
+        assert_eq!(placement.admits(hash(9), 40_000, None, 0.5), Some(Standing::New));
     }
 
     #[test]
@@ -397,8 +478,8 @@ mod tests {
         let mut placement = lapped();
         with_a_price(&mut placement);
         (0..200).for_each(|_| placement.worth.seen_once(1 << 30));
-        assert_eq!(placement.admits(hash(7), 1 << 30, None), None);
-        assert_eq!(placement.admits(hash(7), 1 << 30, None), Some(Standing::Used(1)));
+        assert_eq!(placement.admits(hash(7), 1 << 30, None, 0.5), None);
+        assert_eq!(placement.admits(hash(7), 1 << 30, None, 0.5), Some(Standing::Used(1)));
     }
 
     #[test]
@@ -409,6 +490,6 @@ mod tests {
             placement.live.was_used(&slot(1, false, 4_000), 63, 1);
         }
         with_a_price(&mut placement);
-        assert!(placement.worth.pays(4_000), "as if none had been seen");
+        assert!(placement.worth.pays(4_000, true, 0.0), "as if none had been seen");
     }
 }

@@ -73,6 +73,8 @@ pub struct CountedClass {
 pub struct Rates {
     /// Value of the hits that a byte takes from others.
     pub price: f64,
+    /// And of those that it has to bring to be written, beside that (`budget`).
+    pub write_price: f64,
     /// Hits to be expected for each use.
     pub share: f64,
 }
@@ -103,7 +105,7 @@ impl Rates {
     }
 
     fn pay(&self, hits: f64, bytes: u64) -> bool {
-        hits * value(bytes) as f64 > OF_USED * self.price * bytes as f64
+        hits * value(bytes) as f64 > (OF_USED * self.price + self.write_price) * bytes as f64
     }
 }
 
@@ -193,10 +195,11 @@ impl Worth {
     }
 
     /// Whether an object that was seen once pays: for each of its size that takes its bytes in vain there are so many hits.
-    pub fn pays(&self, bytes: u64) -> bool {
+    pub fn pays(&self, bytes: u64, places_cost: bool, write_price: f64) -> bool {
         let (of_all, of_size) = (&self.all, &self.classes[class(bytes)]);
         let known = (of_all.came_back + 1.0) / (of_all.stayed_away() + 1.0);
         let expected = (of_size.came_back + PRIOR_SEEN * known) / (of_size.stayed_away() + PRIOR_SEEN);
-        expected * value(bytes) as f64 > OF_SEEN_ONCE * self.price() * bytes as f64
+        let price = if places_cost { OF_SEEN_ONCE * self.price() } else { 0.0 };
+        expected * value(bytes) as f64 > (price + write_price) * bytes as f64
     }
 }
