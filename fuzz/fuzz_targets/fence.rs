@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
 
     block[..8].copy_from_slice(&MAGIC);
     let mut input = Input::new(&block[8..]);
-    let fence = Fence { seq: input.u64(), order: input.u64(), ledger: input.u64() };
+    let fence = Fence { seq: input.u64(), order: input.u64(), ledger: input.u64(), life: input.u64() };
     let sum = xxh3_64_with_seed(&block[..CHECKED], IDENTITY);
     block[CHECKED..CHECKED + 8].copy_from_slice(&sum.to_le_bytes());
     let valid = fence.seq.max(fence.order).max(fence.ledger) < NUMBERS;
