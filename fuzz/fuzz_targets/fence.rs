@@ -9,7 +9,7 @@ use store::format::{BLOCK, NUMBERS};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const IDENTITY: u64 = 77;
-const CHECKED: usize = 32;
+const CHECKED: usize = 40;
 
 fuzz_target!(|data: &[u8]| {
     let mut block = [0; BLOCK];
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     let fence = Fence { seq: input.u64(), order: input.u64(), ledger: input.u64(), life: input.u64() };
     let sum = xxh3_64_with_seed(&block[..CHECKED], IDENTITY);
     block[CHECKED..CHECKED + 8].copy_from_slice(&sum.to_le_bytes());
-    let valid = fence.seq.max(fence.order).max(fence.ledger) < NUMBERS;
+    let valid = fence.seq.max(fence.order).max(fence.ledger).max(fence.life) < NUMBERS;
     let read = Fence::decode(IDENTITY, &block);
     assert_eq!(read, valid.then_some(fence));
     let written = fence.encode(IDENTITY);
