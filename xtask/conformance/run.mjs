@@ -41,16 +41,27 @@ const fetch = fetcher()
 const { default: suites } = await load('tests/index.mjs')
 const { runTests, getResults } = await load(engine + 'client/runner.mjs')
 const { determineTestResult } = await load(engine + (newer ? 'lib/results.mjs' : 'lib/display.mjs'))
-const dump = test => ({ ...test, dump: true })
+
+// One test is run with those that it depends on: without their results it would have none.
+const named = new Map(suites.flatMap(suite => suite.tests).map(test => [test.id, test]))
+const needed = (id, all = new Set()) => {
+  if (all.has(id)) return all
+  all.add(id)
+  named.get(id)?.depends_on?.forEach(other => needed(other, all))
+  return all
+}
+const wanted = only && needed(only)
+const dump = test => test.id === only ? { ...test, dump: true } : test
 const chosen = !only
   ? suites
-  : suites.map(s => ({ ...s, tests: s.tests.filter(t => t.id === only).map(dump) }))
+  : suites.map(s => ({ ...s, tests: s.tests.filter(t => wanted.has(t.id)).map(dump) }))
 console.log = (...what) => console.error(...what)
 await (newer ? runTests(chosen, false, base) : runTests(chosen, fetch, false, base))
 
 const outcomes = { '✅': 'pass', Y: 'pass', '⛔️': 'fail', '⚠️': 'fail', N: 'fail', '⚪️': 'dependency', '-': 'untested' }
 const results = getResults()
-const rows = chosen.flatMap(suite => suite.tests.map(test => {
+const asked = test => !only || test.id === only
+const rows = chosen.flatMap(suite => suite.tests.filter(asked).map(test => {
   const outcome = outcomes[determineTestResult(suites, test.id, results)[2]] ?? 'harness'
   const detail = Array.isArray(results[test.id]) ? results[test.id].join(': ') : ''
   return [test.kind ?? 'required', outcome, suite.id, test.id, detail.replace(/\s+/g, ' ')]

@@ -66,7 +66,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
             rows.iter_mut().filter(|row| row.counts() && row.outcome != "pass" && reason(&row.id).is_none())
         {
             if let Some(again) = servers.tests(root, &folder, mode, Some(&row.id))?.pop() {
-                row.outcome = if again.outcome == "dependency" { row.outcome.clone() } else { again.outcome };
+                (row.outcome, row.detail) = (again.outcome, again.detail);
             }
         }
         report(name, &rows);
