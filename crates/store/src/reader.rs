@@ -387,9 +387,9 @@ impl<T> Lookup<T> {
 #[cfg(test)]
 mod beside_the_sweep {
     use super::*;
-    use crate::Options;
     use crate::by_hand::ByHand;
     use crate::disk::sim::SimDisk;
+    use crate::{Admission, Options};
     use rand::{SeedableRng, rngs::StdRng};
     use std::task::{Context, Waker};
 
@@ -402,6 +402,7 @@ mod beside_the_sweep {
             group: 16 << 10,
             group_memory: 1 << 20,
             index_max: Some(120),
+            admission: Admission::All,
             ..Options::at("")
         };
         let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));

@@ -340,10 +340,7 @@ impl Shared {
 
     /// Where it decides.
     fn chance(&self) -> f64 {
-        match self.write_budget {
-            Some(_) => self.ids.lock().unwrap_or_else(PoisonError::into_inner).random(),
-            None => 0.5,
-        }
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).random()
     }
 
     /// Whether it was put.

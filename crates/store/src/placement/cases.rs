@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::{Body, Buffer, Key, Options, Refused, Uses, WriteBudget};
 use bytes::Bytes;
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::io;
 use std::time::Duration;
 
@@ -101,8 +101,37 @@ fn what_came_back_is_let_in_where_the_unknown_are() {
     }
     placement.publish();
     assert!(placement.admits(hash(1), 200_000, None, 0.5).is_some(), "never seen");
-    placement.recent.put(hash(2), 2);
+    placement.recent.put(hash(2), Past::Used(2));
     assert!(placement.admits(hash(2), 200_000, None, 0.5).is_some(), "seen twice");
+}
+
+/// One URL whose content changes each time that it is asked for must not write the cache over.
+#[test]
+fn what_is_replaced_unused_again_and_again_is_stored_once_in_a_while() {
+    let mut placement = lapped();
+    let mut chances = StdRng::seed_from_u64(1);
+    let mut reload = |placement: &mut Placement, there: &mut Option<Slot>, uses| {
+        // Whoever replaces it looks at it.
+        let seen = there.map(|slot: Slot| Slot { uses: slot.uses + uses, ..slot });
+        let standing = placement.admits(hash(1), 3 * MIB, seen, chances.random());
+        *there = standing.map(|standing| standing.slot(1, 400));
+        standing.inspect(|standing| placement.was_put(hash(1), 3 * MIB, Some(3 * MIB), *standing)).is_some()
+    };
+    let mut there = None;
+    let stored = (0..800).filter(|_| reload(&mut placement, &mut there, 1)).count();
+    assert!((5..=40).contains(&stored), "{stored}");
+    // Once it is used between, it is stored each time.
+    while !reload(&mut placement, &mut there, 1) {}
+    assert!((0..20).all(|_| reload(&mut placement, &mut there, 2)));
+    assert!(reload(&mut placement, &mut there, 1), "once may be by chance");
+}
+
+/// Until the log has come round a place costs nothing.
+#[test]
+fn what_is_replaced_unused_is_stored_where_there_is_room() {
+    let mut placement = Placement::new(Admission::Worth, None, (SEGMENTS, MIB), 16_000);
+    placement.opened(SEGMENTS, 0);
+    (0..20).for_each(|_| assert!(placement.admits(hash(1), MIB, Some(slot(1, false, 400)), 1.0).is_some()));
 }
 
 const SIZE: u64 = 3 << 20;
@@ -243,7 +272,7 @@ fn what_came_back_and_was_not_put_is_still_known() {
     let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
     let store = store(&disk, None);
     fill(&store, &disk, 0..700, 8000);
-    store.engine().placement_for_tests().recent.put(store.hash_for_tests(&key(9000)), 0);
+    store.engine().placement_for_tests().recent.put(store.hash_for_tests(&key(9000)), Past::Used(0));
     let took = store.engine().placement_for_tests().admits(store.hash_for_tests(&key(9000)), 8192, None, 0.5);
     assert_eq!(took, Some(Standing::Used(1)));
     // The caller met `Busy`, or its body broke off, and tries again.

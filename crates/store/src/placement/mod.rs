@@ -8,6 +8,8 @@
 //!   away count as well: they are remembered for a while;
 //! - used, in memory or on the disk: a share of its uses, as large as those got that were put again before.
 //!
+//! What is replaced again and again, and was not used between, is let in once in a while alone.
+//!
 //! What was used is put again when it is used while it lies in the older half of the log: its bytes are at hand then, and no read
 //! is needed. Readers and hits in memory count and ask without a lock (`Live`); the engine takes over what they counted, and publishes
 //! what it makes of it, for each segment's worth of bytes that is put, or eight that are turned away: so nothing gets stuck.
@@ -26,7 +28,7 @@ use crate::{Admission, WriteBudget};
 use budget::Budget;
 #[cfg(test)]
 pub(crate) use budget::Seen;
-use recent::{MOST_USES, Recent};
+use recent::{MOST_TIMES, MOST_USES, Past, Recent};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -36,6 +38,8 @@ use worth::{CLASSES, Counted, CountedClass, Rates, TAIL, Worth, class, value};
 const SURE: u8 = 2;
 /// Nothing is put again before it is this old, whatever places cost: twice a lap at most.
 const YOUNG: f64 = 0.5;
+/// What had its place in vain once more gets the next one with this chance, each time from the second on.
+const AFTER_VAIN: f64 = 0.25;
 /// A byte turned away counts as one in so many bytes put, for when estimates are taken over and fade: also where nothing is put.
 const TURNED_AWAY: u64 = 8;
 /// What is worth more than so many times the budget's price is let in, what is worth less than one part in so many of it is not; between, chance decides.
@@ -151,9 +155,24 @@ impl Placement {
             return Some(Standing::New);
         }
         let remembered = self.recent.find(hash);
-        // What was turned away when it was seen first is remembered without uses.
-        let uses = [remembered.map(|before| before + 1), there.map(|slot| slot.uses.max(1))];
-        let uses = uses.into_iter().flatten().max();
+        let vain = times_in_vain(remembered, there);
+        match vain {
+            0 if matches!(remembered, Some(Past::InVain(_))) => drop(self.recent.take(hash)),
+            0 => {}
+            _ => self.recent.put(hash, Past::InVain(vain)),
+        }
+        // The first time may be by chance.
+        if vain > 1 && self.live.is_lapped() && chance > AFTER_VAIN.powi(i32::from(vain) - 1) {
+            self.pass(bytes / TURNED_AWAY);
+            return None;
+        }
+        let before = remembered.map(|past| match past {
+            // What was turned away when it was seen first is remembered without uses.
+            Past::Used(uses) => uses + 1,
+            Past::InVain(_) => 1,
+        });
+        // Whoever replaces it has looked at it.
+        let uses = before.max(there.map(|slot| slot.uses.saturating_sub(1).max(1)));
         let (rates, is_lapped) = (self.live.rates(bytes), self.live.is_lapped());
         let pays = |write_price| {
             let rates = Rates { write_price, ..rates };
@@ -169,8 +188,9 @@ impl Placement {
             Some(1) if remembered.is_some() => self.worth.came_back(bytes),
             Some(_) => {}
         }
-        self.recent.take(hash);
-        self.recent.put(hash, uses.unwrap_or(0));
+        if vain == 0 {
+            self.recent.put(hash, Past::Used(uses.unwrap_or(0)));
+        }
         self.pass(bytes / TURNED_AWAY);
         None
     }
@@ -180,8 +200,11 @@ impl Placement {
         match (object, standing) {
             (Some(size), Standing::New) => self.worth.seen_once(size),
             (Some(size), Standing::Used(uses)) => {
-                if self.recent.take(hash) == Some(0) {
-                    self.worth.came_back(size);
+                if let Some(Past::Used(before)) = self.recent.find(hash) {
+                    self.recent.take(hash);
+                    if before == 0 {
+                        self.worth.came_back(size);
+                    }
                 }
                 self.worth.put_again(size, uses.min(USES_MAX));
             }
@@ -227,9 +250,8 @@ impl Placement {
     /// What was used is being overwritten: it may come back. (What a start found counts as used once.)
     pub fn was_swept(&mut self, hash: u64, slot: &Slot) {
         if self.live.judges && slot.uses > 1 {
-            self.recent.take(hash);
             // As often at least.
-            self.recent.put(hash, 2 * slot.uses);
+            self.recent.put(hash, Past::Used(2 * slot.uses));
         }
     }
 
@@ -263,6 +285,19 @@ impl Placement {
         if let Some(budget) = &self.budget {
             self.live.write_price.store(budget.price(0).to_bits(), Relaxed);
         }
+    }
+}
+
+/// How often in a row the key had a place in vain: what was put there is replaced, and only whoever replaces it has looked at it.
+fn times_in_vain(remembered: Option<Past>, there: Option<Slot>) -> u8 {
+    let before = match remembered {
+        Some(Past::InVain(times)) => times,
+        _ => 0,
+    };
+    match there {
+        Some(slot) if slot.uses > 1 => 0,
+        Some(_) => (before + 1).min(MOST_TIMES),
+        None => before,
     }
 }
 

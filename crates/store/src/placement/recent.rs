@@ -1,14 +1,43 @@
-//! What was turned away, or overwritten, lately: fingerprints of keys with their uses, the latest ones of each bucket. What is older
-//! goes as others come.
+//! What was turned away, overwritten, or stored in vain lately: fingerprints of keys with what is known of them, the latest ones of each
+//! bucket. What is older goes as others come.
 
 const BUCKET: usize = 8;
 /// Keys of which one is remembered for each sixteen objects that the index has room for: seven, in 0.875 bytes an object.
 const OF_SIXTEEN: u64 = 7;
-/// A fingerprint has the lower bits, uses the upper ones.
+/// A fingerprint has the lower bits, what is remembered the upper ones.
 const PRINT_BITS: u32 = 12;
 const PRINT: u16 = (1 << PRINT_BITS) - 1;
 /// Uses that are counted.
-pub const MOST_USES: u8 = 15;
+pub const MOST_USES: u8 = 11;
+/// Times in vain that are counted.
+pub const MOST_TIMES: u8 = 15 - MOST_USES;
+
+/// What is remembered of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// It was used so often.
+    Used(u8),
+    /// It had a place in vain so often in a row, at least once.
+    InVain(u8),
+}
+
+impl Past {
+    fn bits(self) -> u16 {
+        let bits = match self {
+            Past::Used(uses) => uses.min(MOST_USES),
+            Past::InVain(times) => MOST_USES + times.clamp(1, MOST_TIMES),
+        };
+        u16::from(bits) << PRINT_BITS
+    }
+
+    fn of(held: u16) -> Past {
+        let bits = (held >> PRINT_BITS) as u8;
+        match bits.checked_sub(MOST_USES) {
+            None | Some(0) => Past::Used(bits),
+            Some(times) => Past::InVain(times),
+        }
+    }
+}
 
 pub struct Recent {
     /// The latest first. A fingerprint is never zero.
@@ -27,30 +56,29 @@ impl Recent {
         objects
     }
 
-    /// The uses of a key, if it is remembered.
-    pub fn find(&self, hash: u64) -> Option<u8> {
+    pub fn find(&self, hash: u64) -> Option<Past> {
         let (bucket, print) = self.address(hash);
-        let held = self.buckets[bucket].iter().find(|held| **held & PRINT == print)?;
-        Some((held >> PRINT_BITS) as u8)
+        self.buckets[bucket].iter().find(|held| **held & PRINT == print).map(|held| Past::of(*held))
     }
 
-    /// The same, and it is not any more.
-    pub fn take(&mut self, hash: u64) -> Option<u8> {
+    /// The same, and it is not remembered any more.
+    pub fn take(&mut self, hash: u64) -> Option<Past> {
         let (bucket, print) = self.address(hash);
         let bucket = &mut self.buckets[bucket];
         let at = bucket.iter().position(|held| held & PRINT == print)?;
-        let uses = bucket[at] >> PRINT_BITS;
+        let past = Past::of(bucket[at]);
         bucket.copy_within(at + 1.., at);
         bucket[BUCKET - 1] = 0;
-        Some(uses as u8)
+        Some(past)
     }
 
-    /// Remembers a key that is not among them.
-    pub fn put(&mut self, hash: u64, uses: u8) {
+    /// Remembers a key anew.
+    pub fn put(&mut self, hash: u64, past: Past) {
+        self.take(hash);
         let (bucket, print) = self.address(hash);
         let bucket = &mut self.buckets[bucket];
         bucket.copy_within(..BUCKET - 1, 1);
-        bucket[0] = print | u16::from(uses.min(MOST_USES)) << PRINT_BITS;
+        bucket[0] = print | past.bits();
     }
 
     /// Hashes are mixed: the upper bits choose the bucket, the lower ones are the fingerprint.
@@ -68,17 +96,25 @@ mod tests {
         xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes())
     }
 
+    /// Each of those there are.
+    fn of(n: u64) -> Past {
+        match (n % 16) as u8 {
+            uses @ ..=MOST_USES => Past::Used(uses),
+            more => Past::InVain(more - MOST_USES),
+        }
+    }
+
     #[test]
     fn the_latest_are_remembered_and_nothing_else() {
         let mut recent = Recent::new(16_000);
         assert_eq!(recent.take(hash(1)), None);
         for n in 0..100_000 {
-            recent.put(hash(n), (n % 16) as u8);
+            recent.put(hash(n), of(n));
         }
         let known = |recent: &mut Recent, keys: std::ops::Range<u64>| {
             keys.filter(|n| {
                 // One in hundreds is another's.
-                recent.take(hash(*n)) == Some((*n % 16) as u8)
+                recent.take(hash(*n)) == Some(of(*n))
             })
             .count()
         };
