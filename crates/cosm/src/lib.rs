@@ -3,6 +3,7 @@
 #[macro_use]
 mod out;
 
+pub mod access_log;
 mod lab;
 mod look;
 pub mod machine;

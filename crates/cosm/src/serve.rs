@@ -1,5 +1,6 @@
 //! `cosm serve`: settings together, store open, proxy running, and both down again in order.
 
+use crate::access_log::{self, AccessLog};
 use crate::machine::Machine;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
@@ -25,15 +26,17 @@ pub fn command() -> Command {
         .help("Print every setting as a TOML file, with the source of its value, and exit");
     Command::new("serve")
         .about("Run the proxy")
-        .after_help(
+        .after_help(format!(
             "SIZE: bytes, or a number with KiB, MiB, GiB or TiB. TIME: a number with ms, s, min or h, up to a year. \
              Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
              read at the start. SIGHUP reads the configuration file again; --print-config marks the settings that then \
              change at once with `reloads`.\n\n\
              SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. The cache is warm after \
-             a restart, even after kill -9. SIGUSR1 and SIGUSR2 are ignored.\n\n\
+             a restart, even after kill -9. SIGUSR1 opens the access log anew; SIGUSR2 is ignored.\n\n\
+             Fields of --access-log-format, each as $NAME or ${{NAME}}:\n{}\n\n\
              Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
-        )
+            access_log::field_list(),
+        ))
         .args([config, check, print])
         .args(TABLE.iter().map(Setting::argument))
 }
@@ -59,6 +62,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let parts = divided.map_err(Failure::Usage)?;
     memory::page_sizes(config.memory_total);
     preflight::doubts(&config, &machine).into_iter().for_each(say);
+    let log = open_log(&config)?;
     let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
     match &store {
         Some(store) => say(store.opened()),
@@ -75,7 +79,10 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);
-    let result = run(config, store.clone(), &kind, again);
+    let result = run(config, store.clone(), log.as_ref(), &kind, again);
+    if let Some(log) = log {
+        log.end();
+    }
     let unwritten = store.is_some_and(|store| !store.close());
     result.map_err(|error| Failure::Failed(error.to_string()))?;
     match unwritten {
@@ -86,6 +93,14 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
+fn open_log(config: &Config) -> Result<Option<AccessLog>, Failure> {
+    let settings = &config.access_log;
+    let is_forward = config.proxy.origin.is_none();
+    let open =
+        |to| AccessLog::open(settings, to, &config.proxy.pseudonym, is_forward).map_err(Failure::Failed);
+    settings.to.as_ref().map(open).transpose()
+}
+
 /// Past a limit of the file size (`ulimit -f`) a write shall fail, not the process end; what other programs understand as
 /// an order to reopen logs shall not end it either, nor one to reload that comes too early.
 fn survive_signals() {
@@ -94,18 +109,14 @@ fn survive_signals() {
     // The handlers stay when the listeners are gone.
     if let Ok(runtime) = runtime {
         runtime.block_on(async {
-            for kind in IGNORED.map(|(kind, _)| kind).into_iter().chain([SIGXFSZ, SignalKind::hangup()]) {
+            for kind in
+                [SIGXFSZ, SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()]
+            {
                 let _ = signal(kind);
             }
         });
     }
 }
-
-/// Signals without a meaning yet, and what somebody who sends one is told.
-const IGNORED: [(SignalKind, &str); 2] = [
-    (SignalKind::user_defined1(), "SIGUSR1 is ignored: there are no log files to reopen"),
-    (SignalKind::user_defined2(), "SIGUSR2 is ignored: it has no meaning"),
-];
 
 /// What a reload needs but for the proxy.
 fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
@@ -119,8 +130,18 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
 }
 
 /// Serves until a signal says to stop and the last request ended.
-fn run(config: Config, store: Option<Store>, kind: &str, reload: Reload) -> std::io::Result<()> {
-    let running = proxy::start(config.proxy, store)?;
+fn run(
+    config: Config,
+    store: Option<Store>,
+    log: Option<&AccessLog>,
+    kind: &str,
+    reload: Reload,
+) -> std::io::Result<()> {
+    let running = match log {
+        Some(log) => proxy::start_telling(config.proxy, store, log.told()),
+        None => proxy::start(config.proxy, store),
+    }?;
+    let reopen = log.map(AccessLog::reopener);
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
     let stopper = running.stopper();
     let (listens, listening) = channel();
@@ -129,7 +150,7 @@ fn run(config: Config, store: Option<Store>, kind: &str, reload: Reload) -> std:
     thread("signals").spawn(move || on_signal(listens, stopper))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
     let reload = Reload { adopt: Box::new(running.reloader()), ..reload };
-    thread("other-signals").spawn(move || on_other_signal(others, reload))?;
+    thread("other-signals").spawn(move || on_other_signal(others, reload, reopen))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
     if let Some(admin) = running.admin() {
@@ -139,13 +160,13 @@ fn run(config: Config, store: Option<Store>, kind: &str, reload: Reload) -> std:
     running.wait()
 }
 
-/// Reads the settings again when SIGHUP says so; says of each signal without a meaning that it has none.
-fn on_other_signal(listens: Sender<()>, mut reload: Reload) {
+/// Reads the settings again when SIGHUP says so, and opens the access log anew when SIGUSR1 does; says of SIGUSR2 that it has no meaning.
+fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: Option<impl Fn()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        let (Ok(mut hangup), [Ok(mut first), Ok(mut second)]) =
-            (signal(SignalKind::hangup()), IGNORED.map(|(kind, _)| signal(kind)))
+        let [Ok(mut hangup), Ok(mut first), Ok(mut second)] =
+            [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()].map(signal)
         else {
             return;
         };
@@ -153,8 +174,11 @@ fn on_other_signal(listens: Sender<()>, mut reload: Reload) {
         loop {
             tokio::select! {
                 _ = hangup.recv() => reload.again().into_iter().for_each(say),
-                _ = first.recv() => say(IGNORED[0].1),
-                _ = second.recv() => say(IGNORED[1].1),
+                _ = first.recv() => match &reopen {
+                    Some(reopen) => reopen(),
+                    None => say("SIGUSR1: there is no access log to open anew"),
+                },
+                _ = second.recv() => say("SIGUSR2 is ignored: it has no meaning"),
             }
         }
     });

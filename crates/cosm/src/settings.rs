@@ -10,6 +10,7 @@ mod table;
 
 pub use table::TABLE;
 
+use crate::access_log;
 use crate::machine::Machine;
 use crate::values;
 use clap::ArgMatches;
@@ -29,6 +30,7 @@ pub struct Config {
     pub memory_total: u64,
     /// What is left to that.
     pub auto: Auto,
+    pub access_log: access_log::Settings,
     store: Store,
     on_disk: bool,
 }
@@ -132,6 +134,7 @@ impl Config {
             proxy: Proxy::default(),
             memory_total: 0,
             auto: Auto::default(),
+            access_log: access_log::Settings::default(),
             store: Store { group_of: cache::key::group, ..Store::at(table::DEFAULT_CACHE) },
             on_disk: true,
         };
@@ -143,6 +146,7 @@ impl Config {
                 wrong.push(format!("{}: {why}", given.map_or_else(|| setting.name.into(), Given::place)));
             }
         }
+        config.proxy.notes_heads = config.access_log.to.is_some();
         let admin = config.proxy.admin.as_ref().filter(|admin| !admin.is_any_port());
         if let Some(admin) = admin.filter(|admin| config.proxy.listen.contains(admin)) {
             let what = if admin.tcp().is_some() { "port" } else { "path" };

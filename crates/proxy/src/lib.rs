@@ -44,7 +44,7 @@ pub use console::say;
 pub use internal_error::end_on_panic;
 pub use report::counters::Kind;
 pub use report::stats::{Row, rows};
-pub use report::{Ended, Place, Transaction};
+pub use report::{Ended, Heads, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
@@ -172,7 +172,8 @@ fn work(
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    let exit = Exit::new(counters, shared.ended.clone());
+    let notes_heads = shared.settings.newest().notes_heads;
+    let exit = Exit::new(counters, shared.ended.clone()).noting_heads(notes_heads);
     runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
 }
 

@@ -1,6 +1,7 @@
 //! The table itself.
 
 use super::{Effect, Kind, Part, Setting, Word};
+use crate::access_log::{Mask, To};
 use crate::values;
 use Effect::{Reload, Start};
 use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Peers, Ports, PowerOfTwo, Size, Time};
@@ -29,6 +30,7 @@ const SERVICE: &str = "Service";
 const ORIGIN: &str = "Reverse proxy";
 const CACHE: &str = "Cache";
 const ACCESS: &str = "Access control";
+const LOG: &str = "Access log";
 const LIMITS: &str = "Limits";
 const TIMEOUTS: &str = "Timeouts";
 const TUNING: &str = "Tuning of the cache on disk";
@@ -144,6 +146,39 @@ pub static TABLE: &[Setting] = &[
         "Networks that all clients may reach through this proxy, such as 10.1.0.0/16. Others that are not public are \
          restricted: this host's addresses to clients on it, private networks to clients in private networks; nobody \
          reaches link-local and cloud metadata addresses"),
+
+    row!(LOG, "access-log", Other("FILE", |c, v| {
+            c.access_log.to = Some(match v {
+                "-" => To::Stdout,
+                "syslog" => To::Syslog,
+                "journald" => To::Journald,
+                path => To::File(path.into()),
+            });
+            Ok(())
+        }), [Is("off", |c| c.access_log.to = None)], "off", Proxy, Start,
+        "Log each request, when its response has ended: to a file, which SIGUSR1 opens anew, to standard output (-), or to syslog or \
+         journald; off: nowhere"),
+    row!(LOG, "access-log-format", Other("FORMAT", |c, v| {
+            c.access_log.format = v.parse()?;
+            Ok(())
+        }), [], "combined", Proxy, Start,
+        "Format of a line: combined (as nginx and Apache write it), squid (Squid's native format), json, or a text with fields such as \
+         '$client $status $outcome $duration $url' (docs/access-log.md lists them)"),
+    row!(LOG, "access-log-mask", Other("WHAT,…", |c, v| {
+            c.access_log.mask = v.parse()?;
+            Ok(())
+        }), [Is("none", |c| c.access_log.mask = Mask::default())], "none", Proxy, Start,
+        "What is not written in full: clients (the last byte of their IPv4 addresses, the last ten of IPv6 addresses), queries (of URLs)"),
+    row!(LOG, "access-log-sample", Count(1..=1_000_000_000, |c, v| c.access_log.one_in = v), [], "1", Proxy, Start,
+        "Log one request in so many"),
+    row!(LOG, "access-log-rotate-size", Size(64 * KIB..=u64::MAX, |c, v| c.access_log.rotation.size = Some(v)),
+        [Is("off", |c| c.access_log.rotation.size = None)], "off", Proxy, Start,
+        "Rename the file to FILE.1, that one to FILE.2, and so on, before it grows larger than this"),
+    row!(LOG, "access-log-rotate-age", Time(Duration::from_secs(60)..=YEAR, |c, v| c.access_log.rotation.age = Some(v)),
+        [Is("off", |c| c.access_log.rotation.age = None)], "off", Proxy, Start,
+        "The same when it was written to for this long"),
+    row!(LOG, "access-log-keep", Count(0..=1000, |c, v| c.access_log.rotation.keep = v), [], "10", Proxy, Start,
+        "Number of renamed files that are kept"),
 
     row!(LIMITS, "memory-total", Size(MIB..=1 << 50, |c, v| c.memory_total = v),
         [Divided(|c| c.auto.total = true, |c| c.memory_total)], "auto", Proxy, Start,

@@ -11,7 +11,7 @@ use crate::origin::Line;
 use crate::report::{Exit, Place, Transaction};
 use crate::transport::Socket;
 use cache::Report;
-use http::{Method, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
@@ -84,6 +84,20 @@ impl Stream {
         self.begun.set(self.begun.get() + 1);
         *self.transaction.borrow_mut() = Some(Transaction::new(self.client.borrow().peer, method));
         Flight { stream: self.clone(), sent: 0, over: false }
+    }
+
+    /// Notes what a request's head says, if anybody wants to know.
+    pub fn note_request<B>(&self, request: &Request<B>) {
+        if self.exit.notes_heads {
+            self.note(|transaction| transaction.heads.note_request(request));
+        }
+    }
+
+    /// The same of a response's.
+    pub fn note_response<B>(&self, response: &Response<B>) {
+        if self.exit.notes_heads {
+            self.note(|transaction| transaction.heads.note_response(response));
+        }
     }
 
     /// Notes something of the request under way.

@@ -12,8 +12,9 @@ use crate::clock;
 use crate::message::target::Target;
 use crate::transport::{Hop, Peer};
 use cache::{Report, key};
+use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
 use http::uri::Authority;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,9 +48,33 @@ pub struct Transaction {
     /// The response ended as it should; a tunnel, by both sides.
     pub whole: bool,
     pub tunnel: bool,
+    /// What the heads said, where somebody wants to know (`Settings::notes_heads`).
+    pub heads: Heads,
     begun: Instant,
     first: Option<Instant>,
     last: Option<Instant>,
+}
+
+/// Fields of a request and its response as they came: shared, not copied.
+#[derive(Debug, Default)]
+pub struct Heads {
+    pub version: Option<Version>,
+    pub referer: Option<HeaderValue>,
+    pub user_agent: Option<HeaderValue>,
+    /// Of the response.
+    pub content_type: Option<HeaderValue>,
+}
+
+impl Heads {
+    pub fn note_request<B>(&mut self, request: &Request<B>) {
+        let field = |name| request.headers().get(name).cloned();
+        self.version = Some(request.version());
+        (self.referer, self.user_agent) = (field(REFERER), field(USER_AGENT));
+    }
+
+    pub fn note_response<B>(&mut self, response: &Response<B>) {
+        self.content_type = response.headers().get(CONTENT_TYPE).cloned();
+    }
 }
 
 /// Where a stored response was found.
@@ -85,9 +110,19 @@ impl Transaction {
             received: 0,
             whole: false,
             tunnel: false,
+            heads: Heads::default(),
             begun: clock::moment(),
             first: None,
             last: None,
+        }
+    }
+
+    /// Of the URI that was asked for.
+    pub fn scheme(&self) -> Option<&str> {
+        match &self.target {
+            Named::Nothing | Named::Authority(_) => None,
+            Named::Key(key) => Some(uri(key)?.0),
+            Named::Target(target) => Some(target.scheme.as_str()),
         }
     }
 
@@ -95,7 +130,7 @@ impl Transaction {
     pub fn host(&self) -> Option<&str> {
         match &self.target {
             Named::Nothing => None,
-            Named::Key(key) => Some(uri(key)?.0),
+            Named::Key(key) => Some(uri(key)?.1),
             Named::Target(target) => Some(target.host()),
             Named::Authority(authority) => Some(authority.as_str()),
         }
@@ -105,7 +140,7 @@ impl Transaction {
     pub fn path(&self) -> Option<&str> {
         match &self.target {
             Named::Nothing | Named::Authority(_) => None,
-            Named::Key(key) => Some(uri(key)?.1),
+            Named::Key(key) => Some(uri(key)?.2),
             Named::Target(target) => Some(target.path.as_str()),
         }
     }
@@ -143,23 +178,30 @@ impl Transaction {
     }
 }
 
-/// Host and path of a primary key.
-fn uri(key: &Key) -> Option<(&str, &str)> {
+/// Scheme, host and path of a primary key.
+fn uri(key: &Key) -> Option<(&str, &str, &str)> {
     let uri = std::str::from_utf8(key.bytes().get(key::METHOD.len()..)?).ok()?;
-    let (_, rest) = uri.split_once("://")?;
-    Some(rest.split_at(rest.find('/').unwrap_or(rest.len())))
+    let (scheme, rest) = uri.split_once("://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Some((scheme, host, path))
 }
 
 /// One worker's exit. It stays with its thread: nobody else writes these counters.
 pub struct Exit {
     counters: Arc<Counters>,
     ended: Ended,
+    pub notes_heads: bool,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
     pub fn new(counters: Arc<Counters>, ended: Ended) -> Exit {
-        Exit { counters, ended, _stays: PhantomData }
+        Exit { counters, ended, notes_heads: false, _stays: PhantomData }
+    }
+
+    /// What the heads say is noted, if so.
+    pub fn noting_heads(self, notes_heads: bool) -> Exit {
+        Exit { notes_heads, ..self }
     }
 
     pub fn tell(&self, transaction: &mut Transaction) {
@@ -232,10 +274,10 @@ mod tests {
     #[test]
     fn a_key_says_host_and_path() {
         for (authority, path, expected) in [
-            ("Example.com:80", "/a?b", ("example.com", "/a?b")),
-            ("[::1]:8080", "/", ("[::1]:8080", "/")),
-            ("a", "", ("a", "/")),
-            ("a", "/x://y/z", ("a", "/x://y/z")),
+            ("Example.com:80", "/a?b", ("http", "example.com", "/a?b")),
+            ("[::1]:8080", "/", ("http", "[::1]:8080", "/")),
+            ("a", "", ("http", "a", "/")),
+            ("a", "/x://y/z", ("http", "a", "/x://y/z")),
         ] {
             assert_eq!(uri(&Key::new(key::primary("http", authority, path))), Some(expected));
         }

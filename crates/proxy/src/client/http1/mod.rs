@@ -351,18 +351,19 @@ impl Service<Request<Incoming>> for Http1Service {
         link.answered.set(false);
         link.give_back_head(worker);
         let flight = link.stream.begin(request.method().clone());
+        link.stream.note_request(&request);
         if link.behind.get() {
             let (worker, link) = (worker.clone(), link.clone());
             return ResponseFuture::Later(Box::pin(async move {
                 link.taken().await;
                 match link.answer(&worker, request) {
-                    Ok(response) => departing(response, flight),
+                    Ok(response) => link.departing(response, flight),
                     Err(later) => link.answer_later(&worker, later, flight).await,
                 }
             }));
         }
         match link.answer(worker, request) {
-            Ok(response) => ResponseFuture::Now(Some(departing(response, flight))),
+            Ok(response) => ResponseFuture::Now(Some(link.departing(response, flight))),
             Err(later) => {
                 let (worker, link) = (worker.clone(), link.clone());
                 ResponseFuture::Later(Box::pin(
@@ -406,13 +407,14 @@ impl Link {
         }
         // The head goes out at once, whatever the body waits for.
         self.stream.note(Transaction::begins);
-        departing(response, flight)
+        self.departing(response, flight)
     }
-}
 
-fn departing(response: Response<ReplyBody>, flight: Flight) -> Response<ReplyBody> {
-    let status = response.status();
-    response.map(|body| body.carrying(flight, status))
+    fn departing(&self, response: Response<ReplyBody>, flight: Flight) -> Response<ReplyBody> {
+        self.stream.note_response(&response);
+        let status = response.status();
+        response.map(|body| body.carrying(flight, status))
+    }
 }
 
 fn refusal(why: Ambiguous) -> Response<ReplyBody> {

@@ -1,0 +1,47 @@
+//! The access log: a line for each request, when its response has ended.
+//!
+//! Workers write lines into buffers of their own, which are bounded and wait for nobody (`buffers`); a thread takes them and
+//! writes them out (`writer`), to a file that it keeps small, to standard output, or to a log daemon (`output`). A line is made of
+//! the fields of one table (`field`), as a format says (`format`).
+
+mod buffers;
+mod field;
+mod format;
+mod mask;
+mod output;
+mod writer;
+
+pub use field::list as field_list;
+pub use format::Format;
+pub use mask::Mask;
+pub use output::{Rotation, To};
+pub use writer::AccessLog;
+
+use std::time::Duration;
+
+/// What is logged, how, and where to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `None`: nothing is logged.
+    pub to: Option<To>,
+    pub format: Format,
+    pub mask: Mask,
+    /// One request in so many is logged, by chance; at least 1.
+    pub one_in: u64,
+    pub rotation: Rotation,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            to: None,
+            format: Format::COMBINED.parse().expect("a format"),
+            mask: Mask::default(),
+            one_in: 1,
+            rotation: Rotation::default(),
+        }
+    }
+}
+
+/// How long a line waits at most before it is written.
+pub const INTERVAL: Duration = Duration::from_millis(100);

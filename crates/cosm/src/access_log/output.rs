@@ -1,0 +1,241 @@
+//! Where lines go: a file, which is kept small by moving it aside, standard output, or a log daemon's socket.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    File(PathBuf),
+    Stdout,
+    /// A datagram a line to /dev/log (RFC 3164).
+    Syslog,
+    /// A datagram a line to journald's own socket.
+    Journald,
+}
+
+/// When a file is moved aside, to NAME.1, and so on, and how many of these are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// Bytes.
+    pub size: Option<u64>,
+    pub age: Option<Duration>,
+    pub keep: u64,
+}
+
+impl Default for Rotation {
+    fn default() -> Rotation {
+        Rotation { size: None, age: None, keep: 10 }
+    }
+}
+
+pub enum Output {
+    File(Rotated),
+    Stdout,
+    Daemon(Daemon),
+}
+
+impl Output {
+    pub fn open(to: &To, rotation: Rotation) -> io::Result<Output> {
+        match to {
+            To::File(path) => Rotated::open(path, rotation).map(Output::File),
+            To::Stdout => Ok(Output::Stdout),
+            To::Syslog => Daemon::connect("/dev/log", Style::Syslog).map(Output::Daemon),
+            To::Journald => {
+                Daemon::connect("/run/systemd/journal/socket", Style::Journald).map(Output::Daemon)
+            }
+        }
+    }
+
+    /// Writes whole lines.
+    pub fn write(&mut self, lines: &[u8], now: Duration) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.write(lines, now),
+            Output::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(lines).and_then(|()| out.flush())
+            }
+            Output::Daemon(daemon) => daemon.write(lines),
+        }
+    }
+
+    /// Opens a file anew, which somebody may have moved aside.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.reopen(),
+            Output::Stdout | Output::Daemon(_) => Ok(()),
+        }
+    }
+}
+
+/// A file that is moved aside when it is large or old.
+pub struct Rotated {
+    path: PathBuf,
+    rotation: Rotation,
+    file: File,
+    bytes: u64,
+    /// Since when it is written, on the clock that `write` is told.
+    since: Option<Duration>,
+}
+
+impl Rotated {
+    fn open(path: &Path, rotation: Rotation) -> io::Result<Rotated> {
+        let (file, bytes) = append_to(path)?;
+        Ok(Rotated { path: path.into(), rotation, file, bytes, since: None })
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        (self.file, self.bytes) = append_to(&self.path)?;
+        self.since = None;
+        Ok(())
+    }
+
+    fn write(&mut self, lines: &[u8], now: Duration) -> io::Result<()> {
+        let since = *self.since.get_or_insert(now);
+        let is_large = self.rotation.size.is_some_and(|size| self.bytes + lines.len() as u64 > size);
+        let is_old = self.rotation.age.is_some_and(|age| now.saturating_sub(since) >= age);
+        if self.bytes > 0 && (is_large || is_old) {
+            self.rotate()?;
+            self.since = Some(now);
+        }
+        self.file.write_all(lines)?;
+        self.bytes += lines.len() as u64;
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        let keep = self.rotation.keep;
+        for n in (1..keep).rev() {
+            move_aside(&self.aside(n), &self.aside(n + 1))?;
+        }
+        match keep {
+            0 => fs::remove_file(&self.path)?,
+            _ => move_aside(&self.path, &self.aside(1))?,
+        }
+        self.reopen()
+    }
+
+    fn aside(&self, n: u64) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{n}"));
+        name.into()
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<(File, u64)> {
+    // It says who asked for what.
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
+}
+
+fn move_aside(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// A log daemon of this machine.
+pub struct Daemon {
+    socket: UnixDatagram,
+    path: &'static str,
+    style: Style,
+    message: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Syslog,
+    Journald,
+}
+
+impl Daemon {
+    fn connect(path: &'static str, style: Style) -> io::Result<Daemon> {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+        socket.set_write_timeout(Some(Duration::from_secs(1)))?;
+        Ok(Daemon { socket, path, style, message: Vec::new() })
+    }
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.message.clear();
+            // Facility daemon (3), severity info (6).
+            let before: &[u8] = match self.style {
+                Style::Syslog => b"<30>cosm: ",
+                Style::Journald => b"SYSLOG_IDENTIFIER=cosm\nPRIORITY=6\nMESSAGE=",
+            };
+            self.message.extend_from_slice(before);
+            self.message.extend_from_slice(line);
+            if let Style::Journald = self.style {
+                self.message.push(b'\n');
+            }
+            if self.socket.send(&self.message).is_err() {
+                // It was started anew.
+                self.socket.connect(self.path)?;
+                self.socket.send(&self.message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A clock that goes on, whatever is made of the time of day.
+pub fn now() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_file_is_moved_aside_when_it_is_large_or_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let rotation = Rotation { size: Some(10), age: Some(at(100)), keep: 2 };
+        let mut file = Rotated::open(&path, rotation).unwrap();
+        let read = |n: u64| {
+            let name = if n == 0 { path.clone() } else { folder.path().join(format!("access.log.{n}")) };
+            fs::read_to_string(name).ok()
+        };
+        for (when, lines) in [(0, "one 4\n"), (1, "two\n"), (2, "three\n"), (3, "f\n"), (102, "g\n")] {
+            file.write(lines.as_bytes(), at(when)).unwrap();
+        }
+        assert_eq!([read(0), read(1), read(2)].map(Option::unwrap), ["g\n", "three\nf\n", "one 4\ntwo\n"]);
+        file.write(b"something long\n", at(103)).unwrap();
+        assert_eq!(
+            [read(0), read(1), read(2)].map(Option::unwrap),
+            ["something long\n", "g\n", "three\nf\n"]
+        );
+        assert_eq!(read(3), None, "no more are kept");
+    }
+
+    #[test]
+    fn what_was_there_before_stays_and_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        fs::write(&path, "12345678\n").unwrap();
+        let rotation = Rotation { size: Some(10), ..Rotation::default() };
+        let mut file = Rotated::open(&path, rotation).unwrap();
+        file.write(b"new\n", at(0)).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("access.log.1")).unwrap(), "12345678\n");
+        // As logrotate does.
+        fs::rename(&path, folder.path().join("moved")).unwrap();
+        file.write(b"a\n", at(1)).unwrap();
+        file.reopen().unwrap();
+        file.write(b"b\n", at(2)).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("moved")).unwrap(), "new\na\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "b\n");
+    }
+}

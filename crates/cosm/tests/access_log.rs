@@ -1,0 +1,153 @@
+//! The access log of the program: what other programs read of it, and what happens to its file.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::SOON;
+use support::client::Client;
+use support::origin::{Origin, Reply};
+use support::program::Server;
+use tempfile::TempDir;
+
+/// A hit, two misses, what is not cached, and what is not found.
+const PATHS: [&str; 5] = ["/page?q=%22", "/page?q=%22", "/other", "/missing", "/missing"];
+
+/// The lines that a run of the program writes in a format, once it has ended.
+fn logged(format: &str, more: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    run(&folder, &format!("--access-log {} --access-log-format {format} {more}", log.display()));
+    lines(&log)
+}
+
+fn run(folder: &TempDir, options: &str) {
+    let origin = Origin::start(|request| match request.target.contains("/missing") {
+        true => Reply::empty(404),
+        false => Reply::fresh("some content"),
+    });
+    let server =
+        Server::start(&folder.path().join("cache"), &format!("--cache-size 4MiB --packet 64KiB {options}"));
+    let mut client = Client::new(server.address);
+    for path in PATHS {
+        client.get(&origin.url(path), &["User-Agent: a \"test\"", "Referer: http://r.test/"]).unwrap();
+    }
+    drop(client);
+    assert!(server.stop().success());
+}
+
+fn lines(log: &Path) -> Vec<String> {
+    fs::read_to_string(log).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn json_says_what_became_of_each_request() {
+    let lines = logged("json", "");
+    let rows: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let all = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!(all("outcome"), ["miss", "hit", "miss", "miss", "miss"]);
+    assert_eq!(all("status"), [200, 200, 200, 404, 404]);
+    assert_eq!(all("bytes")[..2], [12, 12]);
+    assert!(rows.iter().all(|row| row["client"] == "127.0.0.1" && row["user_agent"] == "a \"test\""));
+    assert!(rows[0]["url"].as_str().unwrap().ends_with("/page?q=%22") && rows[0]["hop"].is_string());
+    assert!(
+        rows[1]["cache_status"].as_str().unwrap().starts_with("cosm; hit; ttl=") && rows[1]["hop"].is_null()
+    );
+    assert!(rows.iter().all(|row| row["duration"].as_f64() >= row["first_byte"].as_f64()));
+}
+
+#[test]
+fn what_is_masked_is_in_no_format() {
+    for format in ["json", "combined", "squid", "$client%$url%$request%$path"] {
+        let lines = logged(format, "--access-log-mask clients,queries");
+        assert_eq!(lines.len(), PATHS.len());
+        assert!(!lines.concat().contains("127.0.0.1 ") && !lines.concat().contains("q="), "{lines:#?}");
+        assert!(lines[0].contains("127.0.0.0") && lines[0].contains("/page?..."), "{}", lines[0]);
+    }
+}
+
+#[test]
+fn a_moved_file_is_opened_anew_by_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, moved) = (folder.path().join("access.log"), folder.path().join("moved.log"));
+    let origin = Origin::start(|_| Reply::fresh("x"));
+    let options = format!("--cache-size 4MiB --packet 64KiB --access-log {}", log.display());
+    let server = Server::start(&folder.path().join("cache"), &options);
+    let get = |path: &str| Client::new(server.address).get(&origin.url(path), &[]).unwrap();
+    let until = |done: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !done() {
+            assert!(
+                began.elapsed() < SOON,
+                "{:?}",
+                fs::read_dir(folder.path().join(".")).unwrap().collect::<Vec<_>>()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    get("/one");
+    until(&|| lines(&log).len() == 1);
+    fs::rename(&log, &moved).unwrap();
+    kill_process(Pid::from_raw(server.id() as i32).unwrap(), Signal::USR1).unwrap();
+    until(&|| log.exists());
+    get("/two");
+    assert!(server.stop().success());
+    assert!(lines(&moved).len() == 1 && lines(&log).len() == 1 && lines(&log)[0].contains("/two"));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_said_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(support::program::COSM)
+        .args(["serve", "--listen", "127.0.0.1:0", "--cache", "off", "--access-log"])
+        .arg(folder.path().join("no/such/folder/access.log"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("cosm: cannot write access log /") && said.lines().count() == 1, "{said}");
+}
+
+/// Needs goaccess and calamaris (Debian's packages).
+#[test]
+#[ignore = "needs goaccess and calamaris"]
+fn programs_that_read_logs_count_the_same_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("combined.log");
+    run(&folder, &format!("--access-log {}", log.display()));
+    let report = folder.path().join("report.json");
+    let status = Command::new("goaccess")
+        .args(["--log-format=COMBINED", "--no-global-config", "--no-progress", "-o"])
+        .arg(&report)
+        .arg(&log)
+        .status()
+        .expect("goaccess");
+    assert!(status.success());
+    let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    let general = &report["general"];
+    assert_eq!(
+        (&general["valid_requests"], &general["failed_requests"]),
+        (&5.into(), &0.into()),
+        "{general}"
+    );
+
+    let log = folder.path().join("squid.log");
+    run(&folder, &format!("--access-log {} --access-log-format squid", log.display()));
+    let output = Command::new("calamaris")
+        .args(["-a", "-F", "unformatted"])
+        .stdin(fs::File::open(&log).unwrap())
+        .output()
+        .expect("calamaris");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    let sum = report.lines().find(|line| line.starts_with("Sum ")).unwrap_or_default();
+    assert!(sum.starts_with("Sum 5 100 "), "{report}");
+    for (code, requests) in [("200 (OK)", 3), ("404 (Not Found)", 2)] {
+        assert!(report.contains(&format!("{code} {requests} ")), "{report}");
+    }
+    let by_host = report.split("# Incoming TCP-requests by host").nth(1).unwrap_or_default();
+    assert!(by_host.contains("localhost 5 20 "), "one hit of five: {report}");
+}
