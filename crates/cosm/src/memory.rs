@@ -1,6 +1,7 @@
 //! `--memory-total` divided: what of the process's memory each part of it may take. Printed by `--check` and, in one line, at
 //! the start; what cannot fit is refused before anything is opened.
 
+use crate::access_log;
 use crate::machine::Machine;
 use crate::settings::Config;
 use crate::values::say_size;
@@ -60,6 +61,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         groups: 0,
         transit: proxy::transit_least(bounds.head_bytes),
         connections: connections.saturating_mul(CONNECTION),
+        log: config.access_log.to.as_ref().map_or(0, |_| access_log::memory(workers)),
     };
     let cache = disk.map_or(0, |disk| disk.size);
     let least = sizes.sum();
@@ -127,12 +129,15 @@ struct Sizes {
     groups: u64,
     transit: u64,
     connections: u64,
+    log: u64,
 }
 
 impl Sizes {
     fn sum(&self) -> u64 {
-        let Sizes { program, index, buffers, tier, groups, transit, connections } = *self;
-        [program, index, buffers, tier, groups, transit, connections].into_iter().fold(0, u64::saturating_add)
+        let Sizes { program, index, buffers, tier, groups, transit, connections, log } = *self;
+        [program, index, buffers, tier, groups, transit, connections, log]
+            .into_iter()
+            .fold(0, u64::saturating_add)
     }
 
     fn parts(&self, workers: u64, cache: u64) -> Vec<Part> {
@@ -149,6 +154,7 @@ impl Sizes {
                 self.connections,
                 format!("{} of --connections-max", self.connections / CONNECTION),
             ),
+            part("access log", self.log, "lines on their way".into()),
         ]
     }
 }

@@ -112,6 +112,28 @@ fn a_log_that_cannot_be_written_is_said_at_the_start() {
     assert!(said.starts_with("cosm: cannot write access log /") && said.lines().count() == 1, "{said}");
 }
 
+/// Nobody reads standard output.
+#[test]
+fn a_reader_that_does_not_read_holds_up_neither_requests_nor_the_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(|_| Reply::fresh("x"));
+    let long = "x".repeat(6000);
+    let (unread, output) = std::io::pipe().unwrap();
+    let options = "--cache-size 4MiB --packet 64KiB --access-log - --access-log-format json";
+    let server = Server::start_writing(&folder.path().join("cache"), options, output);
+    let mut client = Client::new(server.address);
+    let began = Instant::now();
+    // 3 MB: more than a pipe and a buffer hold.
+    for _ in 0..500 {
+        client.get(&origin.url(&format!("/?{long}")), &[]).unwrap();
+    }
+    assert!(began.elapsed() < SOON);
+    drop(client);
+    let said = server.said_until_stopped();
+    assert!(said.iter().any(|line| line.contains("its last lines are lost")), "{said:#?}");
+    drop(unread);
+}
+
 /// Needs goaccess and calamaris (Debian's packages).
 #[test]
 #[ignore = "needs goaccess and calamaris"]

@@ -11,12 +11,13 @@ use proxy::Transaction;
 use std::cell::Cell;
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that wait in a buffer, at most, but for the last line.
-const ROOM: usize = 1 << 20;
+/// Bytes that wait in a buffer, at most, but for the last line. At half of that the writer is woken.
+pub const ROOM: usize = 512 << 10;
 /// With more workers than this some share one.
-const BUFFERS: usize = 16;
+pub const BUFFERS: usize = 16;
 
 /// What workers and writer share.
 pub struct Buffers {
@@ -28,6 +29,17 @@ pub struct Buffers {
     zone: TimeZone,
     buffers: [Buffer; BUFFERS],
     dropped: AtomicU64,
+    orders: Sender<Order>,
+}
+
+/// What the writer is told.
+pub enum Order {
+    /// A buffer is half full.
+    Look,
+    /// The file is to be opened anew.
+    Reopen,
+    /// All is to be written.
+    End,
 }
 
 #[repr(align(128))]
@@ -51,7 +63,7 @@ thread_local! {
 }
 
 impl Buffers {
-    pub fn new(settings: &Settings, item: Item, is_forward: bool) -> Buffers {
+    pub fn new(settings: &Settings, item: Item, is_forward: bool, orders: Sender<Order>) -> Buffers {
         Buffers {
             format: settings.format.clone(),
             mask: settings.mask,
@@ -61,6 +73,7 @@ impl Buffers {
             zone: TimeZone::system(),
             buffers: Default::default(),
             dropped: AtomicU64::default(),
+            orders,
         }
     }
 
@@ -86,7 +99,16 @@ impl Buffers {
         }
         let Buffers { mask, item, is_forward, .. } = self;
         let entry = Entry { transaction, ended, local, mask: *mask, item, is_forward: *is_forward };
+        let before = lines.len();
         self.format.write(&entry, lines);
+        if before < ROOM / 2 && lines.len() >= ROOM / 2 {
+            self.order(Order::Look);
+        }
+    }
+
+    /// Tells the writer; in vain if it has ended.
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
     }
 
     /// Takes what waits, and how many lines were dropped since the last time.
@@ -118,10 +140,11 @@ mod tests {
     use super::*;
     use http::Method;
     use proxy::Peer;
+    use std::sync::mpsc::channel;
 
     fn buffers(format: &str, one_in: u64) -> Buffers {
         let settings = Settings { format: format.parse().unwrap(), one_in, ..Settings::default() };
-        Buffers { zone: TimeZone::UTC, ..Buffers::new(&settings, Item::new("cosm"), true) }
+        Buffers { zone: TimeZone::UTC, ..Buffers::new(&settings, Item::new("cosm"), true, channel().0) }
     }
 
     fn told() -> Transaction {

@@ -43,5 +43,10 @@ impl Default for Settings {
     }
 }
 
+/// Bytes of lines on their way from so many workers: those that wait, and those that are being written.
+pub fn memory(workers: u64) -> u64 {
+    2 * buffers::ROOM as u64 * workers.min(buffers::BUFFERS as u64)
+}
+
 /// How long a line waits at most before it is written.
 pub const INTERVAL: Duration = Duration::from_millis(100);

@@ -1,28 +1,24 @@
 //! The thread that takes lines from the workers and writes them.
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, Order};
 use super::output::{self, Output, To};
 use super::{INTERVAL, Settings};
 use cache::Item;
 use proxy::{Transaction, say};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The log of a proxy that runs. Dropping it leaves lines unwritten; `end` does not.
 pub struct AccessLog {
     buffers: Arc<Buffers>,
-    orders: Sender<Order>,
     thread: JoinHandle<()>,
 }
 
-enum Order {
-    Reopen,
-    End,
-}
-
+/// How long a stop waits for the last lines.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is said that lines are lost.
 const SAID: Duration = Duration::from_secs(60);
 
@@ -45,14 +41,14 @@ impl AccessLog {
         };
         let cannot = |error: io::Error| format!("cannot write access log {name}: {error}");
         let output = Output::open(to, settings.rotation).map_err(cannot)?;
-        let buffers = Arc::new(Buffers::new(settings, Item::new(pseudonym), is_forward));
         let (orders, received) = channel();
+        let buffers = Arc::new(Buffers::new(settings, Item::new(pseudonym), is_forward, orders));
         let writer = Writer { buffers: buffers.clone(), output, name, lost: 0, said: None };
         let thread = std::thread::Builder::new()
             .name("access-log".into())
             .spawn(move || writer.run(&received))
             .map_err(|error| format!("cannot start the access log's thread: {error}"))?;
-        Ok(AccessLog { buffers, orders, thread })
+        Ok(AccessLog { buffers, thread })
     }
 
     /// What workers tell requests to.
@@ -63,15 +59,20 @@ impl AccessLog {
 
     /// What has the file opened anew.
     pub fn reopener(&self) -> impl Fn() + Send + use<> {
-        let orders = self.orders.clone();
-        move || {
-            let _ = orders.send(Order::Reopen);
-        }
+        let buffers = self.buffers.clone();
+        move || buffers.order(Order::Reopen)
     }
 
-    /// Writes what is left.
+    /// Writes what is left, unless whoever reads it takes too long.
     pub fn end(self) {
-        let _ = self.orders.send(Order::End);
+        self.buffers.order(Order::End);
+        let until = Instant::now() + PATIENCE;
+        while !self.thread.is_finished() {
+            if Instant::now() > until {
+                return say("the access log is not read: its last lines are lost");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if let Err(panic) = self.thread.join() {
             std::panic::resume_unwind(panic);
         }
@@ -107,7 +108,7 @@ impl Writer {
                 say(format_args!("cannot open access log {} anew: {error}; the old file goes on", self.name));
             }
             self.tell_of_loss(&why);
-            if matches!(order, Ok(Order::End) | Err(RecvTimeoutError::Disconnected)) {
+            if matches!(order, Ok(Order::End)) {
                 return;
             }
         }

@@ -26,6 +26,11 @@ pub struct Server {
 impl Server {
     /// `cosm serve` on a free port, with `options` (separated by spaces) on `cache`, without a memory tier unless they name one; ready when this returns.
     pub fn start(cache: &Path, options: &str) -> Server {
+        Server::start_writing(cache, options, Stdio::null())
+    }
+
+    /// The same, and its standard output goes somewhere.
+    pub fn start_writing(cache: &Path, options: &str, to: impl Into<Stdio>) -> Server {
         let began = Instant::now();
         let mut child = Command::new(COSM)
             .args(["serve", "--listen", "127.0.0.1:0", "--cache"])
@@ -34,7 +39,7 @@ impl Server {
             .args(if options.contains("--memory") { &[][..] } else { &["--memory", "0"] })
             .args(options.split_whitespace())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(to)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
