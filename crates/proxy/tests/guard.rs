@@ -178,7 +178,10 @@ async fn a_client_that_stalls_is_closed() {
     sends_nothing
         .send(format!("POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", origin.url("/")))
         .await;
-    assert_eq!(sends_nothing.rest().await, "");
+    let answer = sends_nothing.rest().await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.ends_with("did not come in time\n"), "{answer}");
+    let told = told_of(&origin.address.to_string(), "/", 1).await;
+    assert!(told[0].status == Some(408) && !told[0].whole);
     let mut takes_nothing = proxy.client().await;
     takes_nothing.send(origin.request("/taken", "")).await;
     assert!(!told_of(&origin.address.to_string(), "/taken", 1).await[0].whole);

@@ -107,6 +107,11 @@ impl Stream {
         }
     }
 
+    /// A request is under way, and there is no response to it so far.
+    pub fn is_unanswered(&self) -> bool {
+        self.transaction.borrow().as_ref().is_some_and(|transaction| transaction.status.is_none())
+    }
+
     /// All that the connection had to send has gone.
     pub fn flushed(&self) {
         if self.departing.get() && !self.is_tunnel() {

@@ -281,6 +281,10 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
         connection.poll_without_shutdown(cx).map(Ok)
     })
     .await;
+    let stalled = matches!(end, Err(Wait::Body(_))) && link.stream.is_unanswered();
+    if stalled {
+        link.stream.note(|transaction| transaction.status = Some(StatusCode::REQUEST_TIMEOUT));
+    }
     let parts = connection.into_parts();
     let mut socket = parts.io.into_inner().socket;
     if let Some(foreign) = link.foreign.get() {
@@ -290,6 +294,10 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
     if upstream.is_none() {
         link.stream.broken_off();
     }
+    if stalled {
+        let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request's content did not come in time");
+        let _ = socket.try_write(in_words(&refusal).as_bytes());
+    }
     let unread = link.unread(&end, &worker);
     if let Some(refusal) = &unread {
         refuse_unread(&link, &socket, refusal);
@@ -297,7 +305,7 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
     match (end, upstream) {
         (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
         (Ok(_), _) if link.is_mid_message() || unread.is_some() => Box::pin(linger(socket)).await,
-        (Err(_), _) if unread.is_some() => {
+        (Err(_), _) if unread.is_some() || stalled => {
             let _ = socket.shutdown().await;
         }
         // Closing says so too, in one system call.
@@ -310,22 +318,25 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
 /// where the library wrote its own answer behind a response that had not gone yet.
 pub fn refuse_unread(link: &Link, client: &Socket, refusal: &Refusal) {
     let mut flight = link.stream.begin(Method::from_bytes(b"-").expect("a token"));
-    let (status, text) = (refusal.status, &refusal.text);
-    let reason = status.canonical_reason().unwrap_or_default();
-    let length = text.len() + 1;
-    let mut over = true;
-    let answer = format!(
-        "HTTP/1.1 {} {reason}\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         cache-control: no-store\r\ncontent-length: {length}\r\n\r\n{text}\n",
-        status.as_u16()
-    );
+    let (answer, mut over) = (in_words(refusal), true);
     if link.answered.get() {
         over = client.try_write(answer.as_bytes()).is_ok_and(|n| n == answer.len());
-        flight.sent(length, over);
+        flight.sent(refusal.text.len() + 1, over);
     }
-    flight.answered(status, None, Default::default(), over);
+    flight.answered(refusal.status, None, Default::default(), over);
     drop(flight);
     link.stream.flushed();
+}
+
+/// A refusal as a message, for where the library is not there any more.
+fn in_words(Refusal { status, text, .. }: &Refusal) -> String {
+    format!(
+        "HTTP/1.1 {} {}\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n\
+         cache-control: no-store\r\ncontent-length: {}\r\n\r\n{text}\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or_default(),
+        text.len() + 1
+    )
 }
 
 /// Where one connection's requests come in.
