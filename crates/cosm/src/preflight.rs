@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use store::disk::file::layout;
 use store::format::DATA_START;
-use store::{DEFAULT_SIZE, Options};
+use store::{DEFAULT_SIZE, Memory, Options};
 
 /// What a check found, a line each.
 #[derive(Debug, Default)]
@@ -80,18 +80,24 @@ fn old_cache(options: &Options) -> Result<String, String> {
     let seen = store::inspect(path).map_err(|error| error.to_string())?;
     access(path, Access::WRITE_OK)
         .map_err(|error| format!("cache {}: it cannot be written: {error}", path.display()))?;
-    if let Some(size) = options.size
-        && layout(size, seen.packet, seen.identity)?.size() != seen.size
+    let size = Memory::of(options, 1, 1).map_err(|error| error.to_string())?.size;
+    let room = statvfs(path).map(|room| room.f_bavail.saturating_mul(room.f_frsize));
+    if let Ok(free) = room
+        && path.is_file()
+        && free < size.saturating_sub(seen.size)
     {
         return Err(format!(
-            "cache {}: it has {}, not {} as --cache-size says; drop the option to keep it, or remove the file to create \
-             a new one",
+            "cache {}: it needs {} more, but {} MiB are free; choose a smaller --cache-size",
             path.display(),
-            say_size(seen.size),
-            say_size(size)
+            say_size(size - seen.size),
+            free >> 20
         ));
     }
-    Ok(format!("{} with {} objects", say_size(seen.size), seen.objects))
+    let change = match size == seen.size {
+        true => String::new(),
+        false => format!(": a start will change it to {}", say_size(size)),
+    };
+    Ok(format!("{} with {} objects{change}", say_size(seen.size), seen.objects))
 }
 
 /// Zeros where a cache's superblocks would be, as on a device that was never used.

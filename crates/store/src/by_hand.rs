@@ -2,11 +2,15 @@
 //! is. The rest is the same code that serves; a seed reproduces a run to the byte. For simulation and replay.
 
 use crate::buffer::{Buffer, Pool};
+use crate::digester::stretch;
 use crate::disk::file::{format, layout};
 use crate::disk::{Disk, Traffic};
 use crate::engine::{Millis, State};
+use crate::format::Layout;
 use crate::index::Index;
 use crate::reader::{Backend, Reader};
+use crate::reads::Reads;
+use crate::recovery::{Recovered, recover};
 use crate::shared::{Clock, POOL, Shared};
 use crate::{Body, Key, Object, OpenError, Options, Refused, Spans, Uses, Writer};
 use bytes::Bytes;
@@ -44,15 +48,59 @@ impl ByHand {
         let mut chance = StdRng::seed_from_u64(seed);
         let layout = layout(size, options.packet, chance.next_u64()).map_err(OpenError)?;
         format(disk, &layout).map_err(|e| OpenError(format!("cannot write the new cache: {e}")))?;
-        let pool = Pool::new(POOL);
         let state = State::blank(layout, Index::of(&layout, options.objects(&layout)));
+        Ok(ByHand::over(disk, state, options, Pool::new(POOL), chance))
+    }
+
+    /// Recovers what a disk holds.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        layout: Layout,
+        options: &Options,
+    ) -> io::Result<(ByHand, Recovered)> {
+        let (pool, index) = (Pool::new(POOL), Index::of(&layout, options.objects(&layout)));
+        let (state, found) = recover(&Reads::new(disk, &pool), layout, stretch(layout.in_turn()), index)?;
+        Ok((ByHand::over(disk, state, options, pool, StdRng::seed_from_u64(2)), found))
+    }
+
+    fn over(disk: &dyn Disk, state: State, options: &Options, pool: Arc<Pool>, chance: StdRng) -> ByHand {
         let device = (Arc::<Traffic>::default(), disk.read_block());
         let clock = Clock::Holder(AtomicU64::new(0));
         let shared = Shared::new(state, options, pool, device, chance, clock);
         shared.carry_out_all(disk);
         let desk = ManualReads::default();
         let reader = Reader::new(shared.clone(), Backend::Hand(desk.clone()));
-        Ok(ByHand { shared, reader, desk })
+        ByHand { shared, reader, desk }
+    }
+
+    /// Removes what is under the hash, and notes that whether it was known or not; not if its place `stays`.
+    pub(crate) fn remove_unless(&self, hash: u64, stays: impl FnOnce(u64) -> bool) {
+        if !self.shared.index.find(hash).is_some_and(|slot| stays(slot.place)) {
+            self.shared.engine().remove_anyway(hash, self.shared.millis());
+        }
+    }
+
+    /// The youngest segment that was opened.
+    pub(crate) fn newest(&self) -> u64 {
+        self.shared.engine().newest()
+    }
+
+    /// Writes out what is in memory for good.
+    pub(crate) fn finish(&self, disk: &dyn Disk) {
+        self.shared.engine().finish();
+        self.shared.carry_out_all(disk);
+    }
+
+    /// Whether all of the index is loaded, and nothing waits for a segment; `for_good`: nor for being written.
+    pub(crate) fn is_settled(&self, for_good: bool) -> bool {
+        let engine = self.shared.engine();
+        let is_written = engine.is_idle() && engine.unwritten_since().is_none();
+        engine.parts_left() == 0 && !engine.has_removals() && (is_written || !for_good)
+    }
+
+    /// What failed last.
+    pub(crate) fn cause(&self) -> String {
+        self.shared.engine().cause().to_owned()
     }
 
     /// Tells the time, milliseconds, and does what the store wants done until it wants nothing.
@@ -94,18 +142,8 @@ impl ByHand {
     /// What a kill left on the disk.
     #[cfg(test)]
     pub(crate) fn open_again(disk: &dyn Disk, size: u64, options: &Options) -> ByHand {
-        use crate::{digester::stretch, opening::layout_of, reads::Reads, recovery::recover};
-        let layout = layout_of(std::path::Path::new(""), disk, size).unwrap().unwrap();
-        let pool = Pool::new(POOL);
-        let index = Index::of(&layout, options.objects(&layout));
-        let (state, _) = recover(&Reads::new(disk, &pool), layout, stretch(layout.segments), index).unwrap();
-        let device = (Arc::<Traffic>::default(), disk.read_block());
-        let clock = Clock::Holder(AtomicU64::new(0));
-        let shared = Shared::new(state, options, pool, device, StdRng::seed_from_u64(2), clock);
-        shared.carry_out_all(disk);
-        let desk = ManualReads::default();
-        let reader = Reader::new(shared.clone(), Backend::Hand(desk.clone()));
-        ByHand { shared, reader, desk }
+        let layout = crate::opening::layout_of(std::path::Path::new(""), disk, size).unwrap().unwrap();
+        ByHand::open(disk, layout, options).unwrap().0
     }
     #[cfg(test)]
     pub(crate) fn renew_for_tests(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {

@@ -214,7 +214,7 @@ impl Digester {
             self.events = Vec::new();
         }
         // What is written over needs no digest.
-        while self.behind.len() > 1 && self.behind[0].seq + self.layout.segments <= seq {
+        while self.behind.len() > 1 && self.behind[0].seq < self.layout.oldest(seq + 1) {
             self.behind.pop_front();
         }
         let due = self.urgent
@@ -288,7 +288,7 @@ impl Digester {
         (self.failures, self.reads) = Default::default();
         let (layout, seq) = (&self.layout, gather.next);
         match gather.at {
-            _ if seq + layout.segments <= newest => gather.listed = None,
+            _ if layout.is_gone(seq, newest) => gather.listed = None,
             Part::End(length) => match Table::decode(layout, layout.number(seq), &bytes[..length]) {
                 Err(Unreadable::Longer(more)) => {
                     gather.at = Part::End(align_up(more, BLOCK));
@@ -337,12 +337,10 @@ impl Digester {
     /// The root has no room for one more until the oldest digest is of no use.
     fn is_full(&self, newest: u64) -> bool {
         let digests = &self.root.digests;
-        digests.len() >= root::MOST
-            && digests.iter().filter(|at| self.lives(at, newest)).count() >= root::MOST
-    }
-
-    fn lives(&self, at: &DigestAt, newest: u64) -> bool {
-        at.last_seq + self.layout.segments > newest
+        digests.len() >= root::MOST && {
+            let oldest = self.layout.oldest(newest + 1);
+            digests.iter().filter(|at| at.last_seq >= oldest).count() >= root::MOST
+        }
     }
 
     /// The next record to be put.
@@ -423,7 +421,7 @@ impl Digester {
         let job = self.job.as_mut().filter(|job| !job.sent && self.retry.is_due(now))?;
         if let Stage::Gather(gather) = &mut job.stage {
             // Those before are written over.
-            let oldest = (newest + 1).saturating_sub(self.layout.segments);
+            let oldest = self.layout.oldest(newest + 1);
             if gather.next < oldest {
                 (gather.next, gather.at, gather.listed) = (oldest, Part::End(TABLE_READ), None);
             }
@@ -453,7 +451,8 @@ impl Digester {
             }
             Stage::SyncLog(_) | Stage::SyncRoot(_) => Op::Sync,
             Stage::Write(at) => {
-                let lives = |digest: &&DigestAt| digest.last_seq + self.layout.segments > newest;
+                let oldest = self.layout.oldest(newest + 1);
+                let lives = |digest: &&DigestAt| digest.last_seq >= oldest;
                 let digests = self.root.digests.iter().filter(lives).copied().chain([*at]).collect();
                 let generation = self.root.generation + 1;
                 let next = Root { generation, order: job.order, seq: job.seq, swept, digests };

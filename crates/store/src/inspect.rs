@@ -173,7 +173,8 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     let look = Look::at(path)?;
     let layout = look.state.layout;
     let mut checked = Checked { header: look.header(), ..Checked::default() };
-    for at in look.state.root.digests.iter().filter(|at| at.last_seq + layout.segments >= look.state.seq) {
+    let oldest = layout.oldest(look.state.seq);
+    for at in look.state.root.digests.iter().filter(|at| at.last_seq >= oldest) {
         match look.is_whole(at) {
             true => checked.digests += 1,
             false => checked.damaged_digests += 1,
@@ -258,7 +259,7 @@ impl Look {
         let index = Index::of(&layout, Options::at(path).objects(&layout));
         let (state, recovered) = recover(&Reads::new(&disk, &pool), layout, stretch(layout.segments), index)
             .map_err(|error| OpenError(format!("cannot read cache {}: {error}", path.display())))?;
-        let (newest, departed) = (state.seq.saturating_sub(1), state.seq.saturating_sub(layout.segments));
+        let (newest, departed) = (state.seq.saturating_sub(1), layout.oldest(state.seq));
         let departed = Arc::new(AtomicU64::new(departed));
         let mut loader = Loader::new(layout, &state.root.digests, &state.index, departed);
         loader.load_all(&state.index, newest, |offset, length| {
@@ -277,7 +278,7 @@ impl Look {
             used += u64::from(slot.length);
         });
         Inspection {
-            format: crate::format::VERSION,
+            format: superblock::version(layout),
             size: layout.size(),
             packet: layout.segment,
             segments: layout.segments,

@@ -29,6 +29,9 @@ mod placement;
 mod reader;
 mod reads;
 mod recovery;
+mod resize;
+#[cfg(test)]
+mod resizes;
 mod retry;
 mod segment;
 mod shared;

@@ -162,7 +162,7 @@ pub enum Loading {
 
 /// Work on the index that is done with no lock held but those of its parts.
 pub enum Work {
-    Load(Load),
+    Load(Box<Load>),
     /// These parts are loaded: tombstones are needed no more.
     ClearTombstones(Range<usize>),
 }
@@ -253,8 +253,9 @@ impl Loader {
     /// What is to be known of the digests before a part can be loaded.
     fn next_source(&mut self, newest: u64) -> Option<(Loading, Op)> {
         let layout = self.layout;
+        let oldest = layout.oldest(newest + 1);
         for (n, Source { at, state }) in self.sources.iter_mut().enumerate() {
-            if matches!(state, State::Unread) && at.last_seq + layout.segments <= newest {
+            if matches!(state, State::Unread) && at.last_seq < oldest {
                 *state = State::Memory(Arc::default());
             } else if matches!(state, State::Unread) && !layout.holds(at.place, at.bytes as usize) {
                 *state = tables_of(at, &layout);
@@ -323,10 +324,10 @@ impl Loader {
         // A part that has far more events than it will have entries comes in pieces: memory has a bound.
         let width = (end - index.first_of(parts.start)) / part.div_ceil(self.batch_bytes);
         let last = if parts.len() == 1 { end.min(first.saturating_add(width)) } else { end };
-        let mut reads = VecDeque::new();
+        let (mut reads, oldest) = (VecDeque::new(), self.layout.oldest(newest + 1));
         for (n, Source { at, state }) in self.sources.iter().enumerate() {
             let State::Known(head) = state else { continue };
-            if at.last_seq + self.layout.segments <= newest {
+            if at.last_seq < oldest {
                 continue;
             }
             let pages = head.pages_of(first, last);
@@ -379,7 +380,7 @@ impl Loader {
         });
         let (layout, parts, departed) = (self.layout, batch.parts.clone(), self.departed.clone());
         let load = Load { layout, parts, found: found.collect(), departed, room };
-        Some((Loading::Batch, Op::Index(Work::Load(load))))
+        Some((Loading::Batch, Op::Index(Work::Load(Box::new(load)))))
     }
 
     /// Entries that the index may have when the batch is loaded: each part has its share of the room, or the last ones had none.
@@ -476,7 +477,7 @@ impl Loader {
                 self.held += events.len() - before;
             }
             // Overwritten since: nothing of it counts.
-            _ if *next + layout.segments <= newest => {}
+            _ if layout.is_gone(*next, newest) => {}
             _ => self.lossy = true,
         }
         *length = TABLE_READ;
@@ -555,8 +556,8 @@ impl Load {
         // The sweep goes on meanwhile. It raises `departed` before it removes, so that it removes what is brought in before,
         // and what it no longer finds is not brought in behind it.
         let stays = |slot: Slot| {
-            let ahead = layout.segment_of(slot.place) + layout.segments - layout.number(first_seq);
-            first_seq + ahead % layout.segments >= departed.load(Relaxed)
+            let seq = layout.turn_from(layout.segment_of(slot.place), first_seq);
+            seq.is_some_and(|seq| seq >= departed.load(Relaxed))
         };
         for part in parts {
             let ours = std::iter::from_fn(|| entries.next_if(|(_, event)| index.part_of(event.hash) == part));
@@ -651,7 +652,7 @@ fn last_of(index: &Index, parts: &Range<usize>) -> u64 {
 
 fn tables_of(at: &DigestAt, layout: &Layout) -> State {
     // A segment's earlier turns are gone.
-    let next = at.first_seq.max((at.last_seq + 1).saturating_sub(layout.segments));
+    let next = at.first_seq.max(layout.oldest(at.last_seq + 1));
     State::Tables { next, length: TABLE_READ, sent: false, events: Vec::new() }
 }
 

@@ -6,7 +6,7 @@ use crate::disk::uring::DEPTH;
 use crate::engine::images;
 use crate::index::Index;
 use crate::loader;
-use crate::opening::{DEFAULT_SIZE, layout_of};
+use crate::opening::{DEFAULT_SIZE, layout_of, size_after_start};
 use crate::placement::Placement;
 use crate::reader::TURN;
 use crate::recovery;
@@ -31,7 +31,7 @@ pub struct Memory {
 
 impl Memory {
     /// Of the cache that these options open, with so many workers that read it: the size and the packets of one that is
-    /// there are its own. What is read stays with who asked for it, and is not counted here.
+    /// there are its own, unless the options say another size. What is read stays with who asked for it, and is not counted here.
     pub fn of(options: &Options, readers: u64, mean: u64) -> Result<Memory, OpenError> {
         let there = FileDisk::open(&options.path, Access::Look).map_err(OpenError)?;
         let layout = match &there {
@@ -39,7 +39,7 @@ impl Memory {
             None => None,
         };
         let (size, packet) = match (layout, &there) {
-            (Some(layout), _) => (layout.size(), layout.segment),
+            (Some(layout), _) => (size_after_start(options, &layout).map_err(OpenError)?, layout.segment),
             (None, Some(disk)) => {
                 (options.size.map_or(disk.size(), |size| size.min(disk.size())), options.packet)
             }

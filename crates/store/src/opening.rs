@@ -4,8 +4,9 @@ use crate::buffer::Pool;
 use crate::disk::Disk;
 use crate::disk::file::{self, Access, FileDisk, layout};
 use crate::format::superblock::{self, COPIES, NotOurs};
-use crate::format::{BLOCK, DATA_START, Layout, VERSION};
+use crate::format::{BLOCK, DATA_START, Layout, RESIZED, VERSION};
 use crate::reads::Reads;
+use crate::resize::{resize, segments_of, write_superblocks};
 use crate::{IoChoice, OpenError, Options};
 use rand::Rng;
 use std::fs::File;
@@ -30,18 +31,52 @@ pub(crate) fn open_disk(options: &Options) -> Result<(FileDisk, Layout), String>
         None => format(options, &disk, disk.size())?,
         Some(found) => found,
     };
-    if let Some(size) = options.size
-        && layout(size, there.segment, there.identity)? != there
-    {
-        return Err(format!(
-            "cache {} has {} MiB, not {} MiB as --cache-size says; drop the option to keep it, or remove the file to \
-             create a new one",
+    let refused = |why: String| format!("cache {}: {why}", path.display());
+    let resized = of_size(&disk, there, options).map_err(refused)?;
+    if resized.segments != there.segments {
+        (options.tell)(&format!(
+            "cache {} has {} MiB now, of {} MiB before",
             path.display(),
-            there.size() >> 20,
-            size >> 20
+            resized.size() >> 20,
+            there.size() >> 20
         ));
     }
-    Ok((disk, there))
+    Ok((disk, resized))
+}
+
+/// Bytes that a cache has after a start with these options, which makes it larger or smaller where they say so.
+pub(crate) fn size_after_start(options: &Options, there: &Layout) -> Result<u64, String> {
+    let segments = match options.size {
+        Some(size) => {
+            segments_of(there, size).map_err(|why| format!("cache {}: {why}", options.path.display()))?
+        }
+        None => there.in_turn(),
+    };
+    Ok(Layout { segments, ..*there }.size())
+}
+
+/// Gives a cache the size that it should have, if another.
+pub(crate) fn of_size(disk: &dyn Disk, there: Layout, options: &Options) -> Result<Layout, String> {
+    heal_superblocks(disk, &there)?;
+    let segments = match options.size {
+        Some(size) => segments_of(&there, size)?,
+        None => there.in_turn(),
+    };
+    resize(disk, there, segments, options)
+}
+
+/// A size that is in one copy alone, since a start was interrupted that changed it, comes into both: else the other copy would
+/// count once that one is damaged.
+fn heal_superblocks(disk: &dyn Disk, there: &Layout) -> Result<(), String> {
+    let pool = Pool::new(0);
+    let reads = Reads::new(disk, &pool);
+    let other = |at: &u64| {
+        reads.read(*at, BLOCK).is_ok_and(|copy| superblock::decode(&copy).is_ok_and(|found| found != *there))
+    };
+    match COPIES.iter().any(other) {
+        true => write_superblocks(disk, there),
+        false => Ok(()),
+    }
 }
 
 /// The layout of the cache on a disk of `size` bytes; `None` when the medium is blank.
@@ -72,8 +107,8 @@ pub(crate) fn layout_of(path: &Path, disk: &dyn Disk, size: u64) -> Result<Optio
         match copy {
             Err(NotOurs::Version(version)) => {
                 return Err(format!(
-                    "cache {path} has format {version}, this program reads format {VERSION}; name another path or \
-                     remove it"
+                    "cache {path} has format {version}, this program reads format {VERSION} and {RESIZED}; name \
+                     another path or remove it"
                 ));
             }
             Err(NotOurs::Damaged) => {

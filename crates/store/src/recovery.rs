@@ -122,7 +122,7 @@ pub fn recover(
         state.order += LEAP;
     }
     if state.root.generation == 0 || stretch.is_none() {
-        state.root.seq = state.seq.saturating_sub(layout.segments);
+        state.root.seq = layout.oldest(state.seq);
     }
     Ok((state, recovered))
 }
@@ -217,10 +217,11 @@ impl Recovery<'_> {
     /// Follows the log from the root on. False when it has come round since.
     fn walk(&self, log: &mut Log) -> bool {
         let (mut seq, mut quiet) = (log.root.seq, 0);
-        let round = seq + self.layout.segments;
+        let round = self.layout.overwritten_by(seq);
         while quiet < QUIET && seq < round {
-            let seqs: Vec<u64> = (seq..round.min(seq + PARALLEL as u64 * 4)).collect();
-            seq += seqs.len() as u64;
+            let seqs = seq..round.min(seq + PARALLEL as u64 * 4);
+            seq = seqs.end;
+            let seqs: Vec<u64> = seqs.filter(|seq| !self.layout.is_cut(*seq)).collect();
             for (seq, look) in seqs.iter().zip(self.reads.each(&seqs, |&seq| self.look(seq))) {
                 log.scanned += 1;
                 match look {
@@ -264,7 +265,8 @@ impl Recovery<'_> {
         let full: Vec<_> = full.into_iter().map(|(seq, _, table)| (seq, table)).collect();
         let newest = full.last().map_or(0, |(seq, _)| *seq);
         // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept.
-        let behind: Vec<u64> = (newest + 1..newest + segments).collect();
+        let behind = newest + 1..self.layout.overwritten_by(newest);
+        let behind: Vec<u64> = behind.filter(|seq| !self.layout.is_cut(*seq)).collect();
         let behind =
             behind.chunks(PARALLEL * 4).flat_map(|seqs| self.reads.each(seqs, |&seq| self.look(seq)));
         let behind: Vec<Found> = behind
@@ -277,9 +279,9 @@ impl Recovery<'_> {
             Found::Open(open) => Some(open.seq),
             _ => None,
         });
-        let oldest = (last.max().unwrap_or(newest) + 1).saturating_sub(segments);
+        let oldest = self.layout.oldest(last.max().unwrap_or(newest) + 1);
         let mut full = full.into_iter().skip_while(|(seq, _)| *seq < oldest).peekable();
-        let seqs: Vec<u64> = (oldest..=newest).collect();
+        let seqs: Vec<u64> = (oldest..=newest).filter(|seq| !self.layout.is_cut(*seq)).collect();
         for seqs in seqs.chunks(PARALLEL * 4) {
             let known =
                 seqs.iter().map(|seq| (*seq, full.next_if(|(of, _)| of == seq).and_then(|(_, table)| table)));
@@ -448,7 +450,7 @@ impl Log {
         let last = entries.last().map_or(first, |entry| entry.order);
         (self.newest, self.order) = (Some(seq), self.order.max(last + 1));
         // What it has was swept before its turn, and is not swept again.
-        let departed = seq + layout.segments < self.root.swept;
+        let departed = layout.overwritten_by(seq) < self.root.swept;
         for entry in entries.iter().filter(|entry| entry.order >= self.root.order) {
             let event = event_of(&layout, number, entry);
             match event.record().filter(|_| !departed) {
@@ -516,18 +518,19 @@ impl Log {
         self.close_voids();
         let Log { layout, root, index, behind, events, left_open, newest, order, .. } = self;
         // Where they could not be read, what digests speak of and lie in is not written over.
-        let digests = root.digests.iter().map(|at| lies_in(&layout, at));
+        let digests = root.digests.iter().filter_map(|at| lies_in(&layout, at));
         let seq = newest.into_iter().chain(digests).max().map_or(root.seq, |newest| newest + 1);
+        // What was newer may have been cut off.
+        let seq = seq.max(layout.least_next());
         let order = (order.max(root.order).max(fence.order) + SLACK).max(fence.life + LEAP);
         let blank = State::blank(layout, index);
         State { seq, order, root, behind, events, left_open, fence: *fence, is_first: false, ..blank }
     }
 }
 
-/// The segment with a digest's own record, which is its last one: a sequence number.
-fn lies_in(layout: &Layout, at: &DigestAt) -> u64 {
-    let ahead = layout.segment_of(at.place) + layout.segments - layout.number(at.last_seq);
-    at.last_seq + ahead % layout.segments
+/// The segment with a digest's own record, which is its last one: a sequence number, unless it was cut off.
+fn lies_in(layout: &Layout, at: &DigestAt) -> Option<u64> {
+    layout.first_turn_from(layout.segment_of(at.place), at.last_seq)
 }
 
 /// Whether the lower half of a sequence number is one of a later turn.
@@ -555,6 +558,16 @@ pub fn read_table(reads: &Reads<'_>, layout: &Layout, number: u64) -> io::Result
             Err(Unreadable::Longer(longer)) if longer > length => length = align_up(longer, BLOCK),
             Err(_) => return Ok(None),
         }
+    }
+}
+
+/// What a segment lists, if it is of that turn; of one that was left open, what lies there.
+pub fn entries_of(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<Vec<Entry>> {
+    let found = Recovery { reads, layout, fence: Fence::default() }.look(seq);
+    match found {
+        Found::Full(Table { entries, .. }) | Found::Open(Open { entries, .. }) => Ok(entries),
+        Found::Void(_) | Found::Other(_) => Ok(Vec::new()),
+        Found::Unread => Err(io::Error::other("a segment does not come")),
     }
 }
 

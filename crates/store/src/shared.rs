@@ -176,8 +176,7 @@ impl Shared {
 
     /// The sequence number of the segment that lies there now, as far as the index speaks of it.
     pub fn turn_of(&self, number: u64) -> u64 {
-        let (first, segments) = (self.departed.load(Acquire), self.layout.segments);
-        first + (number + segments - first % segments) % segments
+        self.layout.turn_from(number, self.departed.load(Acquire)).unwrap_or(u64::MAX)
     }
 
     pub fn engine(&self) -> MutexGuard<'_, Engine> {

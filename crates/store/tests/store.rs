@@ -291,11 +291,13 @@ fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
         assert_eq!(error.lines().count(), 1, "{error}");
         assert!(std::fs::read(&path).ok() == before, "touched: {expected}");
     }
-    let wrong_size = Options { size: Some(128 << 20), ..options(&cache, IoChoice::Auto) };
-    assert!(Store::open(&wrong_size).err().unwrap().0.contains("not 128 MiB"));
-    let too_much = Options { size: Some(1 << 60), ..options(&folder.path().join("huge"), IoChoice::Auto) };
-    assert!(Store::open(&too_much).err().unwrap().0.contains("cannot reserve"));
-    assert!(!folder.path().join("huge").exists());
+    let huge = folder.path().join("huge");
+    for (size, expected) in [(1 << 60, "at most 256 TiB"), (200 << 40, "cannot reserve")] {
+        let too_much = Options { size: Some(size), ..options(&huge, IoChoice::Auto) };
+        let error = Store::open(&too_much).err().unwrap().0;
+        assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+        assert!(!huge.exists());
+    }
 }
 
 #[test]

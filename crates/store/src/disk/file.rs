@@ -5,7 +5,7 @@
 use super::{Disk, Traffic};
 use crate::buffer::Buffer;
 use crate::format::ledger::{self, Ledger};
-use crate::format::{BLOCK, DATA_START, Layout, superblock};
+use crate::format::{BLOCK, DATA_START, Layout, PLACE_BITS, superblock};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use std::fs::File;
 use std::io;
@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 pub struct FileDisk {
@@ -20,7 +21,7 @@ pub struct FileDisk {
     read_block: usize,
     direct: bool,
     others_can_read: bool,
-    size: u64,
+    size: AtomicU64,
     traffic: Arc<Traffic>,
 }
 
@@ -74,7 +75,7 @@ impl FileDisk {
         let size = size_of(&file).map_err(|e| say("measure", e))?;
         let read_block = if direct { read_block(&file) } else { 512 };
         let others_can_read = kind.is_file() && kind.permissions().mode() & 0o004 != 0;
-        let traffic = Arc::default();
+        let (size, traffic) = (AtomicU64::new(size), Arc::default());
         Ok(Some(FileDisk { file, read_block, direct, others_can_read, size, traffic }))
     }
 
@@ -94,7 +95,7 @@ impl FileDisk {
     }
 
     pub fn size(&self) -> u64 {
-        self.size
+        self.size.load(Relaxed)
     }
     pub fn is_direct(&self) -> bool {
         self.direct
@@ -133,7 +134,12 @@ pub fn layout(size: u64, segment: u32, identity: u64) -> Result<Layout, String> 
             size >> 20
         ));
     }
-    Ok(Layout::new(segment, segments, identity))
+    let layout = Layout::new(segment, segments, identity);
+    if layout.unit as usize > BLOCK {
+        let most = BLOCK as u64 >> (40 - PLACE_BITS);
+        return Err(format!("a cache of {} TiB is too large: at most {most} TiB", size >> 40));
+    }
+    Ok(layout)
 }
 
 const MIN_SEGMENTS: u64 = 15;
@@ -150,6 +156,26 @@ impl Disk for FileDisk {
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let there = size_of(&self.file)?;
+        if self.file.metadata()?.is_file() {
+            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes).inspect_err(|_| {
+                // Some of it may have been found.
+                let _ = rustix::fs::ftruncate(&self.file, there);
+            })?;
+        } else if bytes > there {
+            return Err(io::Error::other(format!("the device has {} MiB", there >> 20)));
+        }
+        self.size.store(there.max(bytes), Relaxed);
+        Ok(())
+    }
+    fn cut_off(&self, bytes: u64) -> io::Result<()> {
+        if self.file.metadata()?.is_file() {
+            rustix::fs::ftruncate(&self.file, bytes)?;
+            self.size.store(bytes, Relaxed);
+        }
+        Ok(())
+    }
     fn read_block(&self) -> usize {
         self.read_block
     }
@@ -158,7 +184,7 @@ impl Disk for FileDisk {
     }
     fn harm(&self) -> Option<&'static str> {
         let found = self.file.metadata().ok().filter(|found| found.is_file())?;
-        match (found.nlink() == 0, found.len() < self.size) {
+        match (found.nlink() == 0, found.len() < self.size()) {
             (true, _) => {
                 Some("was deleted: this process still uses it, and the next start creates a new one")
             }

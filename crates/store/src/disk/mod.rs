@@ -16,6 +16,14 @@ pub trait Disk: Send + Sync {
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// What was written before is on the medium when this returns.
     fn sync(&self) -> io::Result<()>;
+    /// Has space for so many bytes; what fails leaves the medium as it was.
+    fn reserve(&self, _bytes: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Gives back what is behind so many bytes, if it can.
+    fn cut_off(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
     /// The granularity of reads, bytes: 512 or 4096.
     fn read_block(&self) -> usize;
     /// Waits a little before a start reads again what it could not read; only where time can help.

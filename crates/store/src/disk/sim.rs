@@ -204,6 +204,32 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let state = &mut *self.state();
+        if state.faults.full || state.happens(state.faults.no_space) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let bytes = state.bytes.len().max(bytes as usize);
+        state.bytes.resize(bytes, 0);
+        state.taken.resize(bytes.div_ceil(BLOCK), false);
+        Ok(())
+    }
+
+    fn cut_off(&self, bytes: u64) -> io::Result<()> {
+        let state = &mut *self.state();
+        state.bytes.truncate(bytes as usize);
+        state.taken.truncate((bytes as usize).div_ceil(BLOCK));
+        // What is cut off does not come back.
+        let (unsynced, before) = (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.before));
+        for (at, old) in unsynced.into_iter().zip(before.chunks_exact(SECTOR)) {
+            if at < bytes as usize {
+                state.unsynced.push(at);
+                state.before.extend_from_slice(old);
+            }
+        }
+        Ok(())
+    }
+
     fn read_block(&self) -> usize {
         SECTOR
     }

@@ -185,7 +185,7 @@ impl Engine {
         let early = root.swept.saturating_sub(seq).min(layout.segments);
         let mut writes = WriteQueue::default();
         left_open.into_iter().for_each(|batch| writes.push(batch));
-        let departed = Arc::new(AtomicU64::new((seq + early).saturating_sub(layout.segments)));
+        let departed = Arc::new(AtomicU64::new(layout.oldest(seq + early)));
         let engine = Engine {
             loader: Loader::new(layout, &root.digests, &index, departed.clone()),
             digester: Digester::new(&layout, stretch, root, (behind, events), fence, lossy),
@@ -244,8 +244,9 @@ impl Engine {
     pub fn with_admission(self, admission: Admission, budget: Option<WriteBudget>, objects: u64) -> Engine {
         let Layout { segments, segment, .. } = self.layout;
         let placement = Placement::new(admission, budget, (segments, segment.into()), objects);
-        placement.opened(self.seq, self.early);
-        Engine { placement, ..self }
+        let engine = Engine { placement, ..self };
+        engine.tell_placement();
+        engine
     }
 
     /// What readers and hits in memory count and ask, without a lock.
@@ -411,12 +412,23 @@ impl Engine {
         self.note_removal(hash, now);
     }
 
+    /// Removes what is under the hash, and notes that whether the index knows it or not.
+    pub fn remove_anyway(&mut self, hash: u64, now: Millis) {
+        self.index.remove(hash);
+        self.note_removal(hash, now);
+    }
+
     /// Removes what is under the hash if it still is the record at `place`, which proved to be damaged or another's: a
     /// restart might read it well.
     pub fn forget(&mut self, hash: u64, place: u64, now: Millis) {
         if self.index.remove_at(hash, place).is_some() {
             self.note_removal(hash, now);
         }
+    }
+
+    /// Removals wait for a segment.
+    pub fn has_removals(&self) -> bool {
+        !self.removals.is_empty()
     }
 
     fn may_lie_in_the_log(&self, hash: u64) -> bool {

@@ -72,7 +72,7 @@ impl Engine {
 
     /// Segments with this sequence number and lower ones have left the index.
     pub fn swept(&self) -> Option<u64> {
-        self.next_swept().checked_sub(self.layout.segments + 1)
+        self.layout.oldest(self.next_swept()).checked_sub(1)
     }
 
     /// The sequence number that the next segment to be swept will be opened with: that of the first in `ahead`.
@@ -98,7 +98,7 @@ impl Engine {
         let image = self.pool.take(self.layout.segment as usize);
         self.open = Some(OpenSegment::new(self.seq, image, self.layout.unit));
         self.seq += 1;
-        self.placement.opened(self.seq, self.early);
+        self.tell_placement();
         // What was swept stays so once something of this segment is written.
         self.dirty_since.get_or_insert(self.now);
         self.publish();
@@ -113,7 +113,8 @@ impl Engine {
                 break;
             }
             // Those that were never opened have nothing to sweep.
-            let blank = self.layout.segments.saturating_sub(self.next_swept());
+            let next = self.next_swept();
+            let blank = self.layout.overwritten_by(self.layout.oldest(next)).saturating_sub(next);
             self.ahead.drain(..self.ahead.len().min(blank as usize));
             self.early += blank;
             self.look_ahead();
@@ -122,7 +123,8 @@ impl Engine {
             self.early += 1;
         }
         let full = self.index.len() >= self.index_max;
-        if full && self.open.as_ref().is_some_and(|o| o.seq + self.layout.segments == self.next_swept()) {
+        if full && self.open.as_ref().is_some_and(|o| self.layout.overwritten_by(o.seq) == self.next_swept())
+        {
             // All that is left lies in it.
             self.seal();
         }
@@ -133,7 +135,7 @@ impl Engine {
     /// What the table lists leaves the index, unless there is something newer of its key; of what is to be put again, what did.
     fn sweep(&mut self, contents: Foreseen) -> Kept {
         // First: what is being loaded meanwhile is left out, or else it is found here.
-        self.departed.store((self.next_swept() + 1).saturating_sub(self.layout.segments), Ordering::Release);
+        self.departed.store(self.layout.oldest(self.next_swept() + 1), Ordering::Release);
         let Foreseen::Known(table, mut kept) = contents else { return Kept::default() };
         let mut left = HashSet::new();
         for entry in table.entries.iter().filter(|entry| entry.kind.is_answer()) {
@@ -148,6 +150,13 @@ impl Engine {
         self.counters.swept += left.len() as u64;
         kept.entries.retain(|entry| left.contains(&entry.offset));
         kept
+    }
+
+    /// Which segment is open, and whether the log is full.
+    pub(super) fn tell_placement(&self) {
+        let last = (self.seq + self.early).checked_sub(1);
+        let full = last.is_some_and(|last| self.layout.before(last).is_some());
+        self.placement.opened(self.layout.number(self.newest()), full, self.early);
     }
 
     pub(super) fn place_of(&self, seq: u64, entry: &Entry) -> u64 {
@@ -241,6 +250,8 @@ impl Engine {
     pub(super) fn publish(&self) {
         let first = self.writes.oldest().into_iter().chain(self.open.as_ref().map(|o| o.seq)).min();
         match first {
+            // Across eras numbers do not follow one another.
+            Some(first) if first < self.layout.least_next() => self.unwritten.set(0, u64::MAX),
             Some(first) => self.unwritten.set(self.layout.number(first), self.seq - first),
             None => self.unwritten.set(0, 0),
         }
@@ -252,10 +263,10 @@ impl Engine {
         let wanted = AHEAD.max(AHEAD_BYTES / layout.segment as usize).min(layout.segments as usize / 2);
         while self.ahead.len() < wanted {
             let seq = self.next_swept() + self.ahead.len() as u64;
-            if seq >= self.seq + layout.segments {
+            if seq >= layout.overwritten_by(self.seq) {
                 return;
             }
-            let Some(before) = seq.checked_sub(layout.segments) else {
+            let Some(before) = layout.before(seq) else {
                 self.ahead.push_back(Foreseen::Nothing.into());
                 continue;
             };
@@ -293,7 +304,7 @@ impl Engine {
         };
         let table = bytes.map(|bytes| Table::decode(&layout, layout.number(seq), &bytes[..length]));
         ahead.contents = match table {
-            Some(Ok(table)) if table.seq + layout.segments == seq => match self.cmax {
+            Some(Ok(table)) if layout.before(seq) == Some(table.seq) => match self.cmax {
                 0 => Foreseen::Known(table, Kept::default()),
                 _ => Foreseen::Listed(table),
             },

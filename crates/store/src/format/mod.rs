@@ -6,12 +6,15 @@
 //! same medium can be taken for ours.
 
 pub mod digest;
+pub mod era;
 pub mod fence;
 pub mod ledger;
 pub mod record;
 pub mod root;
 pub mod superblock;
 pub mod table;
+
+use era::Eras;
 
 /// Device offsets and lengths of direct writes are multiples of this.
 pub const BLOCK: usize = 4096;
@@ -23,6 +26,8 @@ pub const DATA_START: u64 = 1 << 20;
 pub const PROBE: u64 = 2 * BLOCK as u64;
 /// Bumped by every change that an older reader would misread.
 pub const VERSION: u32 = 3;
+/// That of a cache that was resized.
+pub const RESIZED: u32 = 4;
 
 /// Bits of a place: the unit grows with the cache, so that they suffice.
 pub const PLACE_BITS: u32 = 36;
@@ -30,7 +35,7 @@ pub const PLACE_BITS: u32 = 36;
 /// Sequence numbers, orders and generations are below this: sums of them and of leaps do not overflow. No life comes near it.
 pub const NUMBERS: u64 = 1 << 63;
 
-/// Sizes that never change after a cache was made.
+/// How a cache is divided. All but the number of its segments never changes after it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of one segment, a power of two.
@@ -40,6 +45,8 @@ pub struct Layout {
     pub unit: u32,
     /// Seed of every checksum.
     pub identity: u64,
+    /// Which segment has which sequence number.
+    pub eras: Eras,
 }
 
 impl Layout {
@@ -50,7 +57,7 @@ impl Layout {
         while end / u64::from(unit) > 1 << PLACE_BITS {
             unit *= 2;
         }
-        Layout { segment, segments, unit, identity }
+        Layout { segment, segments, unit, identity, eras: Eras::of(segments) }
     }
 
     /// Bytes of the whole cache.
@@ -61,11 +68,6 @@ impl Layout {
     /// Offset of a segment.
     pub fn start(&self, segment: u64) -> u64 {
         DATA_START + segment * u64::from(self.segment)
-    }
-
-    /// The segment that has this sequence number: turns are strict.
-    pub fn number(&self, seq: u64) -> u64 {
-        seq % self.segments
     }
 
     /// Offset of a place in the cache, bytes.
@@ -95,12 +97,6 @@ impl Layout {
     /// The place of an offset within a segment.
     pub fn place(&self, segment: u64, offset: usize) -> u64 {
         (self.start(segment) + offset as u64) / u64::from(self.unit)
-    }
-
-    /// The youngest segment of the log not after `last` that has this number.
-    pub fn seq_of(&self, number: u64, last: u64) -> Option<u64> {
-        let behind = (self.number(last) + self.segments - number) % self.segments;
-        last.checked_sub(behind)
     }
 
     /// What index, tables and digests know a key by: `hash` is the upper half of its XXH3-128. Mixed with the identity, so that
@@ -178,14 +174,5 @@ mod tests {
         }
         assert_eq!(Layout::new(4 << 20, (1 << 20) - 1, 9).unit, 64);
         assert_eq!(Layout::new(4 << 20, 1 << 20, 9).unit, 128);
-    }
-
-    #[test]
-    fn a_segment_has_one_number_a_turn() {
-        let layout = Layout::new(1 << 20, 10, 9);
-        assert_eq!(layout.seq_of(3, 25), Some(23));
-        assert_eq!(layout.seq_of(5, 25), Some(25));
-        assert_eq!(layout.seq_of(6, 25), Some(16));
-        assert_eq!(layout.seq_of(6, 5), None);
     }
 }

@@ -79,7 +79,12 @@ impl Table {
         let mut fields = Fields(trailer);
         let (magic, count, seq, first) = (fields.u32(), fields.u32() as usize, fields.u64(), fields.u64());
         let most = (layout.segment as usize - TRAILER) / ENTRY;
-        if magic != MAGIC || layout.number(seq) != number || count > most || seq.max(first) >= NUMBERS {
+        if magic != MAGIC
+            || layout.number(seq) != number
+            || layout.is_cut(seq)
+            || count > most
+            || seq.max(first) >= NUMBERS
+        {
             return Err(Unreadable::Invalid);
         }
         let length = size(count);

@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 
 fn lapped() -> Placement {
     let placement = Placement::new(Admission::Worth, None, (SEGMENTS, MIB), 16_000);
-    placement.opened(SEGMENTS + 1, 0);
+    placement.opened(0, true, 0);
     placement
 }
 

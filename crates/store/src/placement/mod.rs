@@ -255,11 +255,11 @@ impl Placement {
         }
     }
 
-    /// A segment was opened, the last of so many, and so many were swept before their turn.
-    pub fn opened(&self, opened: u64, early: u64) {
+    /// A segment was opened, by its number, and so many were swept before their turn. `full`: something lay there.
+    pub fn opened(&self, number: u64, full: bool, early: u64) {
         let live = &self.live;
-        live.lapped.store(live.by_worth && opened + early > live.segments, Relaxed);
-        live.open.store(opened.saturating_sub(1) % live.segments, Relaxed);
+        live.lapped.store(live.by_worth && full, Relaxed);
+        live.open.store(number, Relaxed);
         live.lap.store(live.segments.saturating_sub(early).max(1), Relaxed);
     }
 
@@ -421,7 +421,7 @@ mod tests {
 
     fn with(admission: Admission, opened: u64) -> Placement {
         let placement = Placement::new(admission, None, (SEGMENTS, MIB), 16_000);
-        placement.opened(opened, 0);
+        placement.opened((opened - 1) % SEGMENTS, opened > SEGMENTS, 0);
         placement
     }
 
@@ -453,7 +453,7 @@ mod tests {
         (0..1000).for_each(|n| assert!(fetched(&mut placement, n, 100 * MIB)));
         assert!(placement.live.admits_used(1, 100 * MIB));
         assert!(!placement.live.was_used(&slot(3, true, 100), 1, 3), "nothing is overwritten so far");
-        placement.opened(SEGMENTS + 1, 0);
+        placement.opened(0, true, 0);
         let admitted = (0..1000).filter(|n| fetched(&mut placement, 5_000 + n, 100 * MIB)).count();
         assert!(admitted < 1000, "{admitted}");
         assert!(!placement.live.admits_used(1, MIB));

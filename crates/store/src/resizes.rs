@@ -1,0 +1,307 @@
+//! Caches that become larger and smaller: what they keep, what they must not bring back, and what a start leaves that is interrupted
+//! meanwhile.
+
+use crate::buffer::Buffer;
+use crate::by_hand::ByHand;
+use crate::cases::key;
+use crate::disk::Disk;
+use crate::disk::sim::{Faults, SimDisk};
+use crate::format::superblock::{self, COPIES};
+use crate::format::{BLOCK, DATA_START, Layout, root};
+use crate::opening::{layout_of, of_size};
+use crate::{Body, Options};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const PACKET: u32 = 32 << 10;
+
+fn options() -> Options {
+    Options { packet: PACKET, admission: crate::Admission::All, tell: |_| {}, ..Options::at("") }
+}
+
+fn size_of(segments: u64) -> u64 {
+    DATA_START + segments * u64::from(PACKET)
+}
+
+fn make(segments: u64, seed: u64) -> (SimDisk, ByHand) {
+    let disk = SimDisk::new(size_of(segments) as usize, StdRng::seed_from_u64(seed));
+    let store = ByHand::make(&disk, size_of(segments), &options(), seed).unwrap();
+    (disk, store)
+}
+
+fn layout(disk: &dyn Disk, size: usize) -> Layout {
+    layout_of(Path::new(""), disk, size as u64).unwrap().unwrap()
+}
+
+/// A start with a size of so many segments.
+fn start(disk: &SimDisk, through: &dyn Disk, segments: u64) -> Result<ByHand, String> {
+    let options = Options { size: Some(size_of(segments)), ..options() };
+    let layout = of_size(through, layout(disk, disk.bytes().len()), &options)?;
+    assert_eq!(layout.segments, segments);
+    Ok(ByHand::open(through, layout, &options).unwrap().0)
+}
+
+fn body(value: u64) -> Vec<u8> {
+    let length = 100 + value as usize * 7919 % 5_000;
+    value.to_le_bytes().into_iter().cycle().take(length).collect()
+}
+
+fn put(store: &ByHand, disk: &dyn Disk, n: u32, value: u64, now: &mut u64) {
+    for _ in 0..20 {
+        let done = store.put(&key(n), b"", &body(value));
+        store.turn(disk, *now);
+        if done.is_ok() {
+            return;
+        }
+        *now += 2_000;
+    }
+    panic!("nothing is put any more");
+}
+
+fn get(store: &ByHand, disk: &dyn Disk, n: u32) -> Option<u64> {
+    let Body::Whole(bytes) = store.get(disk, &key(n))?.body else { panic!("a span") };
+    let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert!(bytes == body(value), "not what was put");
+    Some(value)
+}
+
+#[test]
+fn a_larger_cache_keeps_all_and_fills_its_new_size() {
+    // With digests, and without.
+    for (small, large) in [(20, 40), (100, 140), (130, 200)] {
+        let (disk, store) = make(small, 1);
+        let (mut now, mut n) = (0, 0);
+        while store.newest() < small * 2 + small / 3 {
+            put(&store, &disk, n, 1, &mut now);
+            n += 1;
+        }
+        store.flush(&disk);
+        let there: Vec<u32> = (0..n).filter(|n| get(&store, &disk, *n).is_some()).collect();
+        drop(store);
+        let store = start(&disk, &disk, large).unwrap();
+        let lost = there.iter().take_while(|n| get(&store, &disk, **n).is_none()).count();
+        let kept = there.iter().filter(|n| get(&store, &disk, **n).is_some()).count();
+        // A digest may have been written over the oldest.
+        assert!(lost * 20 < there.len() && lost + kept == there.len(), "{lost}, {kept} of {}", there.len());
+        let before = there.len();
+        while store.newest() < small * 2 + large * 2 {
+            put(&store, &disk, n, 1, &mut now);
+            n += 1;
+        }
+        let after = (0..n).filter(|n| get(&store, &disk, *n).is_some()).count();
+        let grown = large as f64 / small as f64;
+        assert!(after as f64 > before as f64 * grown * 0.9, "{after} after {before}, in {small} and {large}");
+    }
+}
+
+#[test]
+fn a_smaller_cache_keeps_what_lies_in_the_part_that_stays() {
+    // The log goes on in the part that stays, or behind it.
+    for (large, small, last) in [(40, 30, 50), (40, 30, 78), (140, 130, 160), (200, 130, 360), (200, 60, 390)]
+    {
+        let (disk, store) = make(large, 1);
+        let (mut now, mut n) = (0, 0);
+        while store.newest() < last {
+            put(&store, &disk, n, 1, &mut now);
+            n += 1;
+        }
+        store.flush(&disk);
+        let end = size_of(small);
+        let there = (0..n).filter(|n| {
+            let slot = store.slot_for_tests(&key(*n));
+            slot.is_some_and(|slot| slot.place * 64 < end)
+        });
+        let there: Vec<u32> = there.collect();
+        drop(store);
+        let store = start(&disk, &disk, small).unwrap();
+        assert_eq!(disk.bytes().len() as u64, end);
+        let kept = there.iter().filter(|n| get(&store, &disk, **n).is_some()).count();
+        // The removals have taken some segments.
+        assert!(kept * 10 > there.len() * 8, "{kept} of {} from {large} to {small}", there.len());
+        let bad = store.shared_for_tests().stats.bad_records.load(Relaxed);
+        assert_eq!(bad, 0, "what is cut off trips nothing");
+        for more in 0..500 {
+            put(&store, &disk, n + more, 1, &mut now);
+        }
+    }
+}
+
+/// Passes so many writes on; then everything fails.
+struct Interrupted<'a> {
+    disk: &'a SimDisk,
+    left: AtomicU32,
+}
+
+impl Interrupted<'_> {
+    fn goes_on(&self) -> io::Result<()> {
+        let left = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| io::Error::other("interrupted"))
+    }
+}
+
+impl Disk for Interrupted<'_> {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        self.disk.read(offset, buffer, length)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.goes_on()?;
+        self.disk.write(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.goes_on()?;
+        self.disk.sync()
+    }
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.goes_on()?;
+        self.disk.reserve(bytes)
+    }
+    fn cut_off(&self, bytes: u64) -> io::Result<()> {
+        self.goes_on()?;
+        self.disk.cut_off(bytes)
+    }
+    fn read_block(&self) -> usize {
+        self.disk.read_block()
+    }
+}
+
+/// Sizes change between lives that put, remove and are killed; now and then the change is interrupted anywhere, and the power goes.
+#[test]
+fn whatever_size_a_cache_had_no_key_answers_with_what_it_had_before() {
+    let seeds = std::env::var("COSM_RESIZES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let (mut hits, mut interrupted) = (0, 0);
+    for seed in 0..seeds {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let sizes = [15..60, 15..60, 110..170, 40..260][seed as usize % 4].clone();
+        let (disk, mut store) = make(rng.random_range(sizes.clone()), seed);
+        let (mut now, mut value) = (0, 0);
+        let mut values: HashMap<u32, u64> = HashMap::new();
+        let keys = [30, 300, 3_000][rng.random_range(0..3)];
+        for _ in 0..rng.random_range(2..12) {
+            for _ in 0..rng.random_range(0..600) {
+                let n = rng.random_range(0..keys);
+                match rng.random_range(0..10) {
+                    0 => {
+                        store.remove(&key(n));
+                        values.remove(&n);
+                    }
+                    1 => {
+                        let found = get(&store, &disk, n);
+                        assert!(found.is_none() || found.as_ref() == values.get(&n), "seed {seed}: key {n}");
+                    }
+                    _ => {
+                        value += 1;
+                        put(&store, &disk, n, value, &mut now);
+                        values.insert(n, value);
+                    }
+                }
+            }
+            now += 5_000;
+            store.turn(&disk, now);
+            store.flush(&disk);
+            disk.sync().unwrap();
+            drop(store);
+            if rng.random_bool(0.2) {
+                // All of the log is looked at.
+                disk.write(root::COPIES[0], &vec![0; 2 * root::COPY]).unwrap();
+                disk.sync().unwrap();
+            }
+            if rng.random_bool(0.4) {
+                let left = if rng.random() { rng.random_range(0..12) } else { rng.random_range(0..300) };
+                let cut = Interrupted { disk: &disk, left: left.into() };
+                let started = start(&disk, &cut, rng.random_range(sizes.clone()));
+                interrupted += u32::from(started.is_err());
+                drop(started);
+                if rng.random() {
+                    disk.lose_power();
+                }
+            }
+            let left_behind = layout(&disk, disk.bytes().len()).in_turn();
+            let segments = if rng.random() { rng.random_range(sizes.clone()) } else { left_behind };
+            store = match start(&disk, &disk, segments) {
+                Ok(store) => store,
+                Err(why) => {
+                    assert!(why.contains("too often"), "{why}");
+                    start(&disk, &disk, left_behind).unwrap()
+                }
+            };
+            for n in 0..keys {
+                let found = get(&store, &disk, n);
+                hits += u64::from(found.is_some());
+                assert!(
+                    found.is_none() || found.as_ref() == values.get(&n),
+                    "seed {seed}: key {n}, {found:?}"
+                );
+            }
+            let bad = store.shared_for_tests().stats.bad_records.load(Relaxed);
+            assert_eq!(bad, 0, "seed {seed}: a record is not what the index expects");
+        }
+    }
+    println!("{hits} hits, {interrupted} starts were interrupted");
+    assert!(hits > 100 * seeds && interrupted as u64 > seeds / 10);
+}
+
+#[test]
+fn what_finds_no_space_leaves_the_cache_as_it_was() {
+    let (disk, store) = make(20, 1);
+    put(&store, &disk, 1, 7, &mut 0);
+    store.flush(&disk);
+    drop(store);
+    let before = disk.bytes();
+    disk.set_faults(Faults { full: true, ..Faults::default() });
+    let refused = start(&disk, &disk, 40).err().unwrap();
+    assert!(refused.contains("cannot be reserved for it"), "{refused}");
+    assert!(disk.bytes() == before);
+    disk.set_faults(Faults::default());
+    let store = start(&disk, &disk, 20).unwrap();
+    assert_eq!(get(&store, &disk, 1), Some(7));
+}
+
+/// One copy of the superblock has the new size, and is damaged later: the other one must not lead into the log as it was.
+#[test]
+fn a_size_that_one_copy_has_comes_into_both() {
+    let (disk, store) = make(20, 1);
+    drop(store);
+    let old = disk.bytes()[BLOCK..2 * BLOCK].to_vec();
+    drop(start(&disk, &disk, 30).unwrap());
+    disk.write(COPIES[1], &old).unwrap();
+    drop(start(&disk, &disk, 30).unwrap());
+    let bytes = disk.bytes();
+    assert!(bytes[..BLOCK] == bytes[BLOCK..2 * BLOCK]);
+    assert_eq!(superblock::decode(&bytes[BLOCK..2 * BLOCK]).map(|layout| layout.segments), Ok(30));
+}
+
+#[test]
+fn a_size_that_places_do_not_reach_is_refused() {
+    let (disk, store) = make(20, 1);
+    drop(store);
+    let there = layout(&disk, disk.bytes().len());
+    let size = |bytes| Options { size: Some(bytes), ..options() };
+    let refused = of_size(&disk, there, &size(5 << 40)).unwrap_err();
+    assert!(refused.contains("beyond 4096 GiB in place") && refused.contains("remove the file"), "{refused}");
+    let refused = of_size(&disk, there, &size(300 << 40)).unwrap_err();
+    assert!(refused.contains("300 TiB is too large: at most 256 TiB"), "{refused}");
+    assert!(disk.bytes().len() as u64 == size_of(20));
+}
+
+#[test]
+fn a_cache_that_is_given_another_size_again_and_again_says_when_to_stop() {
+    let (disk, store) = make(20, 1);
+    put(&store, &disk, 0, 1, &mut 0);
+    store.flush(&disk);
+    drop(store);
+    let refused = (21..40).find_map(|segments| match start(&disk, &disk, segments) {
+        Ok(store) => {
+            put(&store, &disk, 1, 1, &mut 0);
+            store.flush(&disk);
+            None
+        }
+        Err(why) => Some((segments, why)),
+    });
+    let (segments, why) = refused.unwrap();
+    assert!(segments >= 27 && why.contains("too often"), "{segments}: {why}");
+    let store = start(&disk, &disk, segments - 1).unwrap();
+    assert_eq!(get(&store, &disk, 0), Some(1));
+}

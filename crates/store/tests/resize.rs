@@ -1,0 +1,156 @@
+//! Caches that change their size, on real files; and one of a size that no file here has.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use store::disk::Disk;
+use store::{Admission, Body, Buffer, IoChoice, Key, Options, Store, check, inspect};
+use tokio::runtime::LocalRuntime;
+
+fn runtime() -> LocalRuntime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap()
+}
+
+fn options(path: &Path, size: Option<u64>) -> Options {
+    let (admission, io) = (Admission::All, IoChoice::Threads);
+    // As many entries as a cache of that size needs.
+    let index_max = size.map(|size| size / 16_000);
+    Options { size, packet: 256 << 10, index_max, admission, io, tell: |_| {}, ..Options::at(path) }
+}
+
+fn key(n: u32) -> Key {
+    Key::new(format!("GET http://example.com/{n}").into_bytes())
+}
+
+fn body(n: u32) -> Vec<u8> {
+    n.to_le_bytes().into_iter().cycle().take(20_000 + n as usize % 1_000).collect()
+}
+
+/// Waits while the store is busy.
+fn put(store: &Store, n: u32) {
+    while store.put(&key(n), b"meta", &body(n)).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+/// How many of these are there, each as it was put.
+fn found(store: &Store, keys: std::ops::Range<u32>) -> usize {
+    runtime().block_on(async {
+        let (reader, mut count) = (store.reader().unwrap(), 0);
+        for n in keys {
+            let Some(object) = reader.get(&key(n)).await else { continue };
+            let Body::Whole(bytes) = object.body else { panic!("spans") };
+            assert!(bytes == body(n), "key {n} has other bytes");
+            count += 1;
+        }
+        count
+    })
+}
+
+#[test]
+fn a_file_grows_and_shrinks_with_its_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let open = |size: Option<u64>| Store::open(&options(&path, size.map(|mib| mib << 20))).unwrap();
+    let length = || std::fs::metadata(&path).unwrap().len() >> 20;
+
+    let store = open(Some(64));
+    (0..2_500).for_each(|n| put(&store, n));
+    assert!(store.close());
+    assert_eq!((length(), inspect(&path).unwrap().format), (64, 3));
+
+    let store = open(Some(128));
+    assert_eq!(found(&store, 0..2_500), 2_500);
+    (2_500..5_000).for_each(|n| put(&store, n));
+    assert!(store.close());
+    assert_eq!((length(), inspect(&path).unwrap().format), (128, 4));
+    // It stays so without being told.
+    let store = open(None);
+    assert_eq!((found(&store, 0..5_000), store.stats().size), (5_000, 128 << 20));
+    assert!(store.close());
+
+    let store = open(Some(32));
+    let kept = found(&store, 0..5_000);
+    assert!(kept > 1_200, "{kept} fit");
+    assert_eq!(store.stats().bad_records, 0);
+    (5_000..8_000).for_each(|n| put(&store, n));
+    let newest = found(&store, 7_000..8_000);
+    assert_eq!(newest, 1_000);
+    assert!(store.close());
+    assert_eq!(length(), 32);
+    let (seen, checked) = (inspect(&path).unwrap(), check(&path, |_, _| {}).unwrap());
+    assert_eq!((seen.size, checked.damaged, checked.header.damaged), (32 << 20, 0, 0));
+}
+
+#[test]
+fn a_file_that_finds_no_space_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let store = Store::open(&options(&path, Some(16 << 20))).unwrap();
+    put(&store, 1);
+    assert!(store.close());
+    let before = std::fs::read(&path).unwrap();
+    for (size, expected) in
+        [(4095 << 30, "cannot be reserved"), (5 << 40, "cannot grow beyond 4096 GiB in place")]
+    {
+        let refused = Store::open(&options(&path, Some(size))).err().unwrap().0;
+        assert!(refused.contains(expected) && refused.lines().count() == 1, "{refused}");
+        assert!(std::fs::read(&path).unwrap() == before);
+    }
+    let too_small = Store::open(&options(&path, Some(2 << 20))).err().unwrap().0;
+    assert!(too_small.contains("too small for its packets"), "{too_small}");
+    let store = Store::open(&options(&path, None)).unwrap();
+    assert_eq!(found(&store, 0..3), 1);
+}
+
+/// Blocks that were written; all others are zeros.
+#[derive(Default)]
+struct Sparse(Mutex<HashMap<u64, Vec<u8>>>);
+
+const BLOCK: u64 = 4096;
+
+impl Disk for Sparse {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        let blocks = self.0.lock().unwrap();
+        for (at, byte) in (offset..).zip(&mut buffer[..length]) {
+            *byte = blocks.get(&(at / BLOCK)).map_or(0, |block| block[(at % BLOCK) as usize]);
+        }
+        Ok(())
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut blocks = self.0.lock().unwrap();
+        for (at, block) in (offset / BLOCK..).zip(bytes.chunks(BLOCK as usize)) {
+            match block.iter().all(|byte| *byte == 0) {
+                true => blocks.remove(&at),
+                false => blocks.insert(at, block.to_vec()),
+            };
+        }
+        Ok(())
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn read_block(&self) -> usize {
+        BLOCK as usize
+    }
+}
+
+#[test]
+fn a_cache_of_more_than_64_tib_works_and_one_beyond_256_is_refused() {
+    for tib in [5, 65, 256] {
+        let disk = Arc::new(Sparse::default());
+        let size = Some(tib << 40);
+        let options = Options { packet: 16 << 20, index_max: Some(10_000), ..options(Path::new(""), size) };
+        let store = Store::over(disk.clone(), &options).unwrap();
+        (0..100).for_each(|n| put(&store, n));
+        assert!(store.close());
+        drop(store);
+        let store = Store::over(disk, &options).unwrap();
+        assert_eq!((found(&store, 0..200), store.stats().size.div_ceil(1 << 40)), (100, tib));
+        assert!(store.close());
+    }
+    let options = options(Path::new(""), Some(257 << 40));
+    let refused = Store::over(Arc::new(Sparse::default()), &options).err().unwrap().0;
+    assert!(refused.contains("257 TiB is too large: at most 256 TiB"), "{refused}");
+}
