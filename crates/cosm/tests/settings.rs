@@ -211,7 +211,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
         (&format!("--cache {foreign}"), 1, &["not a Cosm cache", "1 error"]),
         (&format!("--cache {cache} --cache-size 4MiB"), 1, &["too small for its packets", "1 error"]),
         (
-            &format!("--cache {cache} --cache-size 8000TiB"),
+            &format!("--cache {cache} --cache-size 200TiB"),
             1,
             &["is too little: ", "free; choose a smaller --cache-size", "2 errors"],
         ),
@@ -252,7 +252,18 @@ fn a_check_works_beside_the_server() {
     assert_eq!(out(&output), "ok\n");
     assert!(said(&output).contains(&format!("{at} is in use")), "{}", said(&output));
     let other = serve(&[&words[..], &["--cache-size", "8MiB"]].concat());
-    assert!(other.status.code() == Some(1) && said(&other).contains("4MiB, not 8MiB"), "{}", said(&other));
+    assert!(
+        other.status.success() && said(&other).contains("a start will change it to 8MiB"),
+        "{}",
+        said(&other)
+    );
+    let other = serve(&[&words[..], &["--cache-size", "3TiB"]].concat());
+    assert!(
+        other.status.code() == Some(1) && said(&other).contains("choose a smaller --cache-size"),
+        "{}",
+        said(&other)
+    );
+    assert_eq!(std::fs::metadata(&cache).unwrap().len(), 4 << 20);
     assert!(server.stop().success());
 }
 

@@ -176,8 +176,9 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     let oldest = layout.oldest(look.state.seq);
     for at in look.state.root.digests.iter().filter(|at| at.last_seq >= oldest) {
         match look.is_whole(at) {
-            true => checked.digests += 1,
-            false => checked.damaged_digests += 1,
+            Some(true) => checked.digests += 1,
+            Some(false) => checked.damaged_digests += 1,
+            None => {}
         }
     }
     for number in 0..layout.segments {
@@ -324,8 +325,8 @@ impl Look {
         header
     }
 
-    /// Whether a start can load the index from this digest.
-    fn is_whole(&self, at: &DigestAt) -> bool {
+    /// Whether a start can load the index from this digest; `None` if some of it was cut off, and it reads the tables.
+    fn is_whole(&self, at: &DigestAt) -> Option<bool> {
         let (layout, reads) = (&self.state.layout, Reads::new(&self.disk, &self.pool));
         let bytes = |place, length| {
             let skip = layout.offset(place) as usize % BLOCK;
@@ -334,9 +335,16 @@ impl Look {
             Some(bytes[skip..skip + length].to_vec())
         };
         let length = at.bytes as usize;
+        let is_cut = |place| layout.first_turn_from(layout.segment_of(place), at.last_seq).is_none();
+        if is_cut(at.place) {
+            return None;
+        }
         let head = layout.holds(at.place, length).then(|| bytes(at.place, length)).flatten();
         let head = head.and_then(|head| digest::parse_head(layout.identity, at, &head));
-        head.is_some_and(|head| {
+        if head.as_ref().is_some_and(|head| head.places.iter().any(|place| is_cut(*place))) {
+            return None;
+        }
+        Some(head.is_some_and(|head| {
             head.places.iter().enumerate().all(|(record, place)| {
                 let length = digest::pages_size(head.pages_in(record));
                 let pages = layout.holds(*place, length).then(|| bytes(*place, length)).flatten();
@@ -345,7 +353,7 @@ impl Look {
                     pages.all(|page| digest::decode_page(layout.identity, page).is_some())
                 })
             })
-        })
+        }))
     }
 
     /// The segments that hold anything to which the index points, in their order.

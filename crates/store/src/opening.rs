@@ -62,7 +62,12 @@ pub(crate) fn of_size(disk: &dyn Disk, there: Layout, options: &Options) -> Resu
         Some(size) => segments_of(&there, size)?,
         None => there.in_turn(),
     };
-    resize(disk, there, segments, options)
+    let resized = resize(disk, there, segments, options)?;
+    // A start may have been interrupted before that, or after it had reserved more.
+    if superblock::version(&resized) == RESIZED {
+        disk.cut_off(resized.size()).map_err(|error| format!("the file cannot be cut off: {error}"))?;
+    }
+    Ok(resized)
 }
 
 /// A size that is in one copy alone, since a start was interrupted that changed it, comes into both: else the other copy would

@@ -10,6 +10,8 @@
 //!
 //!   superblocks ─→ removals ─→ sync ─→ superblocks ─→ file
 //!
+//! Whoever called it cuts the file off.
+//!
 //! Whoever is interrupted leaves the size before, or the new one; or, half-way to a smaller one, the rest for the next start.
 
 use crate::buffer::{Buffer, Pool};
@@ -92,7 +94,6 @@ pub(crate) fn finish(disk: &dyn Disk, layout: Layout, options: &Options) -> Resu
     remove_tail(disk, layout, options)?;
     let cut = layout.cut();
     write_superblocks(disk, &cut)?;
-    disk.cut_off(cut.size()).map_err(|error| format!("the file cannot be cut off: {error}"))?;
     Ok(cut)
 }
 

@@ -105,7 +105,8 @@ pub static TABLE: &[Setting] = &[
          only"),
     row!(CACHE, "cache-size", Size(2 * MIB..=u64::MAX, |c, v| c.store.size = Some(v)),
         [Is("auto", |c| c.store.size = None)], "auto", Store, Start,
-        "Maximum size of the cache on disk; auto: the size that an existing cache has, 1GiB for a new one"),
+        "Maximum size of the cache on disk, which an existing one grows or shrinks to at a start; auto: the size that an \
+         existing cache has, 1GiB for a new one"),
     row!(CACHE, "memory", Size(0..=1 << 50, |c, v| c.proxy.bounds.memory_bytes = v),
         [Divided(|c| c.auto.memory = true, |c| c.proxy.bounds.memory_bytes)], "auto", Proxy, Start,
         "Maximum size of the cache in memory, in front of the disk; auto: what the others leave of memory-total"),

@@ -170,7 +170,7 @@ impl Disk for FileDisk {
         Ok(())
     }
     fn cut_off(&self, bytes: u64) -> io::Result<()> {
-        if self.file.metadata()?.is_file() {
+        if self.file.metadata()?.is_file() && size_of(&self.file)? > bytes {
             rustix::fs::ftruncate(&self.file, bytes)?;
             self.size.store(bytes, Relaxed);
         }

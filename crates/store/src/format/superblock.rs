@@ -53,9 +53,12 @@ pub fn version(layout: &Layout) -> u32 {
 }
 
 /// Of the first fields, and of the eras that they say there are.
-fn checksum(identity: u64, block: &[u8]) -> u64 {
+pub fn checksum(identity: u64, block: &[u8]) -> u64 {
     let sum = xxh3_64_with_seed(&block[..CHECKED], identity);
-    let eras = Fields(&block[CHECKED - 8..]).u64().min(MOST as u64) as usize;
+    let eras = match Fields(&block[8..]).u32() {
+        RESIZED => Fields(&block[CHECKED - 8..]).u64().min(MOST as u64) as usize,
+        _ => 0,
+    };
     match block.get(ERAS..ERAS + eras * ERA).filter(|eras| !eras.is_empty()) {
         Some(eras) => xxh3_64_with_seed(eras, sum),
         None => sum,
