@@ -130,7 +130,7 @@ fn what_is_replaced_unused_again_and_again_is_stored_once_in_a_while() {
 #[test]
 fn what_is_replaced_unused_is_stored_where_there_is_room() {
     let mut placement = Placement::new(Admission::Worth, None, (SEGMENTS, MIB), 16_000);
-    placement.opened(SEGMENTS, 0);
+    placement.opened(SEGMENTS - 1, false, 0);
     (0..20).for_each(|_| assert!(placement.admits(hash(1), MIB, Some(slot(1, false, 400)), 1.0).is_some()));
 }
 
