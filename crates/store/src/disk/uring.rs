@@ -127,13 +127,15 @@ impl Ring {
         Ok(first)
     }
 
-    /// An error leaves what was not taken in the queue.
+    /// An error leaves what was not taken in the queue. The kernel may take a part alone.
     fn submit(&mut self) -> io::Result<()> {
         if self.unsubmitted > 0 {
-            self.ring.submit()?;
-            self.unsubmitted = 0;
+            self.unsubmitted -= self.ring.submit()? as u32;
         }
-        Ok(())
+        match self.unsubmitted {
+            0 => Ok(()),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     /// Hands finished reads to who asked for them.
@@ -225,6 +227,30 @@ mod tests {
             for (n, read) in reads.into_iter().enumerate() {
                 assert_eq!(read.await.unwrap()[..4096], [n as u8; 4096]);
             }
+        });
+    }
+
+    /// The kernel stops at an entry that it refuses, and says how many it took up to there.
+    #[test]
+    fn what_the_kernel_did_not_take_is_submitted_again() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 4096]).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let Ok(ring) = RingReader::new(&file, Arc::default()) else { return };
+            let refused = opcode::Nop::new().build().personality(u16::MAX);
+            {
+                let mut ring = ring.0.ring.borrow_mut();
+                #[allow(unsafe_code)]
+                // SAFETY: the entry has no address.
+                unsafe { ring.ring.submission().push(&refused.user_data(0)) }.unwrap();
+                ring.unsubmitted += 1;
+            }
+            ring.0.submit.notify_one();
+            let (pool, turn) = (Pool::new(0), ring.turns().clone().try_acquire_owned().unwrap());
+            let read = ring.read(0, 4096, pool.take(4096), turn);
+            let read = tokio::time::timeout(Duration::from_secs(60), read).await.expect("it is submitted");
+            assert_eq!(read.unwrap()[..4096], [7; 4096]);
         });
     }
 }
