@@ -1,12 +1,13 @@
-//! Group reads (WebCoSM 2.2.3): a read of a small object brings the whole aligned *group* of bytes in which it lies, since what came
-//! together is often asked for together. The group is kept for a while, as it was read; whoever asks for a neighbour finds it there.
+//! Group reads (WebCoSM 2.2.3): a read of a small object brings the whole *group* of bytes that begins a little before it, since what came
+//! together is often asked for together, and mostly in the order in which it came. The group is kept for a while, as it was read; whoever
+//! asks for a neighbour finds it there.
 //!
 //! Always true: all of a segment had been written when a group of it was read. Which turn of the segment it was then, the records say
-//! themselves: whoever takes one asks. Groups have a bound in bytes; the one read first goes first.
+//! themselves: whoever takes one asks. Groups have a bound in bytes; the one used last goes last.
 
-use crate::format::{DATA_START, Layout};
+use crate::format::{BLOCK, DATA_START, Layout, align_down};
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,10 +18,13 @@ const REVIEW: u64 = 512;
 const PROBE: u64 = 16;
 /// Of so many group reads one has to save another read: about what their length costs.
 const PAYS: u64 = 8;
+/// Of a group, one in so many bytes lies before the block of the record for which it is read.
+const BEFORE: u64 = 16;
 
 pub(crate) struct Groups {
     /// Bytes of one; 0: none is read.
     size: u64,
+    segment: u64,
     kept: Mutex<Kept>,
     pays: AtomicBool,
     /// Reads that are or could have been group reads.
@@ -33,10 +37,10 @@ pub(crate) struct Groups {
 
 #[derive(Default)]
 struct Kept {
-    groups: HashMap<u64, Group>,
-    /// In the order in which they were read, and after how many reads that was. What was read again since has two entries: the later
-    /// one counts.
-    order: VecDeque<(u64, u64)>,
+    /// By where they begin; some overlap.
+    groups: BTreeMap<u64, Group>,
+    /// After how many reads each was used last, and where it begins.
+    order: BTreeSet<(u64, u64)>,
     bytes: usize,
     bound: usize,
 }
@@ -44,20 +48,37 @@ struct Kept {
 struct Group {
     /// The sequence number of its segment.
     seq: u64,
-    from: u64,
     bytes: Bytes,
     /// As in `Kept::order`.
-    came: u64,
+    used: u64,
+}
+
+impl Kept {
+    fn insert(&mut self, from: u64, group: Group) -> Option<Bytes> {
+        let before = self.remove(from);
+        self.order.insert((group.used, from));
+        self.bytes += group.bytes.len();
+        self.groups.insert(from, group);
+        before
+    }
+
+    fn remove(&mut self, from: u64) -> Option<Bytes> {
+        let group = self.groups.remove(&from)?;
+        self.order.remove(&(group.used, from));
+        self.bytes -= group.bytes.len();
+        Some(group.bytes)
+    }
 }
 
 impl Groups {
-    /// Groups of `size` bytes, a power of two, of which `bound` bytes are kept.
+    /// Groups of `size` bytes, of which `bound` bytes are kept.
     pub fn new(layout: &Layout, size: u32, bound: usize) -> Groups {
-        // None straddles two segments.
-        let size = u64::from(size.min(layout.segment)).min(DATA_START);
+        let segment = u64::from(layout.segment);
+        let size = u64::from(size).min(segment);
         let size = if (bound as u64) < size { 0 } else { size };
         Groups {
             size,
+            segment,
             kept: Mutex::new(Kept { bound, ..Kept::default() }),
             pays: AtomicBool::new(true),
             passed: AtomicU64::new(0),
@@ -79,7 +100,10 @@ impl Groups {
         if !self.pays.load(Relaxed) && !nth.is_multiple_of(PROBE) {
             return None;
         }
-        let begin = start / self.size * self.size;
+        // None straddles two segments.
+        let first = start - (start - DATA_START) % self.segment;
+        let begin = align_down(start.saturating_sub(self.size / BEFORE) as usize, BLOCK) as u64;
+        let begin = begin.clamp(first, first + self.segment - self.size);
         let end = (begin + self.size).max(start + length as u64);
         Some(begin..end)
     }
@@ -93,29 +117,18 @@ impl Groups {
     pub fn keep(&self, seq: u64, from: u64, bytes: Bytes) {
         self.reads.fetch_add(1, Relaxed);
         self.recent[0].fetch_add(1, Relaxed);
-        let came = self.passed.load(Relaxed);
+        let used = self.passed.load(Relaxed);
         // Freed when the lock is.
         let mut gone = Vec::new();
         let mut kept = self.lock();
-        let (number, more) = (from / self.size, bytes.len());
-        if let Some(before) = kept.groups.insert(number, Group { seq, from, bytes, came }) {
-            kept.bytes -= before.bytes.len();
-            gone.push(before);
-        }
-        kept.order.push_back((number, came));
-        kept.bytes += more;
+        gone.extend(kept.insert(from, Group { seq, bytes, used }));
         // Seldom read, a group stays no longer than if all reads were group reads: what it saves then is what counts.
         let stays = kept.bound as u64 / self.size;
-        while let Some((oldest, then)) = kept.order.front().copied() {
-            if kept.bytes <= kept.bound && came.saturating_sub(then) <= stays {
+        while let Some((then, oldest)) = kept.order.first().copied() {
+            if kept.bytes <= kept.bound && used.saturating_sub(then) <= stays {
                 break;
             }
-            kept.order.pop_front();
-            if kept.groups.get(&oldest).is_some_and(|group| group.came == then) {
-                let group = kept.groups.remove(&oldest).expect("it is there");
-                kept.bytes -= group.bytes.len();
-                gone.push(group);
-            }
+            gone.extend(kept.remove(oldest));
         }
         drop(kept);
     }
@@ -125,11 +138,19 @@ impl Groups {
         if !self.takes(length) {
             return None;
         }
-        let kept = self.lock();
-        let group = kept.groups.get(&(start / self.size)).filter(|group| group.seq == seq)?;
-        let at = usize::try_from(start.checked_sub(group.from)?).ok()?;
-        // The last record of a group may be longer than what is left of it.
-        let bytes = (at + length <= group.bytes.len()).then(|| group.bytes.slice(at..at + length))?;
+        let end = start + length as u64;
+        // The longest are those that a record at their end made longer.
+        let begins = start.saturating_sub(self.size + BLOCK as u64)..=start;
+        let mut kept = self.lock();
+        let has =
+            |(from, group): &(&u64, &mut Group)| group.seq == seq && end <= **from + group.bytes.len() as u64;
+        let (&from, group) = kept.groups.range_mut(begins).rev().find(has)?;
+        let at = (start - from) as usize;
+        let bytes = group.bytes.slice(at..at + length);
+        let (before, now) = (group.used, self.passed.load(Relaxed));
+        group.used = now;
+        kept.order.remove(&(before, from));
+        kept.order.insert((now, from));
         Some(bytes)
     }
 
@@ -156,6 +177,7 @@ mod tests {
     use crate::disk::sim::SimDisk;
     use crate::{Body, Key, Options};
     use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use std::collections::HashMap;
 
     const SIZE: u64 = 4 << 20;
     const GROUP: u32 = 16 << 10;
@@ -217,17 +239,39 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_read_again_stays_as_long_as_what_is_new() {
-        let groups = Groups::new(&Layout::new(1 << 20, 20, 7), GROUP, 4 * GROUP as usize);
-        let place = |at: u64| DATA_START + at * u64::from(GROUP);
-        let read = |at| {
-            groups.around(place(at), 4096).unwrap();
-            groups.keep(1, place(at), Bytes::from(vec![0; GROUP as usize]));
+    /// Reads of groups, and what is found without one.
+    fn seen(groups: &Groups, places: &[u64]) -> Vec<bool> {
+        let one = |at: &u64| {
+            let found = groups.find(1, DATA_START + at, 4096).is_some();
+            if !found {
+                let range = groups.around(DATA_START + at, 4096).unwrap();
+                groups.keep(1, range.start, Bytes::from(vec![0; (range.end - range.start) as usize]));
+            }
+            found
         };
-        [0, 1, 2, 0, 3, 4].into_iter().for_each(read);
-        let there = [0, 1, 2, 3, 4].map(|at| groups.find(1, place(at), 4096).is_some());
-        assert_eq!(there, [true, false, true, true, true]);
+        places.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_was_used_last_goes_last() {
+        let groups = Groups::new(&Layout::new(1 << 20, 20, 7), GROUP, 4 * GROUP as usize);
+        let at = |nth: u64| nth * 2 * u64::from(GROUP);
+        let asked = [0, 1, 2, 0, 3, 4, 0, 2, 1].map(at);
+        assert_eq!(seen(&groups, &asked), [false, false, false, true, false, false, true, true, false]);
+        let kept = groups.lock();
+        assert_eq!((kept.order.len(), kept.groups.len()), (4, 4));
+        assert_eq!(kept.bytes, 4 * GROUP as usize);
+    }
+
+    /// Wherever a record lies: what comes behind it came after it, and is asked for after it.
+    #[test]
+    fn a_group_goes_on_behind_its_record_and_begins_a_little_before() {
+        for at in (8192..5 * u64::from(GROUP)).step_by(1000) {
+            let groups = Groups::new(&Layout::new(1 << 20, 20, 7), GROUP, 1 << 20);
+            let behind = at + u64::from(GROUP) / 16 * 15 - 2 * 4096;
+            let asked = [at, behind, at - 1024, at - 8192];
+            assert_eq!(seen(&groups, &asked), [false, true, true, false], "{at}");
+        }
     }
 
     /// Whatever is put, replaced, removed and overwritten meanwhile, what is found is what was put last; many laps, small groups memory.
@@ -298,6 +342,13 @@ mod tests {
     fn large_records_are_read_alone_and_no_group_straddles() {
         let groups = Groups::new(&Layout::new(64 << 10, 20, 7), 1 << 20, 1 << 20);
         assert_eq!(groups.around(DATA_START + 4096, 4096), Some(DATA_START..DATA_START + (64 << 10)));
+        let (small, end) =
+            (Groups::new(&Layout::new(64 << 10, 20, 7), GROUP, 1 << 20), DATA_START + (64 << 10));
+        assert_eq!(small.around(end, 512), Some(end..end + u64::from(GROUP)));
+        assert_eq!(small.around(end - 512, 512), Some(end - u64::from(GROUP)..end));
+        let tiny = Groups::new(&Layout::new(64 << 10, 20, 7), 8 << 10, 1 << 20);
+        assert_eq!(tiny.around(end - 24_576 + 4000, 4096), Some(end - 24_576..end - 16_384));
+        assert_eq!(tiny.around(end - 24_576 + 500, 4096), Some(end - 28_672..end - 19_980));
         assert_eq!(groups.around(DATA_START, 33 << 10), None);
         assert_eq!(Groups::new(&Layout::new(64 << 10, 20, 7), 0, 1 << 20).around(DATA_START, 64), None);
         assert_eq!(Groups::new(&Layout::new(64 << 10, 20, 7), GROUP, 100).around(DATA_START, 64), None);
