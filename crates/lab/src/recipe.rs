@@ -9,7 +9,7 @@ use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
 use crate::replacement::{GDSF, LRU, LRU_TH, MEMORY_TIER, Policy, S3_FIFO, SIEVE};
 use crate::scale::Scale;
-use crate::storage::cosm::{self, Cosm};
+use crate::storage::cosm::{self, Cosm, Hint};
 use crate::storage::cyclic_log::CyclicLog;
 use crate::storage::log::{self, Admission, Again, Log, Memory, Order, Survivors, When};
 use crate::storage::mapped::{Fbc, Future, LeastRecent, Slots};
@@ -30,7 +30,7 @@ pub struct Recipe {
 }
 
 /// The recipes that place objects by their server.
-const BY_SERVER: [&str; 13] = [
+const BY_SERVER: [&str; 14] = [
     "multiple-dirs",
     "squidl",
     "squidml",
@@ -44,6 +44,7 @@ const BY_SERVER: [&str; 13] = [
     "cosm-all",
     "cosm-chance",
     "cosm-direct",
+    "cosm-direct-paced",
 ];
 
 impl Recipe {
@@ -74,10 +75,11 @@ const GROUP_SHARE: u64 = 32;
 /// As `cosm serve` is by default.
 const COSM: cosm::Parts = cosm::Parts {
     admission: store::Admission::Worth,
-    group_of: cache::key::group,
+    hint: Hint::Origin,
     group: 32 << 10,
     group_memory: 0,
     direct: false,
+    paced: false,
     write_budget: None,
     by_chance: false,
 };
@@ -482,14 +484,49 @@ pub const ALL: &[Recipe] = &[
         about: "cosm-direct, in the order of arrival instead of by server",
         unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
         memory: MEMORY_TIER,
-        storage: |scale| cosm(scale, cosm::Parts { group_of: |_| 0, ..DIRECT }),
+        storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Arrival, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-direct-directory",
+        about: "cosm-direct, by directory instead of by server",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Directory, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-direct-page",
+        about: "cosm-direct, by page instead of by server (Referer)",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Page, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-direct-client",
+        about: "cosm-direct, by client instead of by server",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Client, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-direct-next",
+        about: "cosm-direct, by who asks for it next",
+        unlike: "knows the trace; fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Next, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-direct-paced",
+        about: "cosm-direct, which writes a second of the trace later what is not full",
+        unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { paced: true, ..DIRECT }),
     },
     Recipe {
         name: "cosm-direct-alone",
         about: "cosm-direct-arrival without group reads",
         unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
         memory: MEMORY_TIER,
-        storage: |scale| cosm(scale, cosm::Parts { group_of: |_| 0, group: 0, ..DIRECT }),
+        storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Arrival, group: 0, ..DIRECT }),
     },
 ];
 

@@ -9,6 +9,8 @@ pub struct Access {
     pub server: u64,
     /// The URL's up to its last slash, if the trace has URLs.
     pub directory: Option<u64>,
+    /// The page for which it was asked for, itself if it is one, where the trace tells: what Referer says.
+    pub page: Option<u64>,
     /// What was asked for: one number for each URL.
     pub object: u64,
     /// Bytes of the response.

@@ -167,9 +167,10 @@ struct Session {
     at: Option<u64>,
     /// Where it puts new objects.
     directory: Option<u32>,
-    /// What of a page it has still to ask for, and what of all pages it has seen.
+    /// What of a page it has still to ask for, what of all pages it has seen, and the page's own object.
     waiting: VecDeque<u64>,
     seen: Vec<u64>,
+    page: Option<u64>,
 }
 
 impl Synthetic {
@@ -208,11 +209,12 @@ impl Synthetic {
             Which::Pages { .. } => self.of_page(),
             Which::Server { .. } | Which::Popular(_) => self.of_session(),
         };
-        let Session { client, server, .. } = self.sessions[0];
+        let Session { client, server, page, .. } = self.sessions[0];
         let version = if again { self.version(object) } else { 0 };
         let (size, cacheable) = self.kind(object);
         access.time = self.micros as u64;
         (access.client, access.server, access.object) = (client, self.server_of(object, server), object);
+        access.page = page;
         access.directory = self.directory(object).map(|nth| mix(access.server) ^ mix(u64::from(nth) + 1));
         (access.size, access.dynamic) = (size, !cacheable);
         (access.status, access.method) = (200, Method::Get);
@@ -222,7 +224,15 @@ impl Synthetic {
     fn begin(&mut self) -> Session {
         let server = zipf(self.random.unit(), self.like.servers, self.like.server_zipf);
         let client = self.random.below(self.like.clients);
-        Session { client, server, at: None, directory: None, waiting: VecDeque::new(), seen: Vec::new() }
+        Session {
+            client,
+            server,
+            at: None,
+            directory: None,
+            waiting: VecDeque::new(),
+            seen: Vec::new(),
+            page: None,
+        }
     }
 
     /// What the session that was heard last asks for, or the one that follows it; and whether it was asked for before.
@@ -260,7 +270,8 @@ impl Synthetic {
             let server = self.sessions[0].server;
             let page = self.page(server);
             self.past.entry(server).or_default().push(Some(page));
-            let Session { waiting, seen, .. } = &mut self.sessions[0];
+            let Session { waiting, seen, page: viewed, .. } = &mut self.sessions[0];
+            *viewed = self.pages[page as usize].0.first().copied();
             for object in &self.pages[page as usize].0 {
                 if !seen.contains(object) {
                     seen.push(*object);
@@ -429,6 +440,7 @@ impl Synthetic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     fn some(name: &str, seed: u64, count: u64) -> Vec<Access> {
         let mut made = Synthetic::new(named(name).unwrap(), seed);
@@ -520,6 +532,11 @@ mod tests {
             requests.iter().filter(|one| last.insert(one.client, one.directory) == Some(one.directory));
         let share = same.count() as f64 / requests.len() as f64;
         assert!((0.25..0.7).contains(&share), "{share}");
+        // Of a page that its client has just asked for, or has seen.
+        let pages: HashSet<u64> = requests.iter().filter_map(|one| one.page).collect();
+        let own = requests.iter().filter(|one| one.page == Some(one.object)).count();
+        let embedded = requests.iter().filter(|one| !pages.contains(&one.object)).count();
+        assert!(own + embedded == requests.len() && embedded * 2 > own, "{own} {embedded}");
     }
 
     #[test]

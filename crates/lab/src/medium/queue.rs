@@ -345,6 +345,8 @@ mod tests {
     use crate::block::{Request, Trace};
     use crate::medium::block_replay::{Pace, replay};
     use crate::medium::device;
+    use std::collections::HashMap;
+    use trace::random::Random;
 
     fn queue(name: &str, bytes: u64) -> Queue {
         let kind = device::named(name).unwrap();
@@ -464,4 +466,50 @@ mod tests {
     }
 
     const NCQ_CACHE: u64 = crate::medium::drive::NCQ.write_cache;
+
+    /// Reads that come by chance, so many a second, to places all over a slice, and wait for company for `wait` milliseconds, or until ten are
+    /// there (WebCoSM 2.2.2): the mean of how long each took, and that of the slowest hundredth, milliseconds.
+    fn lazily(name: &str, rate: f64, wait: Millis) -> [Millis; 2] {
+        const READS: usize = 2000;
+        let (mut queue, mut random) = (queue(name, 64 << 30), Random::of(5));
+        let (mut now, mut came, mut done) = (0.0, HashMap::new(), Vec::new());
+        let mut company: Vec<(Millis, Transfer)> = Vec::new();
+        for nth in 1..=READS {
+            now += random.exponential(1000.0 / rate);
+            let due = company.first().map_or(f64::MAX, |(first, _)| first + wait);
+            company.push((now, at(Way::Read, random.below((64 << 30) / 32_768) * 64, 64)));
+            let late = if due < now { company.pop() } else { None };
+            if late.is_some() || company.len() == 10 || wait == 0.0 || nth == READS {
+                company.sort_by_key(|(_, read)| read.sector);
+                for (then, read) in company.drain(..) {
+                    came.insert(queue.submit(due.min(now), read), then);
+                }
+            }
+            company.extend(late);
+            done.extend(queue.take_done());
+        }
+        queue.drain(now);
+        done.extend(queue.take_done());
+        let mut took: Vec<Millis> =
+            done.iter().filter_map(|(ticket, at)| Some(at - came.get(ticket)?)).collect();
+        took.sort_by(f64::total_cmp);
+        [took.iter().sum::<f64>() / took.len() as f64, took[took.len() * 99 / 100]]
+    }
+
+    /// What waits for the device is sorted there already: the more, the better. To keep reads back takes that from it.
+    #[test]
+    fn reads_that_wait_for_company_gain_nothing_over_the_drives_own_queue() {
+        for (name, rates) in [("hdd-18t", &[20.0, 100.0, 200.0, 300.0][..]), ("nvme", &[300.0])] {
+            for rate in rates.iter().copied() {
+                let at_once = lazily(name, rate, 0.0);
+                print!("{name} {rate:>4} reads/s, at once {:6.1} {:6.1} ms;", at_once[0], at_once[1]);
+                for wait in [5.0, 20.0, 100.0] {
+                    let [mean, slowest] = lazily(name, rate, wait);
+                    print!(" after {wait:>3} ms {mean:6.1} {slowest:6.1};");
+                    assert!(mean > at_once[0], "{name}, {rate}, {wait}: {mean} after {}", at_once[0]);
+                }
+                println!();
+            }
+        }
+    }
 }

@@ -1,17 +1,20 @@
 //! The production store, the same code that serves, with its defaults: its disk is a file of the medium, its clock the medium's.
 //!
-//! With a write budget its clock is of the trace: a budget is of bytes a time, and a modelled medium replays months in seconds.
+//! With a write budget, or when it is paced, its clock is of the trace: a budget is of bytes a time, and a modelled medium replays months in seconds.
 //!
 //! Objects lie under keys and with heads as the proxy makes them, and what answers is told by the head. Reads go one after the
 //! other, and so do writes, which `cosm serve` leaves to other threads.
 
 use super::{Outcome, Storage};
+use crate::input::Reading;
 use crate::layout::check;
 use crate::medium::{Failed, File, Medium, ROOT};
 use crate::object::Object;
 use crate::response;
 use crate::scale::{Clock, WriteBudget};
 use bytes::Bytes;
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,9 +22,9 @@ use store::disk::Disk;
 use store::format::DATA_START;
 use store::format::record::HEADER;
 use store::{Admission, Body, Buffer, ByHand, Key, Options, Refused, Uses};
-use trace::Access;
 use trace::random::Random;
 use trace::statistics::is_unchanged;
+use trace::{Access, Requests};
 
 /// Bytes of a packet, as by default, and the least; the store wants this many packets.
 const PACKET: u32 = 1 << 20;
@@ -47,20 +50,79 @@ pub struct Cosm {
     began: Option<u64>,
     asked: u64,
     chance: Option<Chance>,
+    foreseen: Foreseen,
+}
+
+/// Which objects lie together: those of which it says the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// All, as they came.
+    Arrival,
+    /// As `cosm serve` has it, by the key.
+    Origin,
+    Directory,
+    /// For which they were asked for: Referer.
+    Page,
+    Client,
+    /// Those that one client asks for next without a pause. Nobody knows that.
+    Next,
+}
+
+/// A pause of a client, microseconds.
+const PAUSE: u64 = 10_000_000;
+
+/// Of each request, in turn, by which number what it asks for is asked for next: of the first that its client makes without a pause.
+#[derive(Default)]
+struct Foreseen {
+    next: Vec<u64>,
+    passed: usize,
+}
+
+impl Foreseen {
+    fn of(reading: &mut Reading) -> Result<Foreseen, Failed> {
+        let (mut begun, mut asked, mut access) = (HashMap::new(), Vec::new(), Access::default());
+        while reading.next(&mut access)? {
+            if !reaches_storage(&access) {
+                continue;
+            }
+            let (first, last) = begun.entry(access.client).or_insert((asked.len() as u64, access.time));
+            if access.time > *last + PAUSE {
+                *first = asked.len() as u64;
+            }
+            *last = access.time;
+            asked.push((access.object, *first));
+        }
+        let mut later = HashMap::new();
+        let next = asked.iter().rev().map(|(object, with)| later.insert(*object, *with).unwrap_or(u64::MAX));
+        let mut next: Vec<u64> = next.collect();
+        next.reverse();
+        Ok(Foreseen { next, passed: 0 })
+    }
+}
+
+/// What `Pipeline` does not pass by.
+fn reaches_storage(access: &Access) -> bool {
+    access.is_cacheable() && access.size > 0
+}
+
+thread_local! {
+    /// What the hint says of what is put now. The store takes it by the key, from which it does not follow.
+    static TOLD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// What is chosen of the store's options.
 #[derive(Clone, Copy)]
 pub struct Parts {
     pub admission: Admission,
-    /// What lies together.
-    pub group_of: fn(&[u8]) -> u64,
+    pub hint: Hint,
     /// Bytes of a group read; 0: none.
     pub group: u32,
     /// Bytes of memory for groups.
     pub group_memory: usize,
     /// Reads go past the filesystem's memory, as those of `cosm serve`; otherwise through it, as those of other recipes.
     pub direct: bool,
+    /// Its clock is of the trace also without a write budget, and its flush interval of that time.
+    pub paced: bool,
     pub write_budget: Option<WriteBudget>,
     /// Chance keeps to it, instead of the store.
     pub by_chance: bool,
@@ -101,15 +163,34 @@ impl Cosm {
     /// Bytes of the log; the fixed megabyte before it is not counted.
     pub fn new(space: u64, parts: Parts) -> Cosm {
         let chance = parts.write_budget.filter(|_| parts.by_chance).map(Chance::new);
-        Cosm { space, parts, open: None, buffer: Vec::new(), began: None, asked: 0, chance }
+        Cosm {
+            space,
+            parts,
+            open: None,
+            buffer: Vec::new(),
+            began: None,
+            asked: 0,
+            chance,
+            foreseen: Foreseen::default(),
+        }
     }
 
     /// Milliseconds of the medium, or with a write budget of the trace. Each request is told once.
     fn now(&mut self, medium: &dyn Medium, access: &Access) -> u64 {
+        TOLD.set(match self.parts.hint {
+            Hint::Arrival | Hint::Origin => 0,
+            Hint::Directory => access.directory.unwrap_or(access.server),
+            Hint::Page => access.page.unwrap_or(access.object),
+            Hint::Client => access.client,
+            Hint::Next => self.foreseen.next.get(self.foreseen.passed).copied().unwrap_or(u64::MAX),
+        });
+        self.foreseen.passed += 1;
         self.asked += access.size;
         match self.parts.write_budget.map(|budget| budget.clock) {
-            None => millis(medium),
-            Some(Clock::Trace) => access.time.saturating_sub(*self.began.get_or_insert(access.time)) / 1000,
+            None if !self.parts.paced => millis(medium),
+            None | Some(Clock::Trace) => {
+                access.time.saturating_sub(*self.began.get_or_insert(access.time)) / 1000
+            }
             Some(Clock::Asked) => ((u128::from(self.asked) * 1000) >> 20) as u64,
         }
     }
@@ -164,6 +245,13 @@ impl Open {
 }
 
 impl Storage for Cosm {
+    fn foresee(&mut self, open: &dyn Fn() -> Result<Reading, String>) -> Result<(), Failed> {
+        if self.parts.hint == Hint::Next {
+            self.foreseen = Foreseen::of(&mut open()?)?;
+        }
+        Ok(())
+    }
+
     fn prepare(&mut self, medium: &mut dyn Medium) -> Result<(), Failed> {
         let mut packet = PACKET;
         while packet > LEAST_PACKET && self.space / u64::from(packet) < PACKETS {
@@ -175,7 +263,8 @@ impl Storage for Cosm {
         }
         let file = medium.create(ROOT, 0)?;
         let disk = BorrowedDisk::new(medium, file, self.parts.direct);
-        let Parts { admission, group_of, group, group_memory, write_budget, .. } = self.parts;
+        let Parts { admission, hint, group, group_memory, write_budget, .. } = self.parts;
+        let group_of = if hint == Hint::Origin { cache::key::group } else { |_: &[u8]| TOLD.get() };
         let mut options = Options { packet, admission, group_of, group, group_memory, ..Options::at("") };
         if write_budget.is_some() {
             options.flush_interval = FLUSH_INTERVAL;
@@ -339,10 +428,11 @@ mod tests {
 
     const ALONE: Parts = Parts {
         admission: Admission::Worth,
-        group_of: |_| 0,
+        hint: Hint::Arrival,
         group: 0,
         group_memory: 0,
         direct: false,
+        paced: false,
         write_budget: None,
         by_chance: false,
     };
@@ -392,6 +482,18 @@ mod tests {
     }
 
     #[test]
+    fn a_paced_store_writes_when_the_traces_clock_says_so() {
+        let parts = Parts { paced: true, ..ALONE };
+        let (mut cosm, mut ufs) = (Cosm::new(64 << 20, parts), FileSystem::new(ST15150W, ULTRA_1));
+        cosm.prepare(&mut ufs).unwrap();
+        let mut counted = Counted::new(&mut ufs);
+        for (time, writes) in [(7_000_000, None), (7_900_000, None), (8_100_000, Some(&1))] {
+            cosm.get(&mut counted, &Access { time, ..access(1, 5_000, 1) }).unwrap();
+            assert_eq!(counted.operations.0.get("write"), writes);
+        }
+    }
+
+    #[test]
     fn a_medium_that_fails_is_no_miss() {
         let (mut cosm, mut ufs) = (Cosm::new(64 << 20, ALONE), FileSystem::new(ST15150W, ULTRA_1));
         cosm.prepare(&mut ufs).unwrap();
@@ -401,6 +503,54 @@ mod tests {
         ufs.unlink(ROOT, 0).unwrap();
         let failed = cosm.get(&mut ufs, &access(0, 5_000, 1));
         assert!(failed.is_err_and(|why| why.contains("there is no file")));
+    }
+
+    /// Four clients ask in turn, each for five objects: which they ask for together again only one of the hints tells.
+    #[test]
+    fn objects_lie_together_as_the_hint_says() {
+        let asked: Vec<Access> = (0..400u64)
+            .map(|nth| {
+                let (client, page) = (nth % 4, nth / 20);
+                Access {
+                    client,
+                    page: Some(100 * client + page),
+                    time: nth * 1_000_000,
+                    ..access(nth, 5_000, 1)
+                }
+            })
+            .collect();
+        let reads = |hint| {
+            let parts = Parts { hint, group: 32 << 10, group_memory: 256 << 10, direct: true, ..ALONE };
+            let (mut cosm, mut ufs) = (Cosm::new(64 << 20, parts), FileSystem::new(ST15150W, ULTRA_1));
+            cosm.prepare(&mut ufs).unwrap();
+            let mut counted = Counted::new(&mut ufs);
+            for access in &asked {
+                assert_eq!(cosm.get(&mut counted, access), Ok(Outcome::Stored));
+            }
+            cosm.finish(&mut counted).unwrap();
+            for client in 0..4 {
+                for access in asked.iter().filter(|access| access.client == client) {
+                    assert_eq!(cosm.get(&mut counted, access), Ok(Outcome::Hit));
+                }
+            }
+            counted.traffic().reads
+        };
+        let [arrival, client, page] = [Hint::Arrival, Hint::Client, Hint::Page].map(reads);
+        assert!(client * 2 < arrival && page * 2 < arrival, "{arrival}, {client}, {page}");
+    }
+
+    #[test]
+    fn what_is_asked_for_next_is_foreseen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.csv");
+        // A pause of the first client, and one request that reaches no storage.
+        let lines = "1,a,/x\n2,a,/y\n3,b,/x\n40,a,/z?\n40,a,/y\n41,a,/x\n";
+        let lines: String = lines.lines().map(|line| format!("{line},5\n")).collect();
+        std::fs::write(&path, format!("time,client,url,size\n{lines}")).unwrap();
+        let from = crate::input::From::File { path, format: None, strict: false };
+        let input = crate::input::Input { from, requests: None, largest: None };
+        let foreseen = Foreseen::of(&mut input.open().unwrap()).unwrap();
+        assert_eq!(foreseen.next, [2, 3, 3, u64::MAX, u64::MAX]);
     }
 
     #[test]
