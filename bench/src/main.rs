@@ -14,6 +14,7 @@ mod machine;
 mod micro;
 mod minimal_hyper;
 mod origin;
+mod pages;
 mod peers;
 mod poll;
 mod process;
@@ -50,6 +51,8 @@ enum Command {
     Peers(peers::Request),
     /// Each step of the hot paths by itself, beside a saved baseline.
     Micro(micro::Request),
+    /// Pages with what is embedded in them, with group reads and without, in turns.
+    Pages(pages::Request),
     /// What UNIFIED's allocator costs, by the number of free pieces.
     Allocator(allocator::Request),
     /// Runs a program on one core and ends it with its parent.
@@ -147,6 +150,7 @@ fn run(command: Command) -> Result<(), String> {
         }
         Command::FirstLight(request) => first_light::run(&request),
         Command::Peers(request) => peers::run(&request),
+        Command::Pages(request) => pages::run(&request),
         Command::Allocator(request) => allocator::run(&request),
         Command::Micro(request) => micro::run(&request),
         Command::Pinned(pinned) => Err(pinned.exec()),

@@ -4,7 +4,7 @@
 mod connection;
 mod offered;
 mod order;
-mod response;
+pub mod response;
 mod robots;
 mod workload;
 
