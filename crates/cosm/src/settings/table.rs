@@ -265,7 +265,7 @@ pub static TABLE: &[Setting] = &[
          times a day bears 280GiB/day. The less is left, the more hits an object must promise to be stored; a burst of a quarter of it may come at once"),
     row!(TUNING, "group-read", PowerOfTwo(8 * KIB..=MIB, |c, v| c.store.group = v as u32),
         [Is("off", |c| c.store.group = 0)], "32KiB", Store, Start,
-        "Read this many bytes around a small object, a power of two, and keep them for the next requests in a 32nd of memory, as long as that saves enough other reads; what comes from one origin lies together"),
+        "Read this many bytes with a small object, most of them behind it, a power of two, and keep them for the next requests in a 32nd of memory, as long as that saves enough other reads; what comes from one origin lies together"),
     row!(TUNING, "cmax", Count(0..=3, |c, v| c.store.cmax = v as u8), [], "0", Store, Start,
         "When the disk is full and an object's turn to leave comes, write it again if it was requested at least this often since it \
          was written (Cmax of frequency-based cyclic replacement); 0: never"),
