@@ -1,5 +1,5 @@
-//! The measuring tool. By hand: `bench origin`, `bench load --proxy ADDR --origin ADDR`, `bench hyper`, `bench bare`;
-//! each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light`,
+//! The measuring tool. By hand: `bench origin`, `bench load --proxy ADDR --origin ADDR`, `bench pages`, `bench hyper`,
+//! `bench bare`; each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light`,
 //! `cargo xtask bench peers`, `cargo xtask bench micro`, `cargo xtask bench allocator`.
 
 mod allocator;
