@@ -8,16 +8,16 @@ use crate::engine::State;
 use crate::format::digest::{self, PAGE};
 use crate::format::fence::{self, Fence};
 use crate::format::ledger::{self, Ledger};
-use crate::format::record::{self, Found, Kind};
+use crate::format::record::Kind;
 use crate::format::root::{self, DigestAt, Root};
 use crate::format::table::Entry;
-use crate::format::{BLOCK, Layout, align_up, superblock};
+use crate::format::{BLOCK, align_up, superblock};
 use crate::index::Index;
 use crate::loader::Loader;
 use crate::reads::Reads;
 use crate::recovery::{first_of, read_table, recover};
+use crate::scrub::verify::{bytes_of, sound};
 use crate::{OpenError, Options, opening::layout_of};
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -112,8 +112,8 @@ pub fn survey(
         // No overflow: there are less than 2^32 segments, since places have 36 bits and segments 4 units at least.
         let number = in_use[(at * surveyed.in_use / read) as usize];
         surveyed.read += 1;
-        let (image, entries) = match look.segment(number) {
-            Segment::Written { image, entries } => (image, entries),
+        let (image, seq, entries) = match look.segment(number) {
+            Segment::Written { image, seq, entries } => (image, seq, entries),
             Segment::Without | Segment::Damaged => continue,
             Segment::Unreadable => {
                 surveyed.unreadable_segments += 1;
@@ -122,7 +122,7 @@ pub fn survey(
         };
         for entry in entries.iter().filter(|entry| look.is_live(number, entry)) {
             let bytes = &image[bytes_of(&layout, entry)];
-            let Some(found) = sound(&layout, bytes, entry) else {
+            let Some(found) = sound(&layout, seq, bytes, entry) else {
                 surveyed.unsound += 1;
                 continue;
             };
@@ -183,8 +183,8 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     }
     for number in 0..layout.segments {
         progress(number, layout.segments);
-        let (image, entries) = match look.segment(number) {
-            Segment::Written { image, entries } => (image, entries),
+        let (image, seq, entries) = match look.segment(number) {
+            Segment::Written { image, seq, entries } => (image, seq, entries),
             Segment::Without => {
                 checked.without_table += 1;
                 continue;
@@ -203,7 +203,7 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
             let bytes = &image[bytes_of(&layout, entry)];
             if !look.is_live(number, entry) {
                 checked.superseded += 1;
-            } else if sound(&layout, bytes, entry).is_some() {
+            } else if sound(&layout, seq, bytes, entry).is_some() {
                 checked.sound += 1;
                 checked.sound_bytes += bytes.len() as u64;
             } else {
@@ -213,20 +213,6 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     }
     progress(layout.segments, layout.segments);
     Ok(checked)
-}
-
-/// The record that an entry lists, if it is whole and the entry's.
-fn sound(layout: &Layout, bytes: &[u8], entry: &Entry) -> Option<Found> {
-    record::parse(layout.identity, bytes).filter(|found| {
-        let key = crate::Key::new(bytes[found.key.clone()].to_vec());
-        found.about.kind == entry.kind && layout.mix(key.index_hash()) == entry.hash
-    })
-}
-
-/// Where a record lies within its segment.
-fn bytes_of(layout: &Layout, entry: &Entry) -> Range<usize> {
-    let unit = layout.unit as usize;
-    entry.offset as usize * unit..(entry.offset + entry.units) as usize * unit
 }
 
 /// A cache as a start now would find it, with its whole index.
@@ -240,6 +226,7 @@ struct Look {
 enum Segment {
     Written {
         image: Buffer,
+        seq: u64,
         entries: Vec<Entry>,
     },
     Without,
@@ -384,7 +371,9 @@ impl Look {
         let last = self.state.seq.checked_sub(1).and_then(|newest| layout.seq_of(number, newest));
         let is_begun = last.is_some() && first_of(&image).map(|(seq, _)| seq) == last.map(|seq| seq as u32);
         match table {
-            Some((seq, entries)) if !is_begun || Some(seq) == last => Segment::Written { image, entries },
+            Some((seq, entries)) if !is_begun || Some(seq) == last => {
+                Segment::Written { image, seq, entries }
+            }
             _ if is_begun => Segment::Damaged,
             _ => Segment::Without,
         }

@@ -198,7 +198,7 @@ mod tests {
                     writes.push((offset, Ledger::decode(keeper.identity, &image).unwrap()));
                 }
                 Op::Sync => {}
-                Op::Read { .. } | Op::Digest { .. } | Op::Index(_) => panic!("a read"),
+                Op::Read { .. } | Op::Digest { .. } | Op::Index(_) | Op::Verify(_) => panic!("a read"),
             }
             keeper.io_done(!fails.contains(&attempt), now);
         }

@@ -33,6 +33,7 @@ mod resize;
 #[cfg(test)]
 mod resizes;
 mod retry;
+mod scrub;
 mod segment;
 mod shared;
 mod store;
@@ -145,6 +146,8 @@ pub struct Options {
     pub group: u32,
     /// Bytes of memory for what was read so.
     pub group_memory: usize,
+    /// All that the index points to is read and verified once in so long, in off-peak hours (`Store::set_off_peak`).
+    pub scrub: Option<Duration>,
     pub io: IoChoice,
     /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
     /// begun, and one for a piece of a body under way, is given up after four times as long.
@@ -171,6 +174,7 @@ impl Options {
             group_of: |_| 0,
             group: 32 << 10,
             group_memory: 0,
+            scrub: None,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
             tell: |line| eprintln!("cosm: {line}"),
@@ -318,4 +322,7 @@ pub struct Stats {
     pub read_errors: u64,
     /// Reads refused because the disk kept others waiting.
     pub busy_reads: u64,
+    pub scrub: scrub::Counters,
+    /// Segments that the scrub should have begun by now, and has not.
+    pub scrub_behind: u64,
 }

@@ -509,7 +509,7 @@ impl Loader {
                 Op::Read { offset, length } => read(offset, length).map(Answer::Read),
                 Op::Digest { events } => Some(Answer::Digested(digest::last_of_each(events))),
                 Op::Index(work) => Some(work.carry_out(index)),
-                Op::Write { .. } | Op::Sync => None,
+                Op::Write { .. } | Op::Sync | Op::Verify(_) => None,
             };
             self.done(loading, answer, index, newest);
         }

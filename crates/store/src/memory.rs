@@ -10,6 +10,7 @@ use crate::opening::{DEFAULT_SIZE, layout_of, size_after_start};
 use crate::placement::Placement;
 use crate::reader::TURN;
 use crate::recovery;
+use crate::scrub;
 use crate::segment::ARRANGED;
 use crate::shared::POOL;
 use crate::{OpenError, Options};
@@ -25,7 +26,7 @@ pub struct Memory {
     pub packets: u64,
     /// What waits for a digest, and one under way; at a start, tables, and after it, parts of the index that are being loaded.
     pub digests: u64,
-    /// Reads in flight, and buffers kept for the next ones.
+    /// Reads in flight, a step of the scrub, and buffers kept for the next ones.
     pub reads: u64,
 }
 
@@ -58,7 +59,9 @@ impl Memory {
             digests: digester::most_bytes(segments, packet)
                 + recovery::most_left(size, segments)
                 + recovery::most_bytes(size).max(loader::most_bytes(segments, packet)),
-            reads: readers * u64::from(DEPTH) * TURN as u64 + 2 * POOL as u64,
+            reads: readers * u64::from(DEPTH) * TURN as u64
+                + 2 * POOL as u64
+                + options.scrub.map_or(0, |_| scrub::verify::most_bytes(packet)),
         }
     }
 

@@ -319,6 +319,7 @@ impl Reader {
         let block = self.shared.read_block;
         let skip = start as usize - align_down(start as usize, block);
         let span = align_up(skip + length, block);
+        let _waits = Waits::new(&self.shared);
         let turn = self.turn(span, wait).await?;
         let flight = self.flights.begin(wait.patience())?;
         let buffer = self.shared.pool.take(span);
@@ -366,6 +367,22 @@ impl Reader {
             Backend::Threads(threads) => threads.read(offset, length, buffer, turn).await,
             Backend::Hand(desk) => desk.read(offset, length, buffer).await,
         }
+    }
+}
+
+/// Counts a reader that waits for the device: what nobody waits for yields to it.
+struct Waits<'a>(&'a Shared);
+
+impl Waits<'_> {
+    fn new(shared: &Shared) -> Waits<'_> {
+        shared.readers.fetch_add(1, Relaxed);
+        Waits(shared)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.readers.fetch_sub(1, Relaxed);
     }
 }
 

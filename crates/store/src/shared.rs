@@ -34,6 +34,10 @@ pub(crate) const POOL: usize = 4 << 20;
 pub(crate) struct Shared {
     engine: Mutex<Engine>,
     pub wake: Condvar,
+    /// Told when the store ends.
+    pub ends: Condvar,
+    /// Readers that wait for the device, or for their turn.
+    pub readers: AtomicU64,
     ending: AtomicU8,
     pub index: Arc<Index>,
     pub unwritten: Arc<Unwritten>,
@@ -98,6 +102,19 @@ pub(crate) enum Clock {
     Holder(AtomicU64),
 }
 
+impl Clock {
+    /// Milliseconds since 1970 when it began; of a holder's, none.
+    fn epoch(&self) -> Millis {
+        match self {
+            Clock::Machine(started) => {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                now.saturating_sub(started.elapsed()).as_millis() as Millis
+            }
+            Clock::Holder(_) => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Counts {
     pub bad_records: AtomicU64,
@@ -120,11 +137,14 @@ impl Shared {
         let engine = Engine::new(state, interval.as_millis() as u64, pool.clone())
             .with_index_of(options.index_max.unwrap_or(u64::MAX))
             .with_admission(options.admission, options.write_budget, options.objects(&layout))
-            .with_cmax(options.cmax, options.group_of);
+            .with_cmax(options.cmax, options.group_of)
+            .with_scrub(options.scrub, clock.epoch());
         let parts = engine.loaded();
         Arc::new(Shared {
             unwritten: engine.unwritten(),
             wake: Condvar::new(),
+            ends: Condvar::new(),
+            readers: AtomicU64::new(0),
             ending: AtomicU8::new(0),
             index,
             loaded: Notify::new(),
@@ -164,6 +184,7 @@ impl Shared {
         engine.stop_loading();
         drop(engine);
         self.wake.notify_all();
+        self.ends.notify_all();
     }
 
     pub fn is_ending(&self) -> bool {
@@ -446,6 +467,7 @@ impl Shared {
             Op::Sync => disk.sync().map(|()| Answer::Done),
             Op::Digest { events } => Ok(Answer::Digested(last_of_each(events))),
             Op::Index(work) => Ok(work.carry_out(&self.index)),
+            Op::Verify(verify) => verify.carry_out(disk, &self.pool, &self.index).map(Answer::Verified),
         }
     }
 
@@ -478,7 +500,7 @@ impl Shared {
 
     /// Reports the outcome of an I/O to the engine, and to the operator when writes began to fail by it, or work again, or all of the
     /// index is loaded.
-    fn done(&self, id: u64, result: io::Result<Answer>) -> MutexGuard<'_, Engine> {
+    pub(crate) fn done(&self, id: u64, result: io::Result<Answer>) -> MutexGuard<'_, Engine> {
         let mut engine = self.engine();
         let (before, parts) = (engine.is_failing(), engine.parts_left());
         engine.done(id, result, self.millis());

@@ -11,6 +11,7 @@ use crate::opening::{DEFAULT_SIZE, choose_io, format, layout_of, open_disk};
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
 use crate::recovery::recover;
+use crate::scrub;
 use crate::shared::{Clock, End, POOL, Shared, work};
 use crate::writer::Writer;
 use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, Uses, WriteBudget};
@@ -29,6 +30,9 @@ const IO_THREADS: usize = 4;
 /// How long `close` waits for the last writes; and when writes fail.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 const FAILING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a thread of the store does.
+type Work = fn(&Shared, &dyn Disk);
 
 /// A handle to one open cache; cheap to clone, shared by all workers.
 #[derive(Clone)]
@@ -130,10 +134,13 @@ impl Store {
             if ring.is_some() { "io_uring" } else { "threads" },
             if shared.parts.left() > 0 { "; loading the index in the background" } else { "" },
         );
-        let threads = (0..IO_THREADS)
-            .map(|n| {
+        let threads = (0..IO_THREADS).map(|n| (format!("store-{n}"), work as Work));
+        let scrub = options.scrub.map(|_| ("scrub".to_owned(), scrub::thread::run as Work));
+        let threads = threads
+            .chain(scrub)
+            .map(|(name, work)| {
                 let (shared, disk) = (shared.clone(), disk.clone());
-                std::thread::Builder::new().name(format!("store-{n}")).spawn(move || work(&shared, &*disk))
+                std::thread::Builder::new().name(name).spawn(move || work(&shared, &*disk))
             })
             .collect::<io::Result<_>>()
             .map_err(|e| OpenError(format!("cannot start a store thread: {e}")))?;
@@ -285,6 +292,12 @@ impl Store {
         self.0.shared.touch(key, uses, body)
     }
 
+    /// In which share of the day, now among it, there is time for what nobody waits for (`Options::scrub`); `None`: now there is not. Until
+    /// this is called, all day.
+    pub fn set_off_peak(&self, share: Option<f64>) {
+        self.0.shared.engine().set_off_peak(share);
+    }
+
     /// Writes what is in memory and ends the store's threads. Blocking; bounded in time. False when
     /// not all could be written: the next start may find what was removed meanwhile.
     pub fn close(&self) -> bool {
@@ -336,17 +349,18 @@ impl Store {
 
     pub fn stats(&self) -> Stats {
         let shared = &self.0.shared;
-        let (engine, writes_fail, parts_left, written_last_day) = {
-            let engine = shared.engine();
-            let written = engine.written_last_day(shared.millis());
-            (engine.counters(), engine.is_failing(), engine.parts_left() as u64, written)
-        };
+        let engine = shared.engine();
+        let now = shared.millis();
+        let (counters, writes_fail) = (engine.counters(), engine.is_failing());
+        let (parts_left, written_last_day) = (engine.parts_left() as u64, engine.written_last_day(now));
+        let (scrub, scrub_behind) = (engine.scrubbed(), engine.scrub_behind(now));
+        drop(engine);
         Stats {
             size: shared.layout.size(),
             objects: shared.index.len() as u64,
             index_bytes: shared.index.bytes() as u64,
             parts_left,
-            engine,
+            engine: counters,
             writes_fail,
             device_reads: shared.traffic.reads.load(Relaxed),
             device_read_bytes: shared.traffic.read_bytes.load(Relaxed),
@@ -359,6 +373,8 @@ impl Store {
             bad_records: shared.stats.bad_records.load(Relaxed),
             read_errors: shared.stats.read_errors.load(Relaxed),
             busy_reads: shared.stats.busy_reads.load(Relaxed),
+            scrub,
+            scrub_behind,
         }
     }
 }

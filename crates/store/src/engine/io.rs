@@ -7,6 +7,7 @@ use crate::buffer::Buffer;
 use crate::digester::Wanted;
 use crate::format::digest::{self, Event};
 use crate::loader::{Loading, Work};
+use crate::scrub::verify::{Verified, Verify};
 use crate::segment::OpenSegment;
 use crate::writes::Write;
 use std::io;
@@ -39,6 +40,8 @@ pub enum Op {
     },
     /// Work on the index (`Work::carry_out`).
     Index(Work),
+    /// A step of the scrub (`Verify::carry_out`).
+    Verify(Verify),
 }
 
 /// What came of an `Op`.
@@ -49,6 +52,7 @@ pub enum Answer {
     Loaded {
         all: bool,
     },
+    Verified(Verified),
     Done,
 }
 
@@ -80,6 +84,10 @@ pub enum Running {
     Fence,
     LastSync,
     Load(Loading),
+    /// Of the segment with this sequence number.
+    Verify {
+        seq: u64,
+    },
 }
 
 impl Engine {
@@ -158,6 +166,7 @@ impl Engine {
                 let newest = self.newest();
                 self.loader.done(loading, result.ok(), &self.index, newest);
             }
+            Some(Running::Verify { seq }) => self.verified(seq, result),
             Some(Running::Digest) => match result {
                 Ok(Answer::Digested(events)) => self.digester.sorted(events),
                 _ => self.counters.digests += u64::from(self.digester.io_done(ok, now)),

@@ -13,6 +13,7 @@
 
 mod append;
 mod io;
+mod scrub;
 mod sweep;
 mod unwritten;
 
@@ -31,6 +32,7 @@ use crate::ledger::{Copies, LedgerWriter};
 use crate::loader::{Loaded, Loader};
 use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
+use crate::scrub::Scrub;
 use crate::segment::OpenSegment;
 use crate::writes::{Batch, WriteQueue};
 use crate::{Admission, Refused, WriteBudget};
@@ -134,6 +136,7 @@ pub struct Engine {
     load_is_next: bool,
     /// What lies in segments with lower sequence numbers has left the index, or leaves it now.
     departed: Arc<AtomicU64>,
+    scrub: Scrub,
     keeper: LedgerWriter,
     fencer: Fencer,
     /// A segment was given up: nothing counts as written before those with lower sequence numbers than this are, since what they
@@ -213,6 +216,7 @@ impl Engine {
             loads: true,
             load_is_next: true,
             departed,
+            scrub: Scrub::new(None),
             fencer: match is_first {
                 true => Fencer::default(),
                 false => Fencer::raise(fence),
@@ -271,6 +275,11 @@ impl Engine {
     /// Bytes that the device was given to write in the last 24 hours.
     pub fn written_last_day(&self, now: Millis) -> u64 {
         self.written.total(now)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn scrub_for_tests(&mut self) -> &mut Scrub {
+        &mut self.scrub
     }
 
     #[cfg(test)]
@@ -419,11 +428,13 @@ impl Engine {
     }
 
     /// Removes what is under the hash if it still is the record at `place`, which proved to be damaged or another's: a
-    /// restart might read it well.
-    pub fn forget(&mut self, hash: u64, place: u64, now: Millis) {
-        if self.index.remove_at(hash, place).is_some() {
+    /// restart might read it well. Whether it was.
+    pub fn forget(&mut self, hash: u64, place: u64, now: Millis) -> bool {
+        let was_there = self.index.remove_at(hash, place).is_some();
+        if was_there {
             self.note_removal(hash, now);
         }
+        was_there
     }
 
     /// Removals wait for a segment.

@@ -79,6 +79,8 @@ pub struct Scenario {
     pub many: bool,
     /// How often a key is put with the same body again.
     pub again: f64,
+    /// In how long the scrub goes round.
+    pub scrub: Option<Duration>,
     /// Reads and writes of the engine that are under way at once, and how long each takes, mostly and at most.
     pub workers: usize,
     pub pace: (Millis, Millis),
@@ -124,6 +126,7 @@ impl Scenario {
             keys,
             many,
             again,
+            scrub: rng.random_bool(0.5).then(|| Duration::from_millis(rng.random_range(2_000..60_000))),
             workers: [1, 4, 64][rng.random_range(0..3)],
             pace: [(0, 0), (0, 0), (20, 400), (500, 40_000)][rng.random_range(0..4)],
             is_calm: false,

@@ -20,6 +20,9 @@
 //! With a write budget what is let in keeps to it: in any time to the budget of that time and a quarter of it all, since a start to less. What
 //! is removed, and all that a start needs, is written all the same.
 //!
+//! What the scrub has gone through is what the index says of it, from then on: what was damaged there is not found any more. Where nothing
+//! fails, it finds nothing.
+//!
 //! Nobody waits for anything but the disk: a reader for its own read, whoever asks for a part of the index until that is loaded. No
 //! put sweeps more than a few segments. The index never has more entries than it may, also while it is loaded. Where nothing fails,
 //! all that the index points to is there, and no older than a lap.
@@ -74,6 +77,9 @@ fn history(seed: u64) -> Tally {
         world.check();
     }
     world.calm();
+    if world.scenario.scrub.is_some() {
+        world.scrub_all();
+    }
     world.survey();
     (0..world.scenario.keys).for_each(|n| world.get(n));
     world.kill_in_the_calm();
@@ -139,14 +145,19 @@ impl World {
 
     /// What the index points to at the end.
     fn survey(&mut self) {
-        let engine = self.shared.engine();
+        let mut engine = self.shared.engine();
         let (newest, swept, counters) = (engine.newest(), engine.swept(), engine.counters());
+        let (verified, scrubbed) = (engine.scrub_for_tests().gone_through.clone(), engine.scrubbed());
         drop(engine);
         let mut slots = Vec::new();
         self.shared.index.each(|slot| slots.push(slot));
         assert_eq!(slots.len(), self.shared.index.len(), "the index has miscounted");
         let (mut heads, mut spans) = (HashSet::new(), Vec::new());
         let sound = self.scenario.trouble == Trouble::Nothing;
+        let found = [scrubbed.damaged, scrubbed.unreadable, scrubbed.tables];
+        assert!(found == [0; 3] || !sound, "the scrub found damage where nothing was: {found:?}");
+        self.tally.scrubbed += scrubbed.bytes;
+        self.tally.spoilt += scrubbed.damaged;
         for slot in slots {
             let at = self.layout.offset(slot.place);
             let length =
@@ -160,11 +171,13 @@ impl World {
                 continue;
             }
             let found = record::parse(self.layout.identity, &bytes[..length]);
-            assert!(found.is_some() || !sound, "the index points to nothing");
+            let verified = seq.is_some_and(|seq| verified.contains(&seq));
+            assert!(found.is_some() || !sound && !verified, "the index points to nothing");
             let Some(found) = found else { continue };
             let key = Key::new(bytes[found.key.clone()].to_vec());
             let there = self.shared.index.find(self.shared.hash(&key)).map(|slot| slot.place);
-            assert!(there == Some(slot.place) || !sound, "the index points to another key's record");
+            let is_own = there == Some(slot.place) && seq.is_some_and(|seq| found.seq == seq as u32);
+            assert!(is_own || !sound && !verified, "the index points to another key's record");
             match found.about.kind {
                 Kind::Head => _ = heads.insert(found.about.id),
                 Kind::Span => spans.push((found.about.id, slot.length)),
@@ -193,10 +206,11 @@ fn whatever_fails_the_store_keeps_what_it_promises() {
     if let Some(seed) = done.failed {
         panic!("history {seed} failed, as told above: cargo xtask sim --seed {seed}");
     }
-    let Tally { histories, hits, gets, put, sealed, saved, unaffordable, .. } = done.tally;
+    let Tally { histories, hits, gets, put, sealed, saved, unaffordable, spoilt, .. } = done.tally;
     assert!(put * 5 > sealed * 4, "{put} bytes took {sealed} of the log");
     assert!(hits * 3 > gets, "the store forgets too much: {hits} hits of {gets}");
     assert!(unaffordable > histories, "{unaffordable} objects were turned away for a budget");
+    assert!(spoilt * 100 > histories, "the scrub found {spoilt} damaged records");
     assert!(saved * 50 > hits, "groups have saved {saved} reads of {hits}");
 }
 

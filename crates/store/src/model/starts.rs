@@ -83,6 +83,7 @@ pub fn open(
         group: 8 << 10,
         group_memory: [0, 64 << 10, 1 << 20][seed as usize % 3],
         index_max: scenario.index_max,
+        scrub: scenario.scrub,
         // No real time counts.
         patience: Duration::from_secs(1 << 20),
         tell: |_| {},

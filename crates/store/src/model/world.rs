@@ -63,6 +63,12 @@ pub struct Flying {
     due: Millis,
 }
 
+impl Flying {
+    fn is_of_scrub(&self) -> bool {
+        matches!(self.io.op, Op::Verify(_))
+    }
+}
+
 pub struct Arrival {
     pub n: u64,
     pub value: Value,
@@ -114,6 +120,9 @@ pub struct Tally {
     pub saved: u64,
     /// Objects that were turned away for the write budget.
     pub unaffordable: u64,
+    /// Bytes that the scrub of a last life verified, and records that it found damaged.
+    pub scrubbed: u64,
+    pub spoilt: u64,
 }
 
 impl Tally {
@@ -131,6 +140,8 @@ impl Tally {
             millis,
             saved,
             unaffordable,
+            scrubbed,
+            spoilt,
         } = self;
         *histories += more.histories;
         *gets += more.gets;
@@ -144,6 +155,8 @@ impl Tally {
         *millis += more.millis;
         *saved += more.saved;
         *unaffordable += more.unaffordable;
+        *scrubbed += more.scrubbed;
+        *spoilt += more.spoilt;
     }
 }
 
@@ -204,10 +217,13 @@ impl World {
 
     /// Carries out one of the engine's wishes that is due, in any order, or reports one. False when there was none.
     pub fn step(&mut self) -> bool {
-        while self.flying.len() < self.scenario.workers {
+        while self.flying.iter().filter(|flying| !flying.is_of_scrub()).count() < self.scenario.workers {
             let Some(io) = self.shared.engine().next_io() else { break };
-            let due = self.now + self.scenario.takes(&mut self.rng);
-            self.flying.push(Flying { io, due });
+            self.fly(io);
+        }
+        if self.scenario.scrub.is_some() && self.rng.random_bool(0.3) {
+            let next = self.shared.engine().next_scrub(!self.readings.is_empty(), self.now);
+            next.into_iter().for_each(|io| self.fly(io));
         }
         let reported = self.carried_out.pop_if(|_| self.rng.random());
         let some = reported.is_some();
@@ -233,6 +249,27 @@ impl World {
         self.shared.engine().done(id, result, self.now);
         self.get_ledger();
         true
+    }
+
+    fn fly(&mut self, io: Io) {
+        let due = self.now + self.scenario.takes(&mut self.rng);
+        self.flying.push(Flying { io, due });
+    }
+
+    /// The scrub goes once round, whatever else happens.
+    pub fn scrub_all(&mut self) {
+        let all = self.layout.segments;
+        self.shared.engine().scrub_for_tests().forget_for_tests();
+        let begun = |world: &World| world.shared.engine().scrub_for_tests().at;
+        let (from, mut left) = (begun(self), 200_000);
+        while begun(self) <= from + all {
+            left -= 1;
+            assert!(left > 0, "the scrub never goes round");
+            self.tick();
+            if !self.turn() {
+                self.pass(100);
+            }
+        }
     }
 
     /// Something is done, however long that takes; false when there is nothing to do.
