@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "clock",
             "console",
             "internal_error",
+            "off_peak",
             // What carries bytes.
             "transport",
             "settings",
@@ -32,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             // Bodies shared and moved.
             "fill",
             "worker",
+            "night",
             "transfer",
             // What is looked up, asked for and stored, whoever wants it.
             "fetch",

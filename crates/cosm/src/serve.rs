@@ -27,7 +27,7 @@ pub fn command() -> Command {
     Command::new("serve")
         .about("Run the proxy")
         .after_help(format!(
-            "SIZE: bytes, or a number with KiB, MiB, GiB or TiB. TIME: a number with ms, s, min or h, up to a year. \
+            "SIZE: bytes, or a number with KiB, MiB, GiB or TiB. TIME: a number with ms, s, min, h or d, up to a year. \
              Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
              read at the start. SIGHUP reads the configuration file again; --print-config marks the settings that then \
              change at once with `reloads`.\n\n\

@@ -64,7 +64,7 @@ pub enum Kind {
     Size(RangeInclusive<u64>, fn(&mut Config, u64)),
     /// A size that is a power of two.
     PowerOfTwo(RangeInclusive<u64>, fn(&mut Config, u64)),
-    /// A number with ms, s, min or h.
+    /// A number with ms, s, min, h or d.
     Time(RangeInclusive<Duration>, fn(&mut Config, Duration)),
     Count(RangeInclusive<u64>, fn(&mut Config, u64)),
     /// One address and port, or Unix socket.
@@ -312,6 +312,7 @@ fn closest(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proxy::OffPeak;
     use store::WriteBudget;
 
     const MACHINE: Machine = Machine { memory: 4 << 30, cores: 3, descriptors: 1 << 20 };
@@ -339,7 +340,15 @@ mod tests {
         assert_eq!(format!("{proxy:?}"), format!("{default:?}"));
         assert_eq!(
             format!("{:?}", config.store().unwrap()),
-            format!("{:?}", Store { group_of: cache::key::group, ..Store::at("cache.cosm") })
+            format!(
+                "{:?}",
+                Store {
+                    group_of: cache::key::group,
+                    // A store alone is scrubbed where that is asked for.
+                    scrub: Some(Duration::from_secs(30 * 86_400)),
+                    ..Store::at("cache.cosm")
+                }
+            )
         );
     }
 
@@ -364,7 +373,7 @@ mod tests {
             ("disk-patience", "0ms", "0ms is out of bounds: 1ms to 1h"),
             ("flush-interval", "0ms", "0ms is out of bounds: 1ms to 1h"),
             ("drain-timeout", "99999h", "99999h is out of bounds: 1ms to 8760h"),
-            ("dns-timeout", "30", "write a number with ms, s, min or h"),
+            ("dns-timeout", "30", "write a number with ms, s, min, h or d"),
             ("connect-ports", "0", "`0` is not a port: 1 to 65535"),
             ("connect-ports", "443,x", "`x` is not a port: 1 to 65535 (or write none)"),
             ("connect-ports", "", "a value is missing: PORT,…|none"),
@@ -419,6 +428,12 @@ mod tests {
             ("write-budget", "200GB/day", "write one like 200GiB/day"),
             ("write-budget", "1GiB/month", "with hour, day or week"),
             ("write-budget", "0/day", "`0/day` is too small: at least 1MiB"),
+            ("scrub", "1s", "1s is out of bounds: 1min to 8760h (or write off)"),
+            (
+                "off-peak",
+                "1-6",
+                "`1-6` is not a part of a day: write one like 01:00-06:00, in local time (or write auto or any)",
+            ),
             ("io", "fast", "`fast` is none of auto, uring, threads"),
             ("io", "a\nb", "`a\\nb` has a control character"),
             ("cache", "a\u{7}", "has a control character"),
@@ -463,6 +478,14 @@ mod tests {
         assert_eq!(
             [budget("none"), budget("8 GiB/hour"), budget("200GiB/day"), budget("1.5TiB / week")],
             [None, hours(8 << 30, 1), hours(200 << 30, 24), hours(3 << 39, 7 * 24)]
+        );
+        let scrub = |text| with("scrub", text).unwrap().store().unwrap().scrub;
+        assert_eq!([scrub("off"), scrub("7d")], [None, Some(Duration::from_secs(7 * 86_400))]);
+        let off_peak = |text| with("off-peak", text).unwrap().proxy.off_peak;
+        let hours = ["22:00-06:00", "12:00-13:30"].map(|hours| hours.parse().unwrap());
+        assert_eq!(
+            [off_peak("any"), off_peak("auto"), off_peak("22:00-06:00, 12:00-13:30")],
+            [OffPeak::Any, OffPeak::Auto, OffPeak::Hours(hours.into())]
         );
         // The last one given counts.
         let both = [flag("cmax", "2"), flag("cmax", "3")];

@@ -24,11 +24,11 @@ pub fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `250ms`, `30s`, `10min`, `1h`.
+/// `250ms`, `30s`, `10min`, `1h`, `30d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 5] =
-        [("ms", 1), ("min", 60_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
-    let wrong = || format!("`{text}` is not a time: write a number with ms, s, min or h");
+    const UNITS: [(&str, u64); 6] =
+        [("ms", 1), ("min", 60_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let wrong = || format!("`{text}` is not a time: write a number with ms, s, min, h or d");
     let (number, unit) =
         UNITS.iter().find_map(|(unit, ms)| text.strip_suffix(unit).map(|n| (n, *ms))).ok_or_else(wrong)?;
     let number: u64 = number.trim().parse().map_err(|_| wrong())?;
@@ -158,9 +158,14 @@ mod tests {
         for wrong in ["", "MiB", "-1", "1MB", "99999999TiB", "1e400", "NaN", "x"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
-        for (text, ms) in
-            [("250ms", 250), ("30s", 30_000), ("2min", 120_000), ("2m", 120_000), ("1h", 3_600_000)]
-        {
+        for (text, ms) in [
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("2min", 120_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("30d", 2_592_000_000),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for wrong in ["", "s", "30", "-1s", "1.5s", "9999999999999999999h"] {

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::{Duration, Instant};
+use support::SOON;
 use support::client::Client;
 use support::origin::{Origin, Reply};
 use support::program::{Server, run};
@@ -319,6 +321,38 @@ fn sighup_reads_the_settings_again() {
     kill_process(id, Signal::HUP).unwrap();
     assert_eq!(server.next_line(), "cosm: settings were read again; changed: allow");
     assert_eq!(get(), 200);
+    assert!(server.stop().success());
+}
+
+/// By day nothing of it is done; a reload says that there is no day any more.
+#[test]
+fn off_peak_hours_are_local_and_reload() {
+    let folder = Folder::new();
+    let date = std::process::Command::new("date").arg("+%H").output().unwrap();
+    let hour: u8 = String::from_utf8(date.stdout).unwrap().trim().parse().unwrap();
+    let (from, to) = ((hour + 11) % 24, (hour + 13) % 24);
+    let config = folder.write("cosm.toml", &format!("off-peak = \"{from:02}:00-{to:02}:00\"\n"));
+    let options = format!("--cache-size 4MiB --packet 64KiB --admin 127.0.0.1:0 --config {config}");
+    let server = Server::start(&folder.path("cache"), &options);
+    // The first line that ends in an address.
+    let admin = server.address;
+    assert!(server.readiness.contains("admin on") && server.next_line().contains("forward proxy on"));
+    let is_off_peak = || {
+        let told = Client::new(admin).get("/stats.json", &[]).unwrap().body;
+        serde_json::from_slice::<serde_json::Value>(&told).unwrap()["store"]["off-peak"].as_u64().unwrap()
+    };
+    let wait_for = |expected: u64| {
+        let began = Instant::now();
+        while is_off_peak() != expected {
+            assert!(began.elapsed() < SOON, "{expected}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait_for(0);
+    folder.write("cosm.toml", "off-peak = \"any\"\n");
+    kill_process(Pid::from_raw(server.id() as i32).unwrap(), Signal::HUP).unwrap();
+    assert_eq!(server.next_line(), "cosm: settings were read again; changed: off-peak");
+    wait_for(1);
     assert!(server.stop().success());
 }
 

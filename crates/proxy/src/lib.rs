@@ -16,6 +16,8 @@ mod fetch;
 mod fill;
 mod internal_error;
 mod message;
+mod night;
+mod off_peak;
 mod origin;
 mod report;
 mod route;
@@ -42,6 +44,7 @@ pub use budget::least as transit_least;
 pub use cache::SetCookie;
 pub use console::say;
 pub use internal_error::end_on_panic;
+pub use off_peak::{Hours, OffPeak};
 pub use report::counters::Kind;
 pub use report::stats::{Row, rows};
 pub use report::{Ended, Heads, Place, Transaction};
@@ -92,7 +95,7 @@ pub fn start_telling(
     let limit = ConnectionLimit::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, stores, Arc::new(ended)));
     let (stop, stopped) = watch::channel(false);
-    let mut threads = Vec::with_capacity(workers + 1);
+    let mut threads = Vec::with_capacity(workers + 2);
     let mut admin = None;
     if let Some(address) = &shared.settings.newest().admin {
         let listener = listen_alone(address)?;
@@ -100,6 +103,11 @@ pub fn start_telling(
         let (shared, stopped) = (shared.clone(), stopped.clone());
         let thread = std::thread::Builder::new().name("admin".into());
         threads.push(thread.spawn(move || admin::run(shared, listener, stopped))?);
+    }
+    if !shared.tiers.stores.is_empty() {
+        let (shared, stopped) = (shared.clone(), stopped.clone());
+        let thread = std::thread::Builder::new().name("night".into());
+        threads.push(thread.spawn(move || night::run(&shared, night::local_minute, stopped))?);
     }
     for n in 0..workers {
         let (shared, limit, stopped) = (shared.clone(), limit.clone(), stopped.clone());

@@ -4,6 +4,7 @@
 
 pub mod current;
 
+use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
 use crate::transport::{Address, Hop, UnixPath};
 use http::HeaderValue;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub set_cookie: cache::SetCookie,
     /// Whether `Transaction::heads` is filled, which costs a request some tens of nanoseconds.
     pub notes_heads: bool,
+    /// When the disk has time for what nobody waits for.
+    pub off_peak: OffPeak,
 
     pub bounds: Bounds,
     pub timeouts: Timeouts,
@@ -163,6 +166,7 @@ impl Default for Settings {
             forwarded: Forwarded::default(),
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,
+            off_peak: OffPeak::default(),
             bounds: Bounds::default(),
             timeouts: Timeouts::default(),
         }

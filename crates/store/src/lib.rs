@@ -322,6 +322,8 @@ pub struct Stats {
     pub read_errors: u64,
     /// Reads refused because the disk kept others waiting.
     pub busy_reads: u64,
+    /// It is off-peak, as far as the store was told.
+    pub off_peak: bool,
     pub scrub: scrub::Counters,
     /// Segments that the scrub should have begun by now, and has not.
     pub scrub_behind: u64,

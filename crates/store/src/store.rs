@@ -354,6 +354,7 @@ impl Store {
         let (counters, writes_fail) = (engine.counters(), engine.is_failing());
         let (parts_left, written_last_day) = (engine.parts_left() as u64, engine.written_last_day(now));
         let (scrub, scrub_behind) = (engine.scrubbed(), engine.scrub_behind(now));
+        let off_peak = engine.is_off_peak();
         drop(engine);
         Stats {
             size: shared.layout.size(),
@@ -373,6 +374,7 @@ impl Store {
             bad_records: shared.stats.bad_records.load(Relaxed),
             read_errors: shared.stats.read_errors.load(Relaxed),
             busy_reads: shared.stats.busy_reads.load(Relaxed),
+            off_peak,
             scrub,
             scrub_behind,
         }

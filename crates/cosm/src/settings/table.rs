@@ -7,7 +7,7 @@ use Effect::{Reload, Start};
 use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Peers, Ports, PowerOfTwo, Size, Time};
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Forwarded, Network, OriginHost, SetCookie};
+use proxy::{Forwarded, Network, OffPeak, OriginHost, SetCookie};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use store::{Admission, IoChoice, WriteBudget};
@@ -22,6 +22,7 @@ const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 /// Nobody means longer; and no sum of times overflows.
 const YEAR: Duration = Duration::from_secs(8760 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
 const LEAST: Duration = Duration::from_millis(1);
 const TIMEOUT: RangeInclusive<Duration> = LEAST..=YEAR;
 const INTERVAL: RangeInclusive<Duration> = LEAST..=HOUR;
@@ -241,6 +242,17 @@ pub static TABLE: &[Setting] = &[
     row!(TUNING, "disk-patience", Time(INTERVAL, |c, v| c.store.patience = v), [], "200ms", Store, Start,
         "When a disk read takes longer than this, fetch from the origins until the disk answers again; the read itself is \
          given up after four times this, or, if the origin cannot continue the body, after origin-stall-timeout"),
+    row!(TUNING, "scrub", Time(MINUTE..=YEAR, |c, v| c.store.scrub = Some(v)),
+        [Is("off", |c| c.store.scrub = None)], "30d", Store, Start,
+        "Read everything that the cache on disk has once in this time, and verify it, so that what the disk has spoilt is fetched again; \
+         in off-peak hours, and only while no client waits for the disk. stats tell how far it is (store.scrub-…)"),
+    row!(TUNING, "off-peak", Other("HH:MM-HH:MM,…", |c, v| {
+            c.proxy.off_peak = OffPeak::Hours(values::list(v, str::parse)?);
+            Ok(())
+        }), [Is("auto", |c| c.proxy.off_peak = OffPeak::Auto), Is("any", |c| c.proxy.off_peak = OffPeak::Any)],
+        "auto", Proxy, Reload,
+        "When the disk has time for what nobody waits for: hours of the day in local time, such as 01:00-06:00; auto: the quietest quarter \
+         of the day, as learned from the requests of the days before, and any time until that is known; any: always"),
     row!(TUNING, "io", Choice, [
             Is("auto", |c| c.store.io = IoChoice::Auto),
             Is("uring", |c| c.store.io = IoChoice::Uring),

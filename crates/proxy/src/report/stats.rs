@@ -76,6 +76,15 @@ const STORE: &[StatRow<Stats>] = &[
     ("group-reads", Kind::Counter, "reads that brought what lies around, too", |s| s.group_reads),
     ("saved-reads", Kind::Counter, "reads that these saved", |s| s.saved_reads),
     ("busy-reads", Kind::Counter, "reads refused because the disk kept others waiting", |s| s.busy_reads),
+    ("off-peak", Kind::Gauge, "1 in off-peak hours, when the scrub reads", |s| s.off_peak.into()),
+    ("scrub-segments", Kind::Counter, "segments that the scrub has gone through", |s| s.scrub.segments),
+    ("scrub-bytes", Kind::Counter, "bytes of records that it verified", |s| s.scrub.bytes),
+    ("scrub-damaged", Kind::Counter, "records that it found damaged, and forgot", |s| s.scrub.damaged),
+    ("scrub-unreadable", Kind::Counter, "records that it could not read, and forgot", |s| s.scrub.unreadable),
+    ("scrub-tables", Kind::Counter, "segments whose table of contents it found damaged", |s| s.scrub.tables),
+    ("scrub-behind", Kind::Gauge, "segments that it should have gone through by now, and has not", |s| s.scrub_behind),
+    ("scrub-yields", Kind::Counter, "times that it waited for clients or writes", |s| s.scrub.yields),
+    ("scrub-yielded", Kind::Counter, "milliseconds that it waited for them", |s| s.scrub.yielded),
 ];
 
 /// All that is told. Names stay as they are.

@@ -37,6 +37,15 @@ impl Stores {
         self.0.get(usize::from(spans.store))
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In which share of the day, now among it, every store may do what nobody waits for; `None`: now it may not.
+    pub fn set_off_peak(&self, share: Option<f64>) {
+        self.0.iter().for_each(|store| store.set_off_peak(share));
+    }
+
     /// Bodies of up to so many bytes lie in one piece; `None` without a store.
     pub fn piece_max(&self) -> Option<u64> {
         self.0.iter().map(|store| store.span_size() as u64).min()

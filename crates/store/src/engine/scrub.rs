@@ -26,6 +26,10 @@ impl Engine {
         self.scrub.set_share(share);
     }
 
+    pub fn is_off_peak(&self) -> bool {
+        self.scrub.is_off_peak()
+    }
+
     pub fn scrubbed(&self) -> Counters {
         self.scrub.counters
     }

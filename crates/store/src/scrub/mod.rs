@@ -95,6 +95,10 @@ impl Scrub {
         self.share = share;
     }
 
+    pub fn is_off_peak(&self) -> bool {
+        self.share.is_some()
+    }
+
     /// Segments that should have been begun by now, and were not.
     pub fn behind(&self, now: Millis) -> u64 {
         self.pace.map_or(0, |pace| pace.due(now).saturating_sub(self.at))
