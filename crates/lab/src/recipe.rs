@@ -30,7 +30,7 @@ pub struct Recipe {
 }
 
 /// The recipes that place objects by their server.
-const BY_SERVER: [&str; 14] = [
+const BY_SERVER: [&str; 16] = [
     "multiple-dirs",
     "squidl",
     "squidml",
@@ -45,6 +45,8 @@ const BY_SERVER: [&str; 14] = [
     "cosm-chance",
     "cosm-direct",
     "cosm-direct-paced",
+    "cosm-census",
+    "cosm-all-census",
 ];
 
 impl Recipe {
@@ -82,6 +84,7 @@ const COSM: cosm::Parts = cosm::Parts {
     paced: false,
     write_budget: None,
     by_chance: false,
+    census: false,
 };
 const DIRECT: cosm::Parts = cosm::Parts { direct: true, ..COSM };
 
@@ -527,6 +530,20 @@ pub const ALL: &[Recipe] = &[
         unlike: "fills its file; its index and packets in memory beside; no memory of the filesystem for reads",
         memory: MEMORY_TIER,
         storage: |scale| cosm(scale, cosm::Parts { hint: Hint::Arrival, group: 0, ..DIRECT }),
+    },
+    Recipe {
+        name: "cosm-census",
+        about: "cosm, and what its log's bytes are: reads all of it now and then",
+        unlike: "fills its file; its index and packets in memory beside",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { census: true, ..COSM }),
+    },
+    Recipe {
+        name: "cosm-all-census",
+        about: "cosm-all, and what its log's bytes are: reads all of it now and then",
+        unlike: "fills its file; its index and packets in memory beside",
+        memory: MEMORY_TIER,
+        storage: |scale| cosm(scale, cosm::Parts { admission: store::Admission::All, census: true, ..COSM }),
     },
 ];
 

@@ -2,6 +2,7 @@
 //! is. The rest is the same code that serves; a seed reproduces a run to the byte. For simulation and replay.
 
 use crate::buffer::{Buffer, Pool};
+use crate::census::{Census, census};
 use crate::digester::stretch;
 use crate::disk::file::{format, layout};
 use crate::disk::{Disk, Traffic};
@@ -118,6 +119,13 @@ impl ByHand {
     pub fn flush(&self, disk: &dyn Disk) {
         self.shared.engine().flush();
         self.shared.carry_out_all(disk);
+    }
+
+    /// What the log's bytes are, but for what is not full.
+    pub fn census(&self, disk: &dyn Disk) -> io::Result<Census> {
+        let Shared { pool, layout, index, .. } = &*self.shared;
+        let newest = self.shared.engine().newest();
+        census(&Reads::new(disk, pool), disk, layout, index, newest)
     }
 
     #[cfg(test)]

@@ -7,6 +7,7 @@ mod buffer;
 mod by_hand;
 #[cfg(test)]
 mod cases;
+mod census;
 mod day;
 mod digester;
 pub mod disk;
@@ -42,6 +43,7 @@ mod writes;
 
 pub use buffer::Buffer;
 pub use by_hand::ByHand;
+pub use census::Census;
 pub use format::ledger::MAX as LEDGER_MAX;
 pub use inspect::{Checked, Header, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use memory::Memory;

@@ -9,6 +9,7 @@ use super::{Outcome, Storage};
 use crate::input::Reading;
 use crate::layout::check;
 use crate::medium::{Failed, File, Medium, ROOT};
+use crate::notes::Notes;
 use crate::object::Object;
 use crate::response;
 use crate::scale::{Clock, WriteBudget};
@@ -21,7 +22,7 @@ use std::time::Duration;
 use store::disk::Disk;
 use store::format::DATA_START;
 use store::format::record::HEADER;
-use store::{Admission, Body, Buffer, ByHand, Key, Options, Refused, Uses};
+use store::{Admission, Body, Buffer, ByHand, Census, Key, Options, Refused, Uses};
 use trace::random::Random;
 use trace::statistics::is_unchanged;
 use trace::{Access, Requests};
@@ -51,6 +52,7 @@ pub struct Cosm {
     asked: u64,
     chance: Option<Chance>,
     foreseen: Foreseen,
+    looks: Looks,
 }
 
 /// Which objects lie together: those of which it says the same.
@@ -126,6 +128,18 @@ pub struct Parts {
     pub write_budget: Option<WriteBudget>,
     /// Chance keeps to it, instead of the store.
     pub by_chance: bool,
+    /// What the log's bytes are is told, which reads all of it in the end.
+    pub census: bool,
+}
+
+/// Requests to the disk from one census to the next.
+const LOOK: u64 = 10_000;
+
+/// What was counted of the log's bytes, again and again.
+#[derive(Default)]
+struct Looks {
+    requests: u64,
+    all: Vec<Census>,
 }
 
 /// Plain random admission that keeps to a budget: of what is fetched a share is let in that falls with what is left.
@@ -172,6 +186,7 @@ impl Cosm {
             asked: 0,
             chance,
             foreseen: Foreseen::default(),
+            looks: Looks::default(),
         }
     }
 
@@ -292,6 +307,10 @@ impl Storage for Cosm {
         }
         let disk = BorrowedDisk::new(medium, open.file, self.parts.direct);
         open.store.turn(&disk, now);
+        self.looks.requests += 1;
+        if self.parts.census && self.looks.requests.is_multiple_of(LOOK) {
+            self.looks.all.push(open.store.census(&disk).map_err(|error| error.to_string())?);
+        }
         if open.read(&disk, &key, access)? {
             return disk.end().map(|()| Outcome::Hit);
         }
@@ -337,7 +356,40 @@ impl Storage for Cosm {
         let Some(open) = &self.open else { return Ok(()) };
         let disk = BorrowedDisk::new(medium, open.file, self.parts.direct);
         open.store.flush(&disk);
+        if self.parts.census {
+            self.looks.all.push(open.store.census(&disk).map_err(|error| error.to_string())?);
+        }
         disk.end()
+    }
+
+    fn begin_notes(&mut self) {
+        self.looks.all.clear();
+    }
+
+    /// Percent of the log, on average; of what is live, the least too.
+    fn notes(&self) -> Notes {
+        let all = &self.looks.all;
+        let share =
+            |of: fn(&Census) -> u64, census: &Census| 100.0 * of(census) as f64 / census.all.max(1) as f64;
+        let mean = |of| all.iter().map(|census| share(of, census)).sum::<f64>() / all.len().max(1) as f64;
+        let rest = |c: &Census| c.live + c.headless + c.put_again + c.replaced + c.removed + c.forgotten;
+        match all.is_empty() {
+            true => Notes::default(),
+            false => Notes::from([
+                ("live".into(), mean(|census| census.live)),
+                (
+                    "least_live".into(),
+                    all.iter().map(|census| share(|c| c.live, census)).fold(100.0, f64::min),
+                ),
+                ("headless".into(), mean(|census| census.headless)),
+                ("put_again".into(), mean(|census| census.put_again)),
+                ("replaced".into(), mean(|census| census.replaced)),
+                ("removed".into(), mean(|census| census.removed)),
+                ("forgotten".into(), mean(|census| census.forgotten)),
+                ("dead_in_sparse_segments".into(), mean(|census| census.sparse)),
+                ("rest".into(), 100.0 - mean(rest)),
+            ]),
+        }
     }
 }
 
@@ -435,6 +487,7 @@ mod tests {
         paced: false,
         write_budget: None,
         by_chance: false,
+        census: false,
     };
 
     fn access(object: u64, size: u64, modified: u64) -> Access {
@@ -463,6 +516,32 @@ mod tests {
         assert_eq!(cosm.get(&mut counted, &access(8, 2_000_000, 0)), Ok(Outcome::Stored), "in spans");
         assert_eq!(cosm.get(&mut counted, &access(8, 2_000_050, 0)), Ok(Outcome::Hit), "its size jitters");
         assert_eq!(cosm.get(&mut counted, &access(9, 60 << 20, 0)), Ok(Outcome::Passed), "too large");
+    }
+
+    /// What was asked for once stays, what was replaced does not, and the two and the rest are all of the log.
+    #[test]
+    fn a_census_tells_what_the_logs_bytes_are() {
+        let (mut cosm, mut ufs) =
+            (Cosm::new(64 << 20, Parts { census: true, ..ALONE }), FileSystem::new(ST15150W, ULTRA_1));
+        cosm.prepare(&mut ufs).unwrap();
+        for object in 0..4_000 {
+            cosm.get(&mut ufs, &access(object, 5_000, 1)).unwrap();
+        }
+        for object in 0..1_000 {
+            cosm.get(&mut ufs, &access(object, 5_000, 2)).unwrap();
+        }
+        cosm.finish(&mut ufs).unwrap();
+        // Of 25 MB in the end, the only look.
+        let notes = cosm.notes();
+        assert!((18.0..21.5).contains(&notes["replaced"]), "{notes:?}");
+        assert!((70.0..80.0).contains(&notes["live"]) && notes["live"] == notes["least_live"], "{notes:?}");
+        // The first five packets hold what was replaced.
+        assert!(
+            notes["dead_in_sparse_segments"] > 15.0 && notes["put_again"] + notes["removed"] == 0.0,
+            "{notes:?}"
+        );
+        // What came after some lies in the packet that is open.
+        assert!(notes["rest"] < 8.0 && notes["headless"] == 0.0 && notes["forgotten"] < 2.0, "{notes:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Answer, Engine, Io, Millis, Op, Running};
 use crate::scrub::pace::Pace;
 use crate::scrub::verify::{Contents, Records, Verified, Verify, What};
-use crate::scrub::{Counters, Scrub, Step};
+use crate::scrub::{Clients, Counters, Scrub, Step};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,23 +39,23 @@ impl Engine {
         self.scrub.behind(now)
     }
 
-    /// The next step of the scrub; or when to ask again, milliseconds. `readers`: a client waits for the device.
-    pub fn next_scrub(&mut self, readers: bool, now: Millis) -> Result<Io, Millis> {
+    /// The next step of the scrub; or when to ask again, milliseconds.
+    pub fn next_scrub(&mut self, clients: Clients, now: Millis) -> Result<Io, Millis> {
         self.now = now;
         // What is not in the index yet would be passed over.
         if self.parts_left() > 0 {
             return Err(LATER);
         }
-        self.scrub.may_go_on(readers || self.writes.len() > 0, now)?;
-        let Some(verify) = self.next_to_verify() else {
+        self.scrub.may_go_on(clients == Clients::Wait || self.writes.len() > 0, now)?;
+        let Some(verify) = self.next_to_verify(clients) else {
             let is_over = self.scrub.behind(now) == 0;
             return Err(if is_over { LATER } else { 1 });
         };
-        self.scrub.begin(verify.bytes(), now);
+        self.scrub.begin(verify.bytes(), clients, now);
         Ok(self.hand_out((Running::Verify { seq: verify.seq }, Op::Verify(verify))))
     }
 
-    fn next_to_verify(&mut self) -> Option<Verify> {
+    fn next_to_verify(&mut self, clients: Clients) -> Option<Verify> {
         let layout = self.layout;
         for _ in 0..PASSED {
             let is_over = self.scrub.behind(self.now) == 0;
@@ -71,7 +71,7 @@ impl Engine {
                 }
                 Step::Table(seq) => (*seq, What::Table),
                 Step::Records { seq, entries, begun, until } if *begun < entries.len() => {
-                    *until = *begun + Verify::step(&layout, &entries[*begun..]);
+                    *until = *begun + Verify::step(&layout, &entries[*begun..], clients);
                     (*seq, What::Records(entries[*begun..*until].to_vec()))
                 }
                 &mut Step::Records { seq: _seq, .. } => {
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     pub(super) fn verified(&mut self, seq: u64, result: io::Result<Answer>) {
-        self.scrub.runs = false;
+        self.scrub.end(self.now);
         let Ok(Answer::Verified(found)) = result else {
             self.scrub.retry.fail(self.now);
             return;
@@ -149,7 +149,7 @@ mod tests {
     use crate::disk::Disk;
     use crate::disk::sim::SimDisk;
     use crate::engine::Millis;
-    use crate::scrub::Counters;
+    use crate::scrub::{Clients, Counters};
     use crate::{Key, Options};
     use rand::{SeedableRng, rngs::StdRng};
     use std::io;
@@ -192,7 +192,7 @@ mod tests {
         let mut now = from;
         while now < to {
             shared.set_time(now);
-            let next = store.engine().next_scrub(false, now);
+            let next = store.engine().next_scrub(Clients::Away, now);
             match next {
                 Ok(io) => {
                     let result = shared.carry_out(disk, io.op);

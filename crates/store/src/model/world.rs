@@ -14,6 +14,7 @@ use crate::disk::sim::SimDisk;
 use crate::engine::{Answer, Io, Millis, Op};
 use crate::format::ledger::COPIES as LEDGERS;
 use crate::format::{DATA_START, Layout};
+use crate::scrub::Clients;
 use crate::shared::Shared;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
@@ -222,7 +223,11 @@ impl World {
             self.fly(io);
         }
         if self.scenario.scrub.is_some() && self.rng.random_bool(0.3) {
-            let next = self.shared.engine().next_scrub(!self.readings.is_empty(), self.now);
+            let clients = match self.readings.is_empty() {
+                true => [Clients::Away, Clients::Near][self.rng.random_range(0..2)],
+                false => Clients::Wait,
+            };
+            let next = self.shared.engine().next_scrub(clients, self.now);
             next.into_iter().for_each(|io| self.fly(io));
         }
         let reported = self.carried_out.pop_if(|_| self.rng.random());

@@ -16,8 +16,21 @@ use pace::Pace;
 const PATIENCE: Millis = 2_000;
 /// How often it looks whether they have ended: these pauses double.
 const POLLS: (Millis, Millis) = (1, 32);
+/// Beside clients it rests so many times as long as a step took: what a disk that seeks has of its time for it.
+const RESTS: Millis = 9;
 /// How often it looks whether there is anything to do.
 const IDLE: Millis = 1_000;
+
+/// What clients do at the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// None has read anything since the last step.
+    Away,
+    /// Some have.
+    Near,
+    /// One waits for a read now.
+    Wait,
+}
 
 /// What the scrub did since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +56,8 @@ pub struct Scrub {
     /// Segments that were begun, counted as the pace counts them.
     pub at: u64,
     pub step: Step,
-    /// A step is being carried out.
-    pub runs: bool,
+    /// Since when a step is being carried out, and what clients did then.
+    runs: Option<(Millis, Clients)>,
     /// When the next one is due.
     next: f64,
     waits_since: Option<Millis>,
@@ -73,7 +86,7 @@ impl Scrub {
             pace,
             share: Some(1.0),
             step: Step::Between,
-            runs: false,
+            runs: None,
             next: 0.0,
             waits_since: None,
             poll: 0,
@@ -93,6 +106,8 @@ impl Scrub {
 
     pub fn set_share(&mut self, share: Option<f64>) {
         self.share = share;
+        // That it waits for the night is no yielding.
+        self.waits_since = self.waits_since.filter(|_| share.is_some());
     }
 
     pub fn is_off_peak(&self) -> bool {
@@ -107,7 +122,7 @@ impl Scrub {
     /// Whether a step may be taken now; or when to ask again, milliseconds. `busy`: a client waits for a read, or something waits to be
     /// written.
     pub fn may_go_on(&mut self, busy: bool, now: Millis) -> Result<(), Millis> {
-        let (Some(pace), Some(_), false) = (self.pace, self.share, self.runs) else { return Err(IDLE) };
+        let (Some(pace), Some(_), None) = (self.pace, self.share, self.runs) else { return Err(IDLE) };
         // More than once round is not owed.
         self.at = self.at.max(pace.due(now).saturating_sub(pace.segments));
         if self.behind(now) == 0 && matches!(self.step, Step::Between) || !self.retry.is_due(now) {
@@ -133,12 +148,18 @@ impl Scrub {
     }
 
     /// A step of so many bytes begins: the next one comes no sooner than the pace says.
-    pub fn begin(&mut self, bytes: usize, now: Millis) {
-        self.runs = true;
+    pub fn begin(&mut self, bytes: usize, clients: Clients, now: Millis) {
+        self.runs = Some((now, clients));
         if let (Some(pace), Some(share)) = (self.pace, self.share) {
             // What a moment of waiting has cost is made up for, but not more.
             let from = self.next.max(now as f64 - IDLE as f64 / 4.0);
             self.next = from + bytes as f64 / pace.most(share);
+        }
+    }
+
+    pub fn end(&mut self, now: Millis) {
+        if let Some((began, Clients::Near | Clients::Wait)) = self.runs.take() {
+            self.next = self.next.max((now + RESTS * now.saturating_sub(began)) as f64);
         }
     }
 }
@@ -174,6 +195,7 @@ mod tests {
     #[test]
     fn it_rests_by_day_and_keeps_to_its_pace_by_night() {
         let mut scrub = scrub();
+        assert_eq!(scrub.may_go_on(true, 2_000), Err(POLLS.0));
         scrub.set_share(None);
         assert_eq!(scrub.may_go_on(false, 50_000), Err(IDLE));
         assert_eq!(scrub.behind(50_000), 50);
@@ -184,15 +206,28 @@ mod tests {
         while now < 51_000 {
             match scrub.may_go_on(false, now) {
                 Ok(()) => {
-                    scrub.begin(256 << 10, now);
+                    scrub.begin(256 << 10, Clients::Away, now);
                     assert_eq!(scrub.may_go_on(false, now), Err(IDLE), "one at a time");
-                    (scrub.runs, steps) = (false, steps + 1);
+                    scrub.end(now);
+                    steps += 1;
                 }
                 Err(wait) => now += wait,
             }
         }
+        assert_eq!((scrub.counters.yields, scrub.counters.yielded), (1, 0), "the day was not for clients");
         // 8 MiB in a second, and a quarter of a second that was left.
         assert!((32..=41).contains(&steps), "{steps}");
+    }
+
+    #[test]
+    fn beside_clients_a_slow_disk_is_mostly_theirs() {
+        for (clients, next) in [(Clients::Away, Ok(())), (Clients::Near, Err(90)), (Clients::Wait, Err(90))] {
+            let mut scrub = scrub();
+            assert_eq!(scrub.may_go_on(false, 5_000), Ok(()));
+            scrub.begin(4 << 10, clients, 5_000);
+            scrub.end(5_010);
+            assert_eq!(scrub.may_go_on(false, 5_010), next, "{clients:?}");
+        }
     }
 
     #[test]

@@ -2,18 +2,27 @@
 
 use crate::disk::Disk;
 use crate::engine::Io;
+use crate::scrub::Clients;
 use crate::shared::Shared;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
+    let reads = || shared.traffic.reads.load(Relaxed);
+    let mut after_last = reads();
     let mut engine = shared.engine();
     while !shared.is_ending() {
-        match engine.next_scrub(shared.readers.load(Relaxed) > 0, shared.millis()) {
+        let clients = match shared.readers.load(Relaxed) {
+            0 if reads() == after_last => Clients::Away,
+            0 => Clients::Near,
+            _ => Clients::Wait,
+        };
+        match engine.next_scrub(clients, shared.millis()) {
             Ok(Io { id, op }) => {
                 drop(engine);
                 let result = shared.carry_out(disk, op);
+                after_last = reads();
                 engine = shared.done(id, result);
             }
             Err(wait) => {

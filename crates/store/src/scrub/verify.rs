@@ -9,12 +9,14 @@ use crate::format::{BLOCK, Layout, align_down, align_up};
 use crate::index::Index;
 use crate::loader::TABLE_READ;
 use crate::recovery::first_of;
+use crate::scrub::Clients;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that one step reads, at most, unless it is of one record alone.
-pub const STEP: usize = 256 << 10;
+/// Bytes that one step reads, at most, unless it is of one record alone; and while clients read, who may come in the middle of it.
+const STEP: usize = 256 << 10;
+const SMALL_STEP: usize = 64 << 10;
 
 /// What one step may take of memory: a table or a record, and the list of a segment's records.
 pub fn most_bytes(segment: u32) -> u64 {
@@ -64,10 +66,11 @@ struct Source<'a> {
 
 impl Verify {
     /// How many of these records, from the first on, one step verifies.
-    pub fn step(layout: &Layout, entries: &[Entry]) -> usize {
+    pub fn step(layout: &Layout, entries: &[Entry], clients: Clients) -> usize {
+        let most = if clients == Clients::Away { STEP } else { SMALL_STEP };
         let Some(first) = entries.first() else { return 0 };
         let from = bytes_of(layout, first).start;
-        entries.iter().take_while(|entry| bytes_of(layout, entry).end - from <= STEP).count().max(1)
+        entries.iter().take_while(|entry| bytes_of(layout, entry).end - from <= most).count().max(1)
     }
 
     /// Bytes that it reads where all is well.
