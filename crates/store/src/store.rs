@@ -31,9 +31,6 @@ const IO_THREADS: usize = 4;
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 const FAILING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a thread of the store does.
-type Work = fn(&Shared, &dyn Disk);
-
 /// A handle to one open cache; cheap to clone, shared by all workers.
 #[derive(Clone)]
 pub struct Store(Arc<Handle>);
@@ -134,16 +131,16 @@ impl Store {
             if ring.is_some() { "io_uring" } else { "threads" },
             if shared.parts.left() > 0 { "; loading the index in the background" } else { "" },
         );
-        let threads = (0..IO_THREADS).map(|n| (format!("store-{n}"), work as Work));
-        let scrub = options.scrub.map(|_| ("scrub".to_owned(), scrub::thread::run as Work));
-        let threads = threads
-            .chain(scrub)
-            .map(|(name, work)| {
-                let (shared, disk) = (shared.clone(), disk.clone());
-                std::thread::Builder::new().name(name).spawn(move || work(&shared, &*disk))
-            })
-            .collect::<io::Result<_>>()
-            .map_err(|e| OpenError(format!("cannot start a store thread: {e}")))?;
+        let start = |name: String, work: fn(&Shared, &dyn Disk)| {
+            let (shared, disk) = (shared.clone(), disk.clone());
+            let thread = std::thread::Builder::new().name(name).spawn(move || work(&shared, &*disk));
+            thread.map_err(|e| OpenError(format!("cannot start a store thread: {e}")))
+        };
+        let threads = (0..IO_THREADS).map(|n| start(format!("store-{n}"), work)).collect::<Result<_, _>>()?;
+        if options.scrub.is_some() {
+            // Nobody waits for its end: it writes nothing, and a read may hang.
+            start("scrub".into(), scrub::thread::run)?;
+        }
         let (threads, thread_reader) = (Mutex::new(threads), Mutex::new(None));
         Ok(Store(Arc::new(Handle { shared, threads, opened, ring, claim, disk, thread_reader })))
     }

@@ -6,6 +6,7 @@ use std::env::var;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::Disk;
@@ -138,11 +139,23 @@ struct Hanging {
     disk: SimDisk,
     hangs: Mutex<bool>,
     changed: Condvar,
+    /// Reads that have hung.
+    hung: AtomicU64,
+}
+
+impl Hanging {
+    fn new(size: u64) -> Arc<Hanging> {
+        let disk = SimDisk::new(size as usize, StdRng::seed_from_u64(1));
+        let (hangs, changed, hung) = (Mutex::new(false), Condvar::new(), AtomicU64::new(0));
+        Arc::new(Hanging { disk, hangs, changed, hung })
+    }
 }
 
 impl Disk for Hanging {
     fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        drop(self.changed.wait_while(self.hangs.lock().unwrap(), |hangs| *hangs));
+        let hangs = self.hangs.lock().unwrap();
+        self.hung.fetch_add(u64::from(*hangs), Relaxed);
+        drop(self.changed.wait_while(hangs, |hangs| *hangs));
         self.disk.read(offset, buffer, length)
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -160,8 +173,7 @@ impl Disk for Hanging {
 #[test]
 fn while_a_client_reads_the_scrub_waits() {
     const SIZE: u64 = 4 << 20;
-    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
-    let disk = Arc::new(Hanging { disk, hangs: Mutex::new(false), changed: Condvar::new() });
+    let disk = Hanging::new(SIZE);
     let options = Options {
         size: Some(SIZE),
         packet: 64 << 10,
@@ -198,4 +210,28 @@ fn while_a_client_reads_the_scrub_waits() {
     let stats = store.stats().scrub;
     assert!(stats.yields > 0 && stats.yielded > 0 && stats.damaged == 0, "{stats:?}");
     assert!(store.close());
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_step_that_hangs() {
+    const SIZE: u64 = 4 << 20;
+    let disk = Hanging::new(SIZE);
+    let scrub = Some(Duration::from_secs(1));
+    let options = Options { size: Some(SIZE), packet: 64 << 10, scrub, ..Options::at("") };
+    let store = Store::over(disk.clone(), &options).unwrap();
+    store.set_off_peak(None);
+    fill(&store, SIZE, 4_000);
+    *disk.hangs.lock().unwrap() = true;
+    store.set_off_peak(Some(1.0));
+    let began = Instant::now();
+    while disk.hung.load(Relaxed) == 0 {
+        assert!(began.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (told, closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(store.close()));
+    let clean = closed.recv_timeout(SOON);
+    *disk.hangs.lock().unwrap() = false;
+    disk.changed.notify_all();
+    assert_eq!(clean, Ok(true));
 }
