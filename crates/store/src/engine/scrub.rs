@@ -99,7 +99,8 @@ impl Engine {
 
     /// Nothing of this segment is in the index any more: what lies there now, the scrub does not know.
     fn has_departed(&self, seq: u64) -> bool {
-        seq < self.departed.load(Ordering::Acquire)
+        let last = self.layout.seq_of(self.layout.number(seq), self.newest());
+        last != Some(seq) || seq < self.departed.load(Ordering::Acquire)
     }
 
     pub(super) fn verified(&mut self, seq: u64, result: io::Result<Answer>) {
