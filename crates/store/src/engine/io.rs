@@ -41,7 +41,7 @@ pub enum Op {
     /// Work on the index (`Work::carry_out`).
     Index(Work),
     /// A step of the scrub (`Verify::carry_out`).
-    Verify(Verify),
+    Verify(Box<Verify>),
 }
 
 /// What came of an `Op`.

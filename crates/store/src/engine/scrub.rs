@@ -52,7 +52,7 @@ impl Engine {
             return Err(if is_over { LATER } else { 1 });
         };
         self.scrub.begin(verify.bytes(), clients, now);
-        Ok(self.hand_out((Running::Verify { seq: verify.seq }, Op::Verify(verify))))
+        Ok(self.hand_out((Running::Verify { seq: verify.seq }, Op::Verify(Box::new(verify)))))
     }
 
     fn next_to_verify(&mut self, clients: Clients) -> Option<Verify> {
