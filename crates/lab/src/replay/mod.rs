@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(notes_of(recipe.name, alone).unwrap()[ONE_SERVER], 1.0, "{}", recipe.name);
             assert!(!notes_of(recipe.name, named).unwrap().contains_key(ONE_SERVER), "{}", recipe.name);
         }
-        assert_eq!(recipe::ALL.iter().filter(|recipe| recipe.goes_by_server()).count(), 14);
+        assert_eq!(recipe::ALL.iter().filter(|recipe| recipe.goes_by_server()).count(), 16);
         assert!(!notes_of("stream", alone).unwrap().contains_key(ONE_SERVER));
         for mapped in ["lru", "fbc", "fbc-c", "future"] {
             assert_eq!(notes_of(mapped, alone).unwrap()[TOO_LARGE], 2.0, "{mapped}");
