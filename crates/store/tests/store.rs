@@ -221,7 +221,8 @@ fn spans_fill_packets() {
 fn a_large_object_that_is_replaced_over_and_over_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache");
-    let options = Options { size: Some(33 << 20), packet: 64 << 10, ..options(&path, IoChoice::Threads) };
+    let (size, admission) = (Some(33 << 20), Admission::All);
+    let options = Options { size, packet: 64 << 10, admission, ..options(&path, IoChoice::Threads) };
     let store = Store::open(&options).unwrap();
     let large = 2 << 20;
     for round in 0..50 {
