@@ -16,6 +16,7 @@ mod fence;
 mod flights;
 pub mod format;
 mod groups;
+mod health;
 pub mod index;
 mod inspect;
 mod ledger;
@@ -45,6 +46,7 @@ pub use buffer::Buffer;
 pub use by_hand::ByHand;
 pub use census::Census;
 pub use format::ledger::MAX as LEDGER_MAX;
+pub use health::Signs;
 pub use inspect::{Checked, Header, Inspection, Seen, Surveyed, check, inspect, survey};
 pub use memory::Memory;
 pub use opening::DEFAULT_SIZE;
@@ -72,12 +74,12 @@ impl Key {
     pub fn hash(&self) -> u128 {
         self.hash
     }
+    /// The half by which the index and the tables of contents know the key.
+    pub fn index_hash(&self) -> u64 {
+        index_hash(self.hash)
+    }
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
-    }
-    /// The half by which the index and the tables of contents know the key.
-    pub(crate) fn index_hash(&self) -> u64 {
-        index_hash(self.hash)
     }
 }
 
@@ -125,6 +127,8 @@ pub struct Options {
     pub path: PathBuf,
     /// Of this store among those that its user has. Nothing of it is on disk.
     pub number: u16,
+    /// A cache that is there begins anew: empty, with another identity.
+    pub anew: bool,
     /// Bytes; `None` keeps the size of an existing cache and makes a new one of `DEFAULT_SIZE`.
     pub size: Option<u64>,
     /// Bytes of one packet, which is a segment of the log: a power of two from 64 KiB to 16 MiB; an existing cache keeps its own.
@@ -165,6 +169,7 @@ impl Options {
         Options {
             path: path.into(),
             number: 0,
+            anew: false,
             size: None,
             packet: 1 << 20,
             object_max: None,

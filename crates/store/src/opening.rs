@@ -28,8 +28,9 @@ pub(crate) fn open_disk(options: &Options) -> Result<(FileDisk, Layout), String>
         }
     };
     let there = match layout_of(path, &disk, disk.size())? {
-        None => format(options, &disk, disk.size())?,
+        Some(found) if options.anew => format(&as_found(options, &found), &disk, disk.size())?,
         Some(found) => found,
+        None => format(options, &disk, disk.size())?,
     };
     let refused = |why: String| format!("cache {}: {why}", path.display());
     let resized = of_size(&disk, there, options).map_err(refused)?;
@@ -128,6 +129,11 @@ pub(crate) fn layout_of(path: &Path, disk: &dyn Disk, size: u64) -> Result<Optio
         return Ok(None);
     }
     Err(format!("{path} holds something that is not a Cosm cache; name another path"))
+}
+
+/// The same options for a cache as this one is divided.
+fn as_found(options: &Options, found: &Layout) -> Options {
+    Options { size: options.size.or(Some(found.size())), packet: found.segment, ..options.clone() }
 }
 
 /// Makes a cache on a blank disk of `there` bytes.

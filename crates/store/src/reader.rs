@@ -106,6 +106,14 @@ impl Reader {
         self.shared.patience
     }
 
+    /// Whether nothing is being read for it: then it can be dropped without waiting for the disk.
+    pub fn is_idle(&self) -> bool {
+        match &self.backend {
+            Backend::Ring(_) => self.turns.available_permits() == DEPTH as usize,
+            Backend::Threads(_) | Backend::Hand(_) => true,
+        }
+    }
+
     /// Whether the disk keeps a read waiting for too long: then an object that is there is `Late`.
     pub fn is_late(&self) -> bool {
         self.flights.check(Some(self.shared.patience)).is_err()
@@ -327,9 +335,11 @@ impl Reader {
         let Some(buffer) = flight.wait(read, || wait.stays()).await else {
             // The buffer stays with whoever reads into it.
             self.flights.hang_for(self.shared.patience);
+            self.shared.health.gave_up(self.shared.millis());
             return Err(io::ErrorKind::WouldBlock.into());
         };
         drop(flight);
+        self.shared.health.read(buffer.is_ok());
         Ok(Bytes::from_owner(buffer?).slice(skip..skip + length))
     }
 

@@ -8,6 +8,7 @@ use crate::format::digest::last_of_each;
 use crate::format::record::{About, Found, HEADER, Kind, Record};
 use crate::format::{BLOCK, Layout, align_down};
 use crate::groups::Groups;
+use crate::health::Health;
 use crate::index::{Index, Slot, USES_MAX};
 use crate::loader::Loaded;
 use crate::placement::{Live, Standing};
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     departed: Arc<AtomicU64>,
     pub write_budget: Option<WriteBudget>,
     pub stats: Counts,
+    pub health: Health,
     pub traffic: Arc<Traffic>,
     ids: Mutex<StdRng>,
     /// How often the engine is told the time when nothing else happens.
@@ -163,6 +165,7 @@ impl Shared {
             engine: Mutex::new(engine),
             write_budget: options.write_budget,
             stats: Counts::default(),
+            health: Health::default(),
             traffic,
             ids: Mutex::new(ids),
             tick: (interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),
@@ -617,10 +620,18 @@ pub(crate) fn work(shared: &Shared, disk: &dyn Disk) {
             drop(engine);
             shared.tell_of_harm(disk);
             engine = shared.engine();
+            continue;
         }
         if let Some(Io { id, op }) = engine.next_io() {
+            let (moves, writes) = (op.is_of_the_medium(), op.is_write());
+            if moves {
+                shared.health.begin(writes, shared.millis());
+            }
             drop(engine);
             let result = shared.carry_out(disk, op);
+            if moves {
+                shared.health.end(writes, shared.millis());
+            }
             engine = shared.done(id, result);
             continue;
         }

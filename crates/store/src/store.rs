@@ -14,7 +14,7 @@ use crate::recovery::recover;
 use crate::scrub;
 use crate::shared::{Clock, End, POOL, Shared, work};
 use crate::writer::Writer;
-use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Spans, Stats, Uses, WriteBudget};
+use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Signs, Spans, Stats, Uses, WriteBudget};
 use rand::{SeedableRng, rngs::StdRng};
 use std::fs::File;
 use std::io;
@@ -39,6 +39,7 @@ struct Handle {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     opened: String,
+    was_blank: bool,
     /// Where reads go through rings: the file that they read.
     ring: Option<File>,
     /// Holds our claim to the file, if it is one.
@@ -89,8 +90,8 @@ impl Store {
         let began = Instant::now();
         let size = options.size.unwrap_or(DEFAULT_SIZE);
         let layout = match layout_of(Path::new("(a disk)"), &*disk, size).map_err(OpenError)? {
-            None => format(options, &*disk, size).map_err(OpenError)?,
-            Some(found) => found,
+            Some(found) if !options.anew => found,
+            _ => format(options, &*disk, size).map_err(OpenError)?,
         };
         let (traffic, name) = (Arc::default(), "on a disk".to_owned());
         Store::start(
@@ -115,6 +116,7 @@ impl Store {
                 "reading cache {name} failed at its start: what could not be read counts as missing; check the disk"
             ));
         }
+        let was_blank = state.is_blank() && !recovered.unread;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);
@@ -142,7 +144,7 @@ impl Store {
             start("scrub".into(), scrub::thread::run)?;
         }
         let (threads, thread_reader) = (Mutex::new(threads), Mutex::new(None));
-        Ok(Store(Arc::new(Handle { shared, threads, opened, ring, claim, disk, thread_reader })))
+        Ok(Store(Arc::new(Handle { shared, threads, opened, was_blank, ring, claim, disk, thread_reader })))
     }
 
     /// The reading half of one worker thread (`!Send`); call inside that thread's local tokio runtime.
@@ -243,6 +245,17 @@ impl Store {
         shared.engine().remove(hash, shared.millis());
     }
 
+    /// Removes what the index knows by these hashes (`Key::index_hash`), as `remove` does.
+    pub fn remove_all(&self, hashes: &[u64]) {
+        /// Others have their turn in between.
+        const TOGETHER: usize = 1 << 10;
+        let shared = &self.0.shared;
+        for hashes in hashes.chunks(TOGETHER) {
+            let (mut engine, now) = (shared.engine(), shared.millis());
+            hashes.iter().for_each(|hash| engine.remove(shared.layout.mix(*hash), now));
+        }
+    }
+
     /// The caller's ledger: what opening found, or what was set last. Empty in a new cache. The one byte 0xff when the disk
     /// did not give it at the start: it may have said anything.
     pub fn ledger(&self) -> Vec<u8> {
@@ -333,6 +346,59 @@ impl Store {
                 std::panic::resume_unwind(panic);
             }
         }
+        self.give_up_claim();
+    }
+
+    /// Has the store's threads end as a kill would, and does not wait for them: the medium may keep them for ever.
+    pub fn leave(&self) {
+        self.0.shared.end(End::Abandoned);
+    }
+
+    /// After `leave`: whether nothing of this store can reach the medium any more. Then the claim to it is given up, and it may be
+    /// opened again.
+    pub fn has_left(&self) -> bool {
+        let has = self.0.shared.is_abandoned() && !self.0.shared.health.is_writing();
+        if has {
+            self.give_up_claim();
+        }
+        has
+    }
+
+    /// How the medium fares.
+    pub fn signs(&self) -> Signs {
+        let shared = &self.0.shared;
+        let writes_fail = shared.engine().is_failing();
+        shared.health.signs(writes_fail, shared.millis())
+    }
+
+    /// For how long the oldest has waited of what a kill would undo (`persist`), at least; `None`: there is nothing of that.
+    pub fn unwritten_for(&self) -> Option<Duration> {
+        let shared = &self.0.shared;
+        let since = shared.engine().unwritten_since()?;
+        // Of a millisecond nobody knows more.
+        Some(Duration::from_millis(shared.millis().saturating_sub(since) + 2))
+    }
+
+    /// The random number of this cache.
+    pub fn identity(&self) -> u64 {
+        self.0.shared.layout.identity
+    }
+
+    /// Of this store among those that its user has (`Options::number`).
+    pub fn number(&self) -> u16 {
+        self.0.shared.number
+    }
+
+    /// Whether nothing was there when it was opened.
+    pub fn was_blank(&self) -> bool {
+        self.0.was_blank
+    }
+
+    pub(crate) fn shares(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.0.shared, shared)
+    }
+
+    fn give_up_claim(&self) {
         // A ring that is torn down later may keep the file open for a while, but not our claim to it.
         if let Some(file) = &self.0.claim {
             let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::Unlock);

@@ -4,7 +4,7 @@
 
 use crate::placement::Standing;
 use crate::shared::Shared;
-use crate::{Key, Refused, Spans, span_key};
+use crate::{Key, Refused, Spans, Store, span_key};
 use std::sync::Arc;
 
 pub struct Writer {
@@ -83,6 +83,11 @@ impl Writer {
         self.length += bytes.len() as u64;
         self.rest.extend_from_slice(std::mem::take(bytes));
         Ok(())
+    }
+
+    /// Whether it writes to this store.
+    pub fn is_of(&self, store: &Store) -> bool {
+        store.shares(&self.shared)
     }
 
     /// The complete spans written so far; what came after them is only with the writer.

@@ -44,6 +44,17 @@ pub enum Op {
     Verify(Box<Verify>),
 }
 
+impl Op {
+    /// Whether it is the medium that carries it out.
+    pub fn is_of_the_medium(&self) -> bool {
+        self.is_write() || matches!(self, Op::Read { .. })
+    }
+
+    pub fn is_write(&self) -> bool {
+        matches!(self, Op::Write { .. } | Op::Sync)
+    }
+}
+
 /// What came of an `Op`.
 pub enum Answer {
     Read(Buffer),

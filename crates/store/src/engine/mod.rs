@@ -100,6 +100,13 @@ impl State {
     }
 }
 
+impl State {
+    /// Nothing was ever put or removed.
+    pub fn is_blank(&self) -> bool {
+        self.seq == 0 && self.root.generation == 0 && self.index.is_empty()
+    }
+}
+
 pub struct Engine {
     layout: Layout,
     index: Arc<Index>,
