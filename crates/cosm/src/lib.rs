@@ -4,6 +4,7 @@
 mod out;
 
 pub mod access_log;
+mod disks;
 mod lab;
 mod look;
 pub mod machine;

@@ -3,9 +3,10 @@
 
 use crate::access_log;
 use crate::machine::Machine;
-use crate::settings::Config;
+use crate::settings::{CacheMemory, Config};
 use crate::values::say_size;
-use store::Memory;
+use std::path::PathBuf;
+use store::{Memory, Options};
 
 const MIB: u64 = 1 << 20;
 
@@ -47,7 +48,8 @@ pub struct Part {
 /// Fills in what the settings leave to `--memory-total`, and says how that is divided; or what would do.
 pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, String> {
     let workers = config.proxy.workers as u64;
-    let disk = disk(config, workers);
+    let disks = disks(config, workers);
+    let disk = disks.iter().copied().reduce(both);
     let usable = |total: u64| total - total / ALLOCATOR;
 
     let (auto, bounds) = (config.auto, &mut config.proxy.bounds);
@@ -56,7 +58,8 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     let mut sizes = Sizes {
         program: PROGRAM + workers * (WORKER + proxy::SPAN_CACHE),
         index: disk.map_or(0, |disk| disk.index),
-        buffers: disk.map_or(0, |disk| disk.sum() - disk.index),
+        buffers: disk.map_or(0, |disk| disk.sum() - disk.index)
+            + if disks.len() > 1 { proxy::JOURNAL } else { 0 },
         tier: if auto.memory { 0 } else { bounds.memory_bytes },
         groups: 0,
         transit: proxy::transit_least(bounds.head_bytes),
@@ -104,17 +107,22 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     spare -= more;
     sizes.transit += more;
     sizes.tier += spare;
-    if config.store().is_some_and(|store| store.group > 0) {
+    if config.stores().iter().any(|store| store.group > 0) {
         sizes.groups = sizes.tier / GROUPS;
         sizes.tier -= sizes.groups;
     }
-    config.groups_of(sizes.groups);
+    let share = |bytes: u64, n: usize| {
+        let size = disks.get(n).map_or(0, |disk| disk.size);
+        (u128::from(bytes) * u128::from(size) / u128::from(cache.max(1))) as u64
+    };
+    config.give_memory(|n| CacheMemory {
+        entries: Some(Memory::entries(share(sizes.index, n))),
+        groups: share(sizes.groups, n),
+    });
     let bounds = &mut config.proxy.bounds;
-
     bounds.total_bytes = total;
     bounds.transit_bytes = sizes.transit;
     bounds.memory_bytes = sizes.tier;
-    config.index_of(Memory::entries(sizes.index));
     let mut parts = sizes.parts(workers, cache);
     parts.push(Part { name: "allocator", bytes: total / ALLOCATOR, from: "a twelfth".into() });
     Ok(parts)
@@ -159,9 +167,33 @@ impl Sizes {
     }
 }
 
-/// What the cache on disk takes; nothing when there is none, or it cannot be opened, which opening it will tell.
-fn disk(config: &Config, workers: u64) -> Option<Memory> {
-    Memory::of(config.store()?, workers, OBJECT).ok()
+/// What each cache on disk takes. One that cannot be looked at is thought to be as large as its setting says, or as the others; where it
+/// is alone it takes nothing, and opening it will tell why.
+fn disks(config: &Config, workers: u64) -> Vec<Memory> {
+    let stores = config.stores();
+    let found: Vec<Option<Memory>> =
+        stores.iter().map(|store| Memory::of(store, workers, OBJECT).ok()).collect();
+    let sizes: Vec<u64> = found.iter().flatten().map(|disk| disk.size).collect();
+    if sizes.is_empty() {
+        return Vec::new();
+    }
+    let mean = sizes.iter().sum::<u64>() / sizes.len() as u64;
+    let unseen = |store: &Options| {
+        let (path, size) = (PathBuf::new(), store.size.or(Some(mean)));
+        Memory::of(&Options { path, size, ..store.clone() }, workers, OBJECT).ok()
+    };
+    stores.iter().zip(found).filter_map(|(store, found)| found.or_else(|| unseen(store))).collect()
+}
+
+/// Two caches as one.
+fn both(one: Memory, other: Memory) -> Memory {
+    Memory {
+        size: one.size + other.size,
+        index: one.index + other.index,
+        packets: one.packets + other.packets,
+        digests: one.digests + other.digests,
+        reads: one.reads + other.reads,
+    }
 }
 
 /// Has the kernel give small pages alone where memory is too little for large ones.

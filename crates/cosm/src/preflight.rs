@@ -7,6 +7,7 @@ use proxy::Address;
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use store::disk::file::layout;
 use store::format::DATA_START;
@@ -41,14 +42,31 @@ pub fn check(config: &Config) -> Found {
             _ => found.wrong.push(format!("cannot listen on {address}: {error}")),
         }
     }
-    if let Some(options) = config.store() {
+    for options in &config.stores() {
         let path = options.path.display();
         match if options.path.exists() { old_cache(options) } else { new_cache(options) } {
             Ok(note) => found.notes.push(format!("cache {path}: {note}")),
             Err(why) => found.wrong.push(why),
         }
     }
+    found.wrong.extend(same_twice(&config.stores()));
     found
+}
+
+/// Two caches that are the same file or device, by whatever paths: what is wrong with that.
+pub fn same_twice(stores: &[Options]) -> Option<String> {
+    let known = |path: &Path| std::fs::metadata(path).ok();
+    let id = |path: &Path| {
+        let found = known(path)?;
+        let is_device = found.file_type().is_block_device();
+        Some(if is_device { (u64::MAX, found.rdev()) } else { (found.dev(), found.ino()) })
+    };
+    let ids: Vec<_> = stores.iter().map(|store| id(&store.path)).collect();
+    let again = |n: &usize| ids[*n].is_some() && ids[..*n].contains(&ids[*n]);
+    let n = (0..ids.len()).find(again)?;
+    let first = ids.iter().position(|id| *id == ids[n])?;
+    let (one, other) = (stores[first].path.display(), stores[n].path.display());
+    Some(format!("caches {one} and {other} are the same file or device: name each once"))
 }
 
 /// What is possible, but hardly meant.

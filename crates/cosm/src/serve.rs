@@ -4,12 +4,11 @@ use crate::access_log::{self, AccessLog};
 use crate::machine::Machine;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
-use crate::{Failure, memory, preflight};
+use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use proxy::say;
+use proxy::{Stores, say};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-use store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub fn command() -> Command {
@@ -63,15 +62,13 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     memory::page_sizes(config.memory_total);
     preflight::doubts(&config, &machine).into_iter().for_each(say);
     let log = open_log(&config)?;
-    let store = config.store().map(Store::open).transpose().map_err(|e| Failure::Failed(e.to_string()))?;
-    match &store {
-        Some(store) => say(store.opened()),
+    let stores = disks::open(&config).map_err(Failure::Failed)?;
+    match stores.stats() {
+        Some(_) => stores.opened().into_iter().for_each(say),
         None => say("no cache on disk, only in memory"),
     }
     say(memory::summary(config.memory_total, &parts));
-    if let Some(line) =
-        store.as_ref().and_then(|store| memory::index_too_large(&parts, store.stats().index_bytes))
-    {
+    if let Some(line) = stores.stats().and_then(|stats| memory::index_too_large(&parts, stats.index_bytes)) {
         say(line);
     }
     let kind = match &config.proxy.origin {
@@ -79,11 +76,11 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);
-    let result = run(config, store.clone(), log.as_ref(), &kind, again);
+    let result = run(config, stores.clone(), log.as_ref(), &kind, again);
     if let Some(log) = log {
         log.end();
     }
-    let unwritten = store.is_some_and(|store| !store.close());
+    let unwritten = !stores.close();
     result.map_err(|error| Failure::Failed(error.to_string()))?;
     match unwritten {
         true => Err(Failure::Failed(
@@ -132,14 +129,14 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
 /// Serves until a signal says to stop and the last request ended.
 fn run(
     config: Config,
-    store: Option<Store>,
+    stores: Stores,
     log: Option<&AccessLog>,
     kind: &str,
     reload: Reload,
 ) -> std::io::Result<()> {
     let running = match log {
-        Some(log) => proxy::start_telling(config.proxy, store, log.told()),
-        None => proxy::start(config.proxy, store),
+        Some(log) => proxy::start_telling(config.proxy, stores, log.told()),
+        None => proxy::start(config.proxy, stores),
     }?;
     let reopen = log.map(AccessLog::reopener);
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();

@@ -31,8 +31,31 @@ pub struct Config {
     /// What is left to that.
     pub auto: Auto,
     pub access_log: access_log::Settings,
+    /// What all caches on disk have in common.
     store: Store,
-    on_disk: bool,
+    /// The caches on disk; none: in memory only.
+    caches: Vec<Cache>,
+}
+
+/// One cache on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    pub path: PathBuf,
+    /// Bytes; `None`: as `cache-size` says.
+    pub size: Option<u64>,
+    /// Its share of what is stored, beside the others'.
+    pub weight: Option<u64>,
+    /// What of the memory is its own.
+    pub memory: CacheMemory,
+}
+
+/// Parts of the memory that `memory::divide` gives to a cache on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheMemory {
+    /// The index has room for so many entries.
+    pub entries: Option<u64>,
+    /// Bytes that group reads keep.
+    pub groups: u64,
 }
 
 /// Which parts of the memory follow from all of it, and whether that follows from the machine.
@@ -76,12 +99,16 @@ pub enum Kind {
     Peers(fn(&mut Config, Vec<Network>, bool)),
     /// TCP ports, 1 to 65535.
     Ports(fn(&mut Config, Vec<u16>)),
-    Path(fn(&mut Config, PathBuf)),
+    /// Caches on disk: at least one, each once.
+    Caches(fn(&mut Config, Vec<Cache>)),
     /// What else there is, by the name that help gives its value.
     Other(&'static str, fn(&mut Config, &str) -> Result<(), String>),
     /// One of the words.
     Choice,
 }
+
+/// Between values that are given each for itself: no value has it.
+const SEVERAL: char = '\n';
 
 /// A word instead of a value.
 pub enum Word {
@@ -136,7 +163,7 @@ impl Config {
             auto: Auto::default(),
             access_log: access_log::Settings::default(),
             store: Store { group_of: cache::key::group, ..Store::at(table::DEFAULT_CACHE) },
-            on_disk: true,
+            caches: Vec::new(),
         };
         let mut wrong = Vec::new();
         for setting in TABLE {
@@ -155,19 +182,26 @@ impl Config {
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
     }
 
-    /// How to open the cache on disk; `None`: there is none.
-    pub fn store(&self) -> Option<&Store> {
-        self.on_disk.then_some(&self.store)
+    /// How to open the caches on disk.
+    pub fn stores(&self) -> Vec<Store> {
+        let store = |(n, cache): (usize, &Cache)| Store {
+            number: n as u16,
+            path: cache.path.clone(),
+            size: cache.size.or(self.store.size),
+            index_max: cache.memory.entries.or(self.store.index_max),
+            group_memory: usize::try_from(cache.memory.groups).unwrap_or(usize::MAX),
+            ..self.store.clone()
+        };
+        self.caches.iter().enumerate().map(store).collect()
     }
 
-    /// The index has room for so many entries.
-    pub fn index_of(&mut self, entries: u64) {
-        self.store.index_max = Some(entries);
+    pub fn caches(&self) -> &[Cache] {
+        &self.caches
     }
 
-    /// Group reads keep so many bytes.
-    pub fn groups_of(&mut self, bytes: u64) {
-        self.store.group_memory = usize::try_from(bytes).unwrap_or(usize::MAX);
+    /// Gives each cache what of the memory is its own.
+    pub fn give_memory(&mut self, of: impl Fn(usize) -> CacheMemory) {
+        self.caches.iter_mut().enumerate().for_each(|(n, cache)| cache.memory = of(n));
     }
 }
 
@@ -226,7 +260,8 @@ impl Setting {
             return Err(format!("a value is missing: {}", self.value()));
         }
         // Whoever is told of a value is told on one line.
-        if text.contains(char::is_control) {
+        let is_control = |c: char| c.is_control() && !(c == SEVERAL && matches!(self.kind, Kind::Caches(_)));
+        if text.contains(is_control) {
             return Err(format!("`{}` has a control character", text.escape_debug()));
         }
         self.kind.apply(config, text).map_err(|why| match self.words {
@@ -268,7 +303,7 @@ impl Kind {
                 set(config, peers.into_iter().flatten().collect(), unix);
             }
             Kind::Ports(set) => set(config, values::list(text, values::port)?),
-            Kind::Path(set) => set(config, PathBuf::from(text)),
+            Kind::Caches(set) => set(config, values::caches(text.split(SEVERAL))?),
             Kind::Other(_, set) => set(config, text)?,
             Kind::Choice => return Err(String::new()),
         }
@@ -277,7 +312,18 @@ impl Kind {
 
     /// Several values may be given.
     fn is_list(&self) -> bool {
-        matches!(self, Kind::Addresses(_) | Kind::Networks(_) | Kind::Peers(_) | Kind::Ports(_))
+        self.repeats()
+            || matches!(self, Kind::Addresses(_) | Kind::Networks(_) | Kind::Peers(_) | Kind::Ports(_))
+    }
+
+    /// It is given once for each value, which may have commas in it.
+    fn repeats(&self) -> bool {
+        matches!(self, Kind::Caches(_))
+    }
+
+    /// What stands between several values.
+    fn separator(&self) -> char {
+        if self.repeats() { SEVERAL } else { ',' }
     }
 }
 
@@ -296,8 +342,12 @@ fn names(words: &[Word]) -> Vec<&'static str> {
 
 /// What the options of a command line give to some settings.
 pub fn given_by_flags(args: &ArgMatches, settings: impl Iterator<Item = &'static Setting>) -> Vec<Given> {
-    let given = settings.filter_map(|setting| Some((setting.name, args.get_one::<String>(setting.name)?)));
-    given.map(|(name, value)| Given { name, value: value.clone(), source: Source::Flag }).collect()
+    let value = |setting: &Setting| {
+        let values: Vec<&str> = args.get_many::<String>(setting.name)?.map(String::as_str).collect();
+        Some(values.join(&setting.kind.separator().to_string()))
+    };
+    let given = settings.filter_map(|setting| Some((setting.name, value(setting)?)));
+    given.map(|(name, value)| Given { name, value, source: Source::Flag }).collect()
 }
 
 /// The setting that somebody who wrote `name` may have meant.
@@ -339,7 +389,7 @@ mod tests {
         default.bounds.object_bytes = u64::MAX;
         assert_eq!(format!("{proxy:?}"), format!("{default:?}"));
         assert_eq!(
-            format!("{:?}", config.store().unwrap()),
+            format!("{:?}", config.stores()[0]),
             format!(
                 "{:?}",
                 Store {
@@ -361,7 +411,7 @@ mod tests {
         for (n, setting) in TABLE.iter().enumerate() {
             let name = setting.name;
             assert!(TABLE[..n].iter().all(|other| other.name != name), "{name} is there twice");
-            let written = setting.kind.is_list() || matches!(setting.kind, Kind::Path(_) | Kind::Other(..));
+            let written = setting.kind.is_list() || matches!(setting.kind, Kind::Other(..));
             assert!(with(name, setting.default).is_ok(), "{name}: its default");
             assert!(written || with(name, "no such thing").is_err(), "{name}");
         }
@@ -449,7 +499,7 @@ mod tests {
 
     #[test]
     fn words_and_lists() {
-        assert!(with("cache", "off").unwrap().store().is_none());
+        assert!(with("cache", "off").unwrap().stores().is_empty());
         assert!(with("connect-ports", "none").unwrap().proxy.connect_ports.is_empty());
         assert_eq!(with("connect-ports", "443, 563").unwrap().proxy.connect_ports, [443, 563]);
         assert_eq!(with("workers", "auto").unwrap().proxy.workers, 3);
@@ -472,14 +522,14 @@ mod tests {
         assert_eq!(admin.to_string(), "unix:/run/admin.sock");
         let origin = with("origin", "http://unix:/run/app.sock:").unwrap().proxy.origin.unwrap();
         assert_eq!(origin.to_string(), "http://unix:/run/app.sock");
-        let budget = |text| with("write-budget", text).unwrap().store().unwrap().write_budget;
+        let budget = |text| with("write-budget", text).unwrap().stores()[0].write_budget;
         let hours =
             |bytes, hours: u64| Some(WriteBudget { bytes, period: Duration::from_secs(hours * 3600) });
         assert_eq!(
             [budget("none"), budget("8 GiB/hour"), budget("200GiB/day"), budget("1.5TiB / week")],
             [None, hours(8 << 30, 1), hours(200 << 30, 24), hours(3 << 39, 7 * 24)]
         );
-        let scrub = |text| with("scrub", text).unwrap().store().unwrap().scrub;
+        let scrub = |text| with("scrub", text).unwrap().stores()[0].scrub;
         assert_eq!([scrub("off"), scrub("7d")], [None, Some(Duration::from_secs(7 * 86_400))]);
         let off_peak = |text| with("off-peak", text).unwrap().proxy.off_peak;
         let hours = ["22:00-06:00", "12:00-13:30"].map(|hours| hours.parse().unwrap());
@@ -489,10 +539,37 @@ mod tests {
         );
         // The last one given counts.
         let both = [flag("cmax", "2"), flag("cmax", "3")];
-        assert_eq!(Config::build(&both, &MACHINE).unwrap().store().unwrap().cmax, 3);
+        assert_eq!(Config::build(&both, &MACHINE).unwrap().stores()[0].cmax, 3);
         // The cache's other settings do not depend on their order.
-        let store = Config::build(&[flag("cmax", "2"), flag("cache", "/x")], &MACHINE).unwrap().store;
-        assert_eq!((store.cmax, store.path), (2, PathBuf::from("/x")));
+        let stores = Config::build(&[flag("cmax", "2"), flag("cache", "/x")], &MACHINE).unwrap().stores();
+        assert_eq!((stores[0].cmax, &*stores[0].path), (2, "/x".as_ref()));
+    }
+
+    #[test]
+    fn several_caches() {
+        let given = [flag("cache", "/a\n/b,x,weight=3,size=2GiB\n/c,weight=1"), flag("cache-size", "1GiB")];
+        let weightless = Config::build(&given, &MACHINE).unwrap_err();
+        assert_eq!(weightless, ["--cache: give each cache a weight, or none: /a has none"]);
+        let given = [flag("cache", "/a,size=4MiB\n/b,x,size=2GiB\n/c, d"), flag("cache-size", "1GiB")];
+        let stores = Config::build(&given, &MACHINE).unwrap().stores();
+        let stores: Vec<_> = stores.iter().map(|s| (s.number, s.path.to_str().unwrap(), s.size)).collect();
+        assert_eq!(
+            stores,
+            [(0, "/a", Some(4 << 20)), (1, "/b,x", Some(2 << 30)), (2, "/c, d", Some(1 << 30))]
+        );
+        let many: Vec<String> = (0..65).map(|n| format!("/{n}")).collect();
+        for (value, says) in [
+            ("/a\n/b\n/a,size=4MiB", "/a is there twice"),
+            ("/a\noff", "`off` stands alone; write ./off for a file of that name"),
+            ("/a,size=1KiB", "1KiB is too small: at least 2MiB"),
+            ("/a,weight=0", "0 is out of bounds: 1 to 1000000"),
+            ("/a,weight=1,weight=2", "`weight` is there twice"),
+            (",size=4MiB", "a path is missing before `,size=4MiB`"),
+            (&many.join("\n"), "65 caches: there may be 64"),
+        ] {
+            let error = with("cache", value).unwrap_err();
+            assert!(error.contains(says), "{value}: {error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a setting's text means: sizes, times, addresses, lists.
 
+use crate::settings::{Cache, CacheMemory};
 use proxy::{Address, UnixPath};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -53,6 +54,54 @@ pub fn list<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<
         .map(parse)
         .collect::<Result<_, String>>()?;
     if items.is_empty() { Err("a value is missing".into()) } else { Ok(items) }
+}
+
+/// Caches that one proxy may have.
+const CACHES: usize = 64;
+
+/// Caches on disk, `PATH[,size=SIZE][,weight=N]` each.
+pub fn caches<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Cache>, String> {
+    let caches: Vec<Cache> = texts.map(cache).collect::<Result<_, _>>()?;
+    if caches.len() > CACHES {
+        return Err(format!("{} caches: there may be {CACHES}", caches.len()));
+    }
+    if caches.len() > 1 && caches.iter().any(|cache| cache.path.as_os_str() == "off") {
+        return Err("`off` stands alone; write ./off for a file of that name".into());
+    }
+    for (n, cache) in caches.iter().enumerate() {
+        if caches[..n].iter().any(|other| other.path == cache.path) {
+            return Err(format!("{} is there twice", cache.path.display()));
+        }
+    }
+    let some = caches.iter().any(|cache| cache.weight.is_some());
+    match caches.iter().find(|cache| some && cache.weight.is_none()) {
+        Some(without) => {
+            Err(format!("give each cache a weight, or none: {} has none", without.path.display()))
+        }
+        None => Ok(caches),
+    }
+}
+
+/// One of them. What follows a comma and is nothing of ours is of the path.
+fn cache(text: &str) -> Result<Cache, String> {
+    let (mut path, mut size, mut weight) = (text, None, None);
+    while let Some((before, last)) = path.rsplit_once(',') {
+        let (name, twice) = match last.split_once('=') {
+            Some(("size", value)) => {
+                ("size", size.replace(size_within(value, &(2 << 20..=u64::MAX))?).is_some())
+            }
+            Some(("weight", value)) => ("weight", weight.replace(count(value, &(1..=1_000_000))?).is_some()),
+            _ => break,
+        };
+        if twice {
+            return Err(format!("`{name}` is there twice in `{text}`"));
+        }
+        path = before;
+    }
+    if path.is_empty() {
+        return Err(format!("a path is missing before `{text}`"));
+    }
+    Ok(Cache { path: path.into(), size, weight, memory: CacheMemory::default() })
 }
 
 /// An address and a port, or the path of a Unix socket; what others take for one gets a hint.

@@ -51,20 +51,19 @@ pub use report::{Ended, Heads, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
+pub use tiers::stores::{Disk, JOURNAL, Opening, Patience, Stores, Unopened};
 pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;
 use crate::report::Exit;
 use crate::report::counters::Counters;
 use crate::settings::current::InForce;
-use crate::tiers::stores::Stores;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::Shared;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::Store;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
@@ -77,23 +76,28 @@ pub struct Running {
     shared: Arc<Shared>,
 }
 
-/// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only; more than one
-/// is an error.
-pub fn start(settings: Settings, stores: impl IntoIterator<Item = Store>) -> io::Result<Running> {
+/// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only.
+pub fn start(settings: Settings, stores: impl Into<Stores>) -> io::Result<Running> {
     start_telling(settings, stores, |_| {})
 }
 
 /// The same, and each request is told when its response has ended.
 pub fn start_telling(
     settings: Settings,
-    stores: impl IntoIterator<Item = Store>,
+    stores: impl Into<Stores>,
     ended: impl Fn(&Transaction) + Send + Sync + 'static,
 ) -> io::Result<Running> {
-    let stores = Stores::new(stores)?;
+    let stores = stores.into();
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
     let limit = ConnectionLimit::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, stores, Arc::new(ended)));
+    let weak = Arc::downgrade(&shared);
+    shared.tiers.stores.when_apart(move || {
+        if let Some(shared) = weak.upgrade() {
+            shared.tiers.purge([cache::Scope::All]);
+        }
+    });
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::with_capacity(workers + 2);
     let mut admin = None;

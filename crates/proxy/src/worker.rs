@@ -71,6 +71,8 @@ impl Worker {
 
     /// Takes the newest settings, and tells which ones those are. Called between requests.
     pub fn refresh(&self) -> u64 {
+        // What is left is let go of.
+        self.readers.view();
         if self.current.refresh() {
             self.origins.adopt();
         }

@@ -335,3 +335,28 @@ pub struct Stats {
     /// Segments that the scrub should have begun by now, and has not.
     pub scrub_behind: u64,
 }
+
+impl Stats {
+    /// Of several stores together.
+    pub fn and(self, other: Stats) -> Stats {
+        Stats {
+            size: self.size + other.size,
+            objects: self.objects + other.objects,
+            index_bytes: self.index_bytes + other.index_bytes,
+            parts_left: self.parts_left + other.parts_left,
+            engine: self.engine.and(other.engine),
+            writes_fail: self.writes_fail || other.writes_fail,
+            device_reads: self.device_reads + other.device_reads,
+            device_read_bytes: self.device_read_bytes + other.device_read_bytes,
+            device_writes: self.device_writes + other.device_writes,
+            device_written_bytes: self.device_written_bytes + other.device_written_bytes,
+            written_last_day: self.written_last_day + other.written_last_day,
+            write_budget: self.write_budget + other.write_budget,
+            group_reads: self.group_reads + other.group_reads,
+            saved_reads: self.saved_reads + other.saved_reads,
+            bad_records: self.bad_records + other.bad_records,
+            read_errors: self.read_errors + other.read_errors,
+            busy_reads: self.busy_reads + other.busy_reads,
+        }
+    }
+}

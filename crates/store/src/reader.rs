@@ -9,7 +9,7 @@ use crate::format::record::{self, Found, Kind};
 use crate::format::{align_down, align_up};
 use crate::index::Slot;
 use crate::shared::Shared;
-use crate::{Body, Key, Object, Spans, span_key};
+use crate::{Body, Key, Object, Spans, Store, span_key};
 use bytes::Bytes;
 use std::cell::Cell;
 use std::io;
@@ -104,6 +104,11 @@ impl Reader {
     /// How long an object is waited for (`Options::patience`).
     pub fn patience(&self) -> Duration {
         self.shared.patience
+    }
+
+    /// Whether it reads this store.
+    pub fn is_of(&self, store: &Store) -> bool {
+        store.shares(&self.shared)
     }
 
     /// Whether nothing is being read for it: then it can be dropped without waiting for the disk.

@@ -394,6 +394,11 @@ impl Store {
         self.0.was_blank
     }
 
+    /// Whether it is the same open store.
+    pub fn is_same(&self, other: &Store) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn shares(&self, shared: &Arc<Shared>) -> bool {
         Arc::ptr_eq(&self.0.shared, shared)
     }

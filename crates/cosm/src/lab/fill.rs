@@ -44,8 +44,10 @@ pub fn command() -> Command {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let config = Config::build(&given_by_flags(args, of_the_store()), &Machine::here());
     let config = config.map_err(|wrong| Failure::Usage(wrong.join("; ")))?;
-    let options =
-        config.store().ok_or_else(|| Failure::Usage("--cache off: there is nothing to fill".into()))?;
+    let stores = config.stores();
+    let [options] = &stores[..] else {
+        return Err(Failure::Usage("--cache: one cache is filled at a time".into()));
+    };
     let mean = text(args, "mean-size").map(|text| size_within(text, &(1..=LARGEST_MEAN))).transpose();
     let wanted = Wanted {
         objects: number(args, "objects")?.unwrap_or(0),

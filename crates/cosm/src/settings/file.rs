@@ -73,7 +73,7 @@ impl File<'_> {
                 DeValue::Array(_) if !setting.kind.is_list() => {
                     Err("it takes one value, not a list".to_owned())
                 }
-                value => text_of(value),
+                value => text_of(value, setting.kind.separator()),
             });
         }
     }
@@ -81,11 +81,20 @@ impl File<'_> {
     fn take(&mut self, line: usize, name: &str, value: impl FnOnce(&Setting) -> Result<String, String>) {
         let read = Setting::named(name).and_then(|setting| {
             let twice = self.given.iter().any(|(_, given)| given.name == setting.name);
-            let value = if twice { Err("it is set twice in this file".to_owned()) } else { value(setting) };
-            Ok((setting.name, value.map_err(|why| format!("{name}: {why}"))?))
+            let value = match twice && !setting.kind.repeats() {
+                true => Err("it is set twice in this file".to_owned()),
+                false => value(setting),
+            };
+            Ok((setting, value.map_err(|why| format!("{name}: {why}"))?))
         });
         match read {
-            Ok((name, value)) => {
+            Ok((setting, value)) => {
+                let name = setting.name;
+                if let Some((_, given)) = self.given.iter_mut().find(|(_, given)| given.name == name) {
+                    given.value.push(setting.kind.separator());
+                    given.value.push_str(&value);
+                    return;
+                }
                 let source = Source::File(self.name.to_owned(), line);
                 self.given.push((line, Given { name, value, source }));
             }
@@ -102,17 +111,20 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// A value as the command line has it.
-fn text_of(value: &DeValue) -> Result<String, String> {
+fn text_of(value: &DeValue, separator: char) -> Result<String, String> {
     match value {
         DeValue::Array(values) => {
             let items: Result<Vec<String>, String> = values
                 .iter()
                 .map(|value| match value.get_ref() {
                     DeValue::Array(_) => Err("a list in a list is no value".to_owned()),
-                    value => text_of(value),
+                    value => text_of(value, separator),
                 })
                 .collect();
-            Ok(items?.join(","))
+            Ok(items?.join(&separator.to_string()))
+        }
+        DeValue::String(text) if separator.is_control() && text.contains(separator) => {
+            Err(format!("`{}` has a control character", text.escape_debug()))
         }
         DeValue::String(text) => Ok(text.clone().into_owned()),
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
@@ -154,6 +166,13 @@ mod tests {
     }
 
     #[test]
+    fn several_caches() {
+        let expected = [("cache", "/a,size=4MiB\n/b, c".to_owned(), 1)];
+        assert_eq!(values("cache = [\"/a,size=4MiB\", \"/b, c\"]"), expected);
+        assert_eq!(values("cache /a,size=4MiB\ncache /b, c"), expected);
+    }
+
+    #[test]
     fn toml_values() {
         let text = "\u{feff}# cosm\nlisten = [\"127.0.0.1:1\", '[::1]:1'] # both\ncache = \"/srv/a #b\"\nworkers = 0x1_0\n\
                     connect-ports = [443, 8443]\n\"cache-size\" = \"2 GiB\"\nallow = [\n  \"10.0.0.0/8\", # ours\n]\ncmax=3\n";
@@ -181,7 +200,8 @@ mod tests {
             ("cmax = 1\ncmax = 2", &["f:2: duplicate key"]),
             ("cmax = 1\nworkers 2", &["f:2: "]),
             ("cmax = 1\n\nworkers = true", &["f:3: workers: a boolean is no value"]),
-            ("cache = [\"a\", \"b\"]", &["f:1: cache: it takes one value, not a list"]),
+            ("memory = [\"a\", \"b\"]", &["f:1: memory: it takes one value, not a list"]),
+            ("cache = [\"a\", \"b\\nc\"]", &["f:1: cache: `b\\nc` has a control character"]),
             ("cmax = 1.5", &["f:1: cmax: a float is no value"]),
             ("cmax = 99999999999999999999", &["f:1: cmax: 99999999999999999999 is too large"]),
             ("listen = [[\"a\"]]", &["f:1: listen: a list in a list"]),

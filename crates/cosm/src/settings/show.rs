@@ -1,9 +1,9 @@
 //! Settings for people: as options with their help, and as a file that says where each value comes from.
 
-use super::{Config, Effect, Given, Kind, Setting, Source, TABLE, Word, names};
+use super::{Config, Effect, Given, Kind, SEVERAL, Setting, Source, TABLE, Word, names};
 use crate::machine::Machine;
 use crate::values::{say_size, say_time};
-use clap::Arg;
+use clap::{Arg, ArgAction};
 
 /// Longer bounds are said once, below the help.
 const SAID_BELOW: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
@@ -13,7 +13,9 @@ impl Setting {
     pub fn argument(&self) -> Arg {
         let bounds = self.kind.bounds().map(|bounds| format!("; {bounds}")).unwrap_or_default();
         let help = format!("{} [default: {}{bounds}]", self.help, self.default);
-        Arg::new(self.name).long(self.name).value_name(self.value()).help(help).help_heading(self.topic)
+        let arg = Arg::new(self.name).long(self.name).value_name(self.value()).help(help);
+        let action = if self.kind.repeats() { ArgAction::Append } else { ArgAction::Set };
+        arg.action(action).help_heading(self.topic)
     }
 
     /// What may be given, as help names it.
@@ -37,7 +39,7 @@ impl Kind {
             Kind::Networks(_) => "NETWORK,…",
             Kind::Peers(_) => "NETWORK|unix,…",
             Kind::Ports(_) => "PORT,…",
-            Kind::Path(_) => "PATH",
+            Kind::Caches(_) => "PATH[,size=SIZE][,weight=N]",
             Kind::Other(name, _) => name,
             Kind::Choice => "",
         }
@@ -85,7 +87,15 @@ pub fn as_file(given: &[Given], machine: &Machine, here: Option<&Config>) -> Str
             (None, _) => String::new(),
         };
         let reloads = if setting.effect == Effect::Reload { "; reloads" } else { "" };
-        let value = if is_number(text) { text.to_owned() } else { quoted(text) };
+        let several: Vec<String> = match setting.kind.repeats() {
+            true => text.split(SEVERAL).map(quoted).collect(),
+            false => Vec::new(),
+        };
+        let value = match several.len() {
+            2.. => format!("[{}]", several.join(", ")),
+            _ if is_number(text) => text.to_owned(),
+            _ => quoted(text),
+        };
         let line = format!("{} = {value}", setting.name);
         lines.push(format!("{line:<40} # {source}{here}{reloads}"));
     }
@@ -125,7 +135,7 @@ mod tests {
             Given { name, value: value.into(), source }
         };
         let all = [
-            given("cache", "/srv/a \"b\\ #c", Source::File("x.toml".into(), 7)),
+            given("cache", "/srv/a \"b\\ #c\n/srv/b,size=4MiB", Source::File("x.toml".into(), 7)),
             given("cmax", "2", Source::Flag),
             given("pseudonym", "007", Source::Flag),
         ];

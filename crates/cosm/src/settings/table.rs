@@ -4,7 +4,9 @@ use super::{Effect, Kind, Part, Setting, Word};
 use crate::access_log::{Mask, To};
 use crate::values;
 use Effect::{Reload, Start};
-use Kind::{Address, Addresses, Choice, Count, Networks, Other, Path, Peers, Ports, PowerOfTwo, Size, Time};
+use Kind::{
+    Address, Addresses, Caches, Choice, Count, Networks, Other, Peers, Ports, PowerOfTwo, Size, Time,
+};
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
 use proxy::{Forwarded, Network, OffPeak, OriginHost, SetCookie};
@@ -100,14 +102,14 @@ pub static TABLE: &[Setting] = &[
         "Networks of proxies in front of this one, such as 10.0.0.5, whose Forwarded and X-Forwarded-* headers are \
          passed on; unix: those that come over a Unix socket. From all other clients these headers are removed"),
 
-    row!(CACHE, "cache", Path(|c, v| (c.store.path, c.on_disk) = (v, true)),
-        [Is("off", |c| c.on_disk = false)], DEFAULT_CACHE, Store, Start,
-        "Cache file (created if it does not exist, with all its space reserved) or block device; off: cache in memory \
-         only"),
+    row!(CACHE, "cache", Caches(|c, v| c.caches = v),
+        [Is("off", |c| c.caches = Vec::new())], DEFAULT_CACHE, Store, Start,
+        "Cache file (created if it does not exist, with all its space reserved) or block device; repeated, up to 64 disks that \
+         share what is stored by weight, or else by size, and of which any may fail; off: cache in memory only"),
     row!(CACHE, "cache-size", Size(2 * MIB..=u64::MAX, |c, v| c.store.size = Some(v)),
         [Is("auto", |c| c.store.size = None)], "auto", Store, Start,
-        "Maximum size of the cache on disk, which an existing one grows or shrinks to at a start; auto: the size that an \
-         existing cache has, 1GiB for a new one"),
+        "Maximum size of each cache on disk that does not say its own, to which an existing one grows or shrinks at a start; auto: \
+         the size that an existing cache has, 1GiB for a new one"),
     row!(CACHE, "memory", Size(0..=1 << 50, |c, v| c.proxy.bounds.memory_bytes = v),
         [Divided(|c| c.auto.memory = true, |c| c.proxy.bounds.memory_bytes)], "auto", Proxy, Start,
         "Maximum size of the cache in memory, in front of the disk; auto: what the others leave of memory-total"),
@@ -273,7 +275,7 @@ pub static TABLE: &[Setting] = &[
             c.store.write_budget = Some(WriteBudget { bytes, period });
             Ok(())
         }), [Is("none", |c| c.store.write_budget = None)], "none", Store, Start,
-        "Bytes that the disk is given to write in an hour, day or week, such as 200GiB/day, so that flash lasts: a drive of 1TB that may be written 0.3 \
+        "Bytes that each disk is given to write in an hour, day or week, such as 200GiB/day, so that flash lasts: a drive of 1TB that may be written 0.3 \
          times a day bears 280GiB/day. The less is left, the more hits an object must promise to be stored; a burst of a quarter of it may come at once"),
     row!(TUNING, "group-read", PowerOfTwo(8 * KIB..=MIB, |c, v| c.store.group = v as u32),
         [Is("off", |c| c.store.group = 0)], "32KiB", Store, Start,

@@ -158,9 +158,13 @@ fn part(worker: &Rc<Worker>, body: &Body, repair: Option<Arc<Repair>>, from: u64
     match body {
         Body::Whole(bytes) => ReplyBody::whole(slice(bytes, from, to)),
         Body::Spans(spans) => match worker.readers.at(spans) {
-            Some(reader) => {
-                ReplyBody::pieces(SpanBody::new(worker, reader.clone(), repair, *spans, (from, to)))
-            }
+            Some(reader) => ReplyBody::pieces(SpanBody::new(
+                worker,
+                Rc::unwrap_or_clone(reader),
+                repair,
+                *spans,
+                (from, to),
+            )),
             // They come from a reader, so there is one.
             None => ReplyBody::empty(),
         },

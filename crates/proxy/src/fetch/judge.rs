@@ -51,7 +51,7 @@ impl Presented {
             return Some(false);
         };
         let shared = &self.worker.shared;
-        let Some(store) = shared.tiers.stores.at(spans) else { return Some(true) };
+        let store = shared.tiers.stores.at(spans)?;
         let is_missing = |n: &u32| store.missing(spans, *n..*n + 1).next().is_some();
         let read = self.pieces_of_answer(head, spans);
         let Some(first) = read.iter().cloned().flatten().take(LOOK).find(is_missing) else {
@@ -75,7 +75,8 @@ impl Presented {
         let at = first.saturating_sub(begin);
         let end = last.saturating_sub(begin).saturating_add(1).min(spans.length);
         let n = spans.piece_at(at);
-        let mut missing = self.worker.shared.tiers.stores.at(spans)?.missing(spans, n..n.saturating_add(1));
+        let store = self.worker.shared.tiers.stores.at(spans)?;
+        let mut missing = store.missing(spans, n..n.saturating_add(1));
         (at < end && missing.next().is_some()).then_some((*spans, at..end))
     }
 

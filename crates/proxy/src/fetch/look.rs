@@ -99,6 +99,6 @@ impl Presented {
     /// What was purged is not found.
     async fn find(&self, key: &Key) -> Option<Arc<CacheEntry>> {
         let shared = &self.worker.shared;
-        shared.tiers.find(key, self.worker.readers.of(key), &shared.names, &self.disk).await
+        shared.tiers.find(key, &self.worker.readers, &shared.names, &self.disk).await
     }
 }

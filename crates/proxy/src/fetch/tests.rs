@@ -277,7 +277,7 @@ fn of_a_large_body_so_many_pieces_are_looked_at_as_are_read_next() {
     let store = Store::over(Arc::new(SimDisk::new(SIZE, StdRng::seed_from_u64(1))), &options).unwrap();
     let (url, look, size) = ("http://a/", LOOK as u32, store.span_size());
     run(async {
-        let worker = worker_over(Stores::new([store.clone()]).unwrap(), Settings::default());
+        let worker = worker_over(Stores::from(Some(store.clone())), Settings::default());
         let key = presented(&worker, url, &[]).uri;
         let mut writer = store.begin(&key, None).unwrap();
         for _ in 0..2 * look {

@@ -4,7 +4,8 @@ use super::counters::{Class, Counters, Kind, Number, Time};
 use crate::budget::Budget;
 use crate::tiers::Tiers;
 use crate::tiers::memory::Memory;
-use serde_json::{Map, Value};
+use crate::tiers::stores::{DiskStats, State, Stores};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use store::Stats;
 
@@ -26,6 +27,7 @@ enum Source {
     Budget(fn(&Budget) -> u64),
     Memory(fn(&Memory) -> u64),
     Store(fn(&Stats) -> u64),
+    Stores(fn(&Stores) -> u64),
 }
 
 type StatRow<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
@@ -87,6 +89,13 @@ const STORE: &[StatRow<Stats>] = &[
     ("scrub-yielded", Kind::Counter, "milliseconds that it waited for them", |s| s.scrub.yielded),
 ];
 
+#[rustfmt::skip]
+const STORES: &[StatRow<Stores>] = &[
+    ("disks", Kind::Gauge, "disks that serve", |s| s.count(State::Serves)),
+    ("disks-left", Kind::Gauge, "disks that are left until they work", |s| s.count(State::Left)),
+    ("remembered", Kind::Gauge, "changed keys that a disk has to be told of when it comes back, at most 262,144", Stores::remembered),
+];
+
 /// All that is told. Names stay as they are.
 pub fn rows() -> Vec<Row> {
     let row = |section, name, kind, help, source| Row { section, name, kind, help, source };
@@ -111,6 +120,9 @@ pub fn rows() -> Vec<Row> {
     );
     rows.extend(
         STORE.iter().map(|&(name, kind, help, of)| row("store", name, kind, help, Source::Store(of))),
+    );
+    rows.extend(
+        STORES.iter().map(|&(name, kind, help, of)| row("store", name, kind, help, Source::Stores(of))),
     );
     rows
 }
@@ -137,11 +149,32 @@ pub fn json(workers: &[Arc<Counters>], budget: &Budget, tiers: &Tiers) -> String
                 Some(stats) => of(stats).into(),
                 None => continue,
             },
+            Source::Stores(_) if stats.is_none() => continue,
+            Source::Stores(of) => of(&tiers.stores).into(),
         };
         let section = sections.entry(row.section).or_insert_with(|| Map::new().into());
         section[row.name] = value;
     }
+    let disks: Vec<Value> = tiers.stores.disks().iter().map(disk).collect();
+    if !disks.is_empty() {
+        sections.insert("disks".into(), disks.into());
+    }
     format!("{:#}\n", Value::Object(sections))
+}
+
+/// One of several disks.
+fn disk(disk: &DiskStats) -> Value {
+    let state = match disk.state {
+        State::Serves => "serves",
+        State::Left => "left",
+    };
+    let mut told = json!({ "name": disk.name, "state": state, "share": disk.share });
+    for (name, _, _, of) in STORE {
+        if let Some(stats) = &disk.stats {
+            told[*name] = of(stats).into();
+        }
+    }
+    told
 }
 
 #[cfg(test)]

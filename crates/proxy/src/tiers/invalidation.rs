@@ -319,7 +319,7 @@ mod tests {
         let options = store::Options { size: Some(SIZE), packet: 64 << 10, ..store::Options::at("") };
         let start = || {
             let store = store::Store::over(disk.clone(), &options).unwrap();
-            let owner = Invalidation::of(&Stores::new([store.clone()]).unwrap());
+            let owner = Invalidation::of(&Stores::from(Some(store.clone())));
             assert!(store.persist(Duration::from_secs(20)));
             store.abandon();
             std::thread::sleep(Duration::from_millis(2));

@@ -10,7 +10,7 @@ pub mod stores;
 use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{CacheEntry, EntryKind, Memory, StoredResponse};
 use self::span_cache::most_bytes;
-use self::stores::Stores;
+use self::stores::{Readers, Stores};
 use crate::budget::{Allowance, Lease};
 use crate::message::hops::Names;
 use crate::message::target::Target;
@@ -20,7 +20,7 @@ use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
 use std::sync::Arc;
-use store::{Body, Key, Lookup, Object, Reader, Refused, Spans, Uses};
+use store::{Body, Key, Lookup, Object, Reader, Refused, Spans, Uses, Writer};
 use tokio::time::timeout;
 
 pub struct Tiers {
@@ -93,30 +93,30 @@ impl Tiers {
     pub async fn find(
         &self,
         key: &Key,
-        reader: Option<&Reader>,
+        readers: &Readers,
         names: &Names,
         disk: &Disk,
     ) -> Option<Arc<CacheEntry>> {
-        let found = self.memory.get(key).filter(|held| self.is_readable(held, reader));
+        let found = self.memory.get(key).filter(|held| self.is_readable(held, readers));
         disk.read.set(found.is_none());
         if let Some(held) = found.as_ref().filter(|held| held.is_marker()) {
             self.count_use(held);
         }
         let held = match found {
             Some(held) => held,
-            None => self.read(key, reader?, names, &disk.late).await?,
+            None => self.read(key, readers, names, &disk.late).await?,
         };
         (!self.invalidation.covers(&held)).then_some(held)
     }
 
     /// Whether what memory holds can be read: of large objects it has the heads alone, and the disk, where nothing hangs, the
     /// bodies. Pieces of these may be missing.
-    fn is_readable(&self, held: &CacheEntry, reader: Option<&Reader>) -> bool {
-        let EntryKind::Response(StoredResponse { body: Body::Spans(_), .. }) = &held.kind else {
+    fn is_readable(&self, held: &CacheEntry, readers: &Readers) -> bool {
+        let EntryKind::Response(StoredResponse { body: Body::Spans(spans), .. }) = &held.kind else {
             return true;
         };
-        let there = |store: &store::Store| store.contains(&held.key);
-        reader.is_some_and(|reader| !reader.is_late()) && self.stores.of(&held.key).is_some_and(there)
+        let is_there = || readers.view().at(spans).is_some_and(|store| store.contains(&held.key));
+        is_there() && readers.at(spans).is_some_and(|reader| !reader.is_late())
     }
 
     /// Puts piece `n` of a body back that the disk lost, if the object under the key still is the one that it is of: not removed,
@@ -127,11 +127,11 @@ impl Tiers {
         key: &Key,
         (spans, n, last): (&Spans, u32, bool),
         piece: &[u8],
-        reader: Option<&Reader>,
+        readers: &Readers,
         names: &Names,
     ) -> Option<Result<(), Refused>> {
         let began = self.now();
-        let held = self.find(key, reader, names, &Disk::default()).await?;
+        let held = self.find(key, readers, names, &Disk::default()).await?;
         let EntryKind::Response(StoredResponse { head, body: Body::Spans(there), .. }) = &held.kind else {
             return None;
         };
@@ -155,15 +155,55 @@ impl Tiers {
         })
     }
 
+    /// From the disk where it belongs, or else from another that has it.
     async fn read(
         &self,
         key: &Key,
-        reader: &Reader,
+        readers: &Readers,
         names: &Names,
         late: &Cell<bool>,
     ) -> Option<Arc<CacheEntry>> {
         let began = self.now();
-        let size = self.stores.of(key)?.stored_bytes(key)?;
+        // As new as `began`: what is removed from then on is told by that, what was before by the view.
+        let view = readers.view();
+        for n in view.places(key) {
+            let (Some(store), Some(reader)) = (view.store(n), readers.reader(n)) else { continue };
+            let Some(size) = store.stored_bytes(key) else { continue };
+            let read = self.read_from(key, &reader, size, late).await;
+            if late.get() {
+                return None;
+            }
+            let Some((object, own)) = read else { continue };
+            let held = Arc::new(CacheEntry::decode(key.clone(), object, own, names)?);
+            // It may have been stored when more was permitted.
+            if let EntryKind::Response(resident) = &held.kind {
+                resident.head.may_stay(self.set_cookie).ok()?;
+            }
+            return self.invalidation.look(key, began, |since| match since {
+                Since::Nothing => {
+                    self.stores.remove_beside(key, n);
+                    self.memory.insert(&held);
+                    Some(held)
+                }
+                // It answers who asked before it was replaced, and does not stay.
+                Since::Replaced => {
+                    self.memory.lend(&held);
+                    Some(held)
+                }
+                Since::Removed => None,
+            });
+        }
+        None
+    }
+
+    /// An object of about so many bytes, and whether its body is an allocation of its own.
+    async fn read_from(
+        &self,
+        key: &Key,
+        reader: &Reader,
+        size: usize,
+        late: &Cell<bool>,
+    ) -> Option<(Object, bool)> {
         let lease = match &self.allowance {
             Some(allowance) if size > allowance.small() => {
                 match timeout(reader.patience(), allowance.take(most_bytes(size))).await {
@@ -178,7 +218,7 @@ impl Tiers {
             _ => None,
         };
         // What a read brought is part of a larger buffer, which must not stay.
-        let (object, own) = match reader.look(key).await {
+        match reader.look(key).await {
             Lookup::Found(Object { meta, body: Body::Whole(body) }) => {
                 let own = self.memory.takes(body.len());
                 let body = match lease {
@@ -186,45 +226,22 @@ impl Tiers {
                     Some(lease) => Bytes::from_owner(Leased { body, _lease: lease }),
                     None => body,
                 };
-                (Object { meta, body: Body::Whole(body) }, own)
+                Some((Object { meta, body: Body::Whole(body) }, own))
             }
-            Lookup::Found(object) => (object, true),
-            Lookup::Missing => return None,
+            Lookup::Found(object) => Some((object, true)),
+            Lookup::Missing => None,
             Lookup::Late => {
                 late.set(true);
-                return None;
+                None
             }
-        };
-        let held = Arc::new(CacheEntry::decode(key.clone(), object, own, names)?);
-        // It may have been stored when more was permitted.
-        if let EntryKind::Response(resident) = &held.kind {
-            resident.head.may_stay(self.set_cookie).ok()?;
         }
-        self.invalidation.look(key, began, |since| match since {
-            Since::Nothing => {
-                self.memory.insert(&held);
-                Some(held)
-            }
-            // It answers who asked before it was replaced, and does not stay.
-            Since::Replaced => {
-                self.memory.lend(&held);
-                Some(held)
-            }
-            Since::Removed => None,
-        })
     }
 
     /// Removes an object with this body if piece `n` of it is missing, since nobody gives that; what is put there at this moment, or
     /// is being fetched, stays.
-    pub async fn give_up(
-        &self,
-        key: &Key,
-        (spans, n): (&Spans, u32),
-        reader: Option<&Reader>,
-        names: &Names,
-    ) {
+    pub async fn give_up(&self, key: &Key, (spans, n): (&Spans, u32), readers: &Readers, names: &Names) {
         let began = self.now();
-        let Some(held) = self.find(key, reader, names, &Disk::default()).await else { return };
+        let Some(held) = self.find(key, readers, names, &Disk::default()).await else { return };
         let of = |body: &Body| matches!(body, Body::Spans(there) if there == spans);
         let is_same = matches!(&held.kind, EntryKind::Response(StoredResponse { body, .. }) if of(body));
         let store = self.stores.at(spans);
@@ -256,7 +273,7 @@ impl Tiers {
             false => None,
         };
         let put = || {
-            let on_disk = self.stores.of(&key).map(|store| store.put(&key, &encoded, &body));
+            let on_disk = self.stores.change(&key, None, |store| store.put(&key, &encoded, &body));
             match (held, on_disk) {
                 (Some(held), _) => {
                     self.memory.insert(&Arc::new(held));
@@ -288,19 +305,16 @@ impl Tiers {
         }
     }
 
-    /// Commits a large object by `finish`, unless it was removed since it was asked for.
-    pub fn finish(&self, began: Moment, key: &Key, finish: impl FnOnce() -> Result<(), Refused>) -> Finished {
-        self.commit(began, key, |since| self.may_replace(since, began), finish)
+    /// Commits a large object, unless it was removed since it was asked for.
+    pub fn finish(&self, began: Moment, key: &Key, writer: &mut Writer, meta: &[u8]) -> Finished {
+        let may = |since| self.may_replace(since, began);
+        self.commit(began, key, may, writer, |writer| writer.finish(meta))
     }
 
     /// Commits a part of one, if what was stored when it was asked for, or nothing, still is.
-    pub fn finish_part(
-        &self,
-        began: Moment,
-        key: &Key,
-        finish: impl FnOnce() -> Result<(), Refused>,
-    ) -> Finished {
-        self.commit(began, key, |since| since == Since::Nothing, finish)
+    pub fn finish_part(&self, began: Moment, key: &Key, writer: &mut Writer, meta: &[u8]) -> Finished {
+        let may = |since| since == Since::Nothing;
+        self.commit(began, key, may, writer, |writer| writer.finish_part(meta))
     }
 
     fn commit(
@@ -308,11 +322,12 @@ impl Tiers {
         began: Moment,
         key: &Key,
         may: impl FnOnce(Since) -> bool,
-        finish: impl FnOnce() -> Result<(), Refused>,
+        writer: &mut Writer,
+        finish: impl FnOnce(&mut Writer) -> Result<(), Refused>,
     ) -> Finished {
         let finish = || {
             self.memory.remove(key);
-            finish()
+            self.stores.commit(key, writer, finish)
         };
         match self.invalidation.replace(key, began, may, finish) {
             None => Finished::Removed,
@@ -333,10 +348,12 @@ impl Tiers {
             return renewed;
         }
         let put = || {
-            if let Some(store) = self.stores.of(&held.key) {
-                // Refused, the next request validates again.
-                let _ = store.put_meta(&held.key, &encoded, body);
-            }
+            let spans = match body {
+                Body::Spans(spans) => Some(spans),
+                Body::Whole(_) => None,
+            };
+            // Refused, the next request validates again.
+            self.stores.change(&held.key, spans, |store| store.put_meta(&held.key, &encoded, body));
             self.memory.insert(&renewed);
         };
         self.invalidation.replace(&held.key, began, |since| since == Since::Nothing, put);
@@ -379,8 +396,8 @@ impl Tiers {
     pub fn mark(&self, marker: CacheEntry) -> Arc<CacheEntry> {
         let marker = Arc::new(marker);
         let put = || {
-            if let (Some(store), Some((meta, nonce))) = (self.stores.of(&marker.key), marker.marker()) {
-                let _ = store.put_anyway(&marker.key, &meta, &nonce);
+            if let Some((meta, nonce)) = marker.marker() {
+                self.stores.change(&marker.key, None, |store| store.put_anyway(&marker.key, &meta, &nonce));
             }
             self.memory.insert(&marker);
         };
@@ -400,9 +417,7 @@ impl Tiers {
 
     fn take_away(&self, key: &Key) {
         self.memory.remove(key);
-        if let Some(store) = self.stores.of(key) {
-            store.remove(key);
-        }
+        self.stores.remove(key);
     }
 
     /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.

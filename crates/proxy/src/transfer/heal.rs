@@ -144,8 +144,9 @@ impl Gaps {
         let (n, store) = (self.piece(at), self.worker.shared.tiers.stores.at(spans));
         let Some(repair) = self.repair.as_ref().filter(|_| times <= TRIES) else { return false };
         // It was put back since the store was asked.
-        let is_back =
-            || times == 1 && store.is_some_and(|store| store.missing(spans, n..n + 1).next().is_none());
+        let is_stored =
+            || store.as_ref().is_some_and(|store| store.missing(spans, n..n + 1).next().is_none());
+        let is_back = || times == 1 && is_stored();
         if is_back() {
             return true;
         }
@@ -184,9 +185,15 @@ fn enter(
     }
     let n = pieces.start;
     let most = pieces.end.min(n + (MOST / spans.span.max(1)).max(1));
-    let missing = worker.shared.tiers.stores.at(spans)?.missing(spans, n + 1..most);
-    // The disk has just shown that the first is.
-    let certain = missing.zip(n + 1..).take_while(|(missing, next)| missing == next).count() as u32 + 1;
+    let certain = match worker.shared.tiers.stores.at(spans) {
+        // The disk has just shown that the first is.
+        Some(store) => {
+            let missing = store.missing(spans, n + 1..most).zip(n + 1..);
+            missing.take_while(|(missing, next)| missing == next).count() as u32 + 1
+        }
+        // It is left, and all that it holds with it.
+        None => most - n,
+    };
     let pieces = n..most.min(n + certain.max(1 + suspect));
     let (seat, closer) = fills.gaps.enter(spans, pieces);
     if let Some(closer) = closer {
@@ -335,7 +342,7 @@ impl Healer {
         let (Worker { shared, readers, .. }, piece) = (&*self.worker, self.closer.piece());
         let (key, spans) = (&self.repair.key, &self.spans);
         loop {
-            let put = shared.tiers.put_back(key, (spans, n, last), &piece, readers.at(spans), &shared.names);
+            let put = shared.tiers.put_back(key, (spans, n, last), &piece, readers, &shared.names);
             match put.await {
                 Some(Ok(())) => return true,
                 Some(Err(Refused::Busy)) if self.patience.get() > 0 => {

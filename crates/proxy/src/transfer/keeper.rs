@@ -17,7 +17,7 @@ use cache::{Head, NotStored};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Body, Key, Refused, Spans, Store, Writer};
+use store::{Body, Key, Refused, Spans, Writer};
 
 /// A store that is busy is asked again after this pause, so many times an object: half a second altogether.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
@@ -43,13 +43,6 @@ impl Object {
     pub fn new(key: Key, head: Head, began: Moment) -> Object {
         let begin = Body::Whole(Bytes::new());
         Object { key, head, begin, goes_on: false, part: None, began, stores: true }
-    }
-
-    fn begin(&self, store: &Store, expected: Option<u64>) -> Result<Writer, Refused> {
-        match self.stored() {
-            Some(part) => store.resume(&self.key, part, expected),
-            None => store.begin(&self.key, expected),
-        }
     }
 
     /// What is in the store of it already.
@@ -103,15 +96,17 @@ impl Keeper {
     ) -> (Keeper, Result<(), NotStored>) {
         let large = expected.is_some_and(|expected| !is_small(worker, expected));
         let lease = worker.shared.budget.origins.try_spare(gathers(worker, expected.unwrap_or(FIRST)));
-        let (keeping, kept) = match worker.shared.tiers.stores.of(&object.key) {
-            _ if lease.is_none() => (Keeping::Not, Err(NotStored::Busy)),
-            // The disk is late.
-            _ if !object.stores => (Keeping::Not, Err(NotStored::Busy)),
-            Some(store) if large => match object.begin(store, expected) {
-                Ok(writer) => (Keeping::Writing(writer), Ok(())),
-                Err(refused) => (Keeping::Not, Err(not_stored(refused))),
-            },
-            _ => (Keeping::Gathering, Ok(())),
+        // A disk that is late gets nothing.
+        let (keeping, kept) = if lease.is_none() || !object.stores {
+            (Keeping::Not, Err(NotStored::Busy))
+        } else if large {
+            match worker.shared.tiers.stores.begin(&object.key, object.stored(), expected) {
+                Some(Ok(writer)) => (Keeping::Writing(writer), Ok(())),
+                Some(Err(refused)) => (Keeping::Not, Err(not_stored(refused))),
+                None => (Keeping::Gathering, Ok(())),
+            }
+        } else {
+            (Keeping::Gathering, Ok(()))
         };
         let (worker, waiting) = (worker.clone(), Bytes::new());
         let got = object.stored().map_or(0, |stored| stored.length);
@@ -190,8 +185,7 @@ impl Keeper {
     }
 
     fn write_gathered(&mut self, producer: &Producer) {
-        let store = self.worker.shared.tiers.stores.of(&self.object.key);
-        match store.map(|store| store.begin(&self.object.key, self.expected)) {
+        match self.worker.shared.tiers.stores.begin(&self.object.key, None, self.expected) {
             Some(Ok(writer)) => {
                 producer.keep(Keep::written(&writer));
                 self.keeping = Keeping::Writing(writer);
@@ -267,7 +261,7 @@ impl Keeper {
         let Keeping::Writing(writer) = &self.keeping else { return None };
         let (Worker { shared, readers, .. }, Object { key, head, .. }) = (&*self.worker, &self.object);
         let (head, spans, disk) = (head.cut_short(self.expected?)?, writer.spans(), Disk::default());
-        let found = shared.tiers.find(key, readers.of(key), &shared.names, &disk).await;
+        let found = shared.tiers.find(key, readers, &shared.names, &disk).await;
         let found = found.as_deref().map(|held| &held.kind);
         if let Some(EntryKind::Response(StoredResponse { body: Body::Spans(old), .. })) = found
             && !self.object.goes_on
@@ -316,8 +310,8 @@ impl Keeper {
         loop {
             let (Object { key, began, .. }, tiers) = (&self.object, &self.worker.shared.tiers);
             let finished = match whole {
-                true => tiers.finish(*began, key, || writer.finish(&meta)),
-                false => tiers.finish_part(*began, key, || writer.finish_part(&meta)),
+                true => tiers.finish(*began, key, writer, &meta),
+                false => tiers.finish_part(*began, key, writer, &meta),
             };
             match finished {
                 Finished::Stored => return true,

@@ -115,9 +115,9 @@ impl Repair {
                 return Err(NoRest::Refused);
             }
             if let Some(spans) = self.stored.as_ref().filter(|_| self.resume.is_ended_by(&parts)) {
-                let (shared, reader) = (&worker.shared, worker.readers.at(spans));
+                let shared = &worker.shared;
                 let piece = (spans, spans.piece_at(from));
-                shared.tiers.give_up(&self.key, piece, reader, &shared.names).await;
+                shared.tiers.give_up(&self.key, piece, &worker.readers, &shared.names).await;
             }
             if parts.status.is_server_error() || parts.status == StatusCode::TOO_MANY_REQUESTS {
                 return Err(NoRest::Again);

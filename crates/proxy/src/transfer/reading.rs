@@ -83,9 +83,9 @@ impl FillBody {
                 Piece::Gone => io::Error::other("too slow for a fetch that others share"),
                 Piece::Stored(spans, at) => {
                     if self.spans.is_none() {
-                        let reader = self.worker.readers.at(&spans).cloned();
+                        let reader = self.worker.readers.at(&spans);
                         let healing = |reader| HealingReader::new(&self.worker, reader, self.repair.clone());
-                        self.spans = reader.map(healing).map(Box::new);
+                        self.spans = reader.map(Rc::unwrap_or_clone).map(healing).map(Box::new);
                     }
                     let place = (at, spans.length);
                     let read =

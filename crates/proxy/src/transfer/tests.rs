@@ -41,7 +41,7 @@ fn over_a_store<F: Future<Output = ()>>(test: impl FnOnce(Rc<Worker>, Store) -> 
     let disk = Arc::new(SimDisk::new(SIZE, StdRng::seed_from_u64(1)));
     let store =
         Store::over(disk, &Options { size: Some(SIZE as u64), tell: |_| {}, ..Options::at("") }).unwrap();
-    let shared = crate::shared(Settings::default(), Stores::new([store.clone()]).unwrap(), Arc::new(|_| {}));
+    let shared = crate::shared(Settings::default(), Stores::from(Some(store.clone())), Arc::new(|_| {}));
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     runtime.unwrap().block_on(async {
         let worker = Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_| {})));
@@ -51,7 +51,7 @@ fn over_a_store<F: Future<Output = ()>>(test: impl FnOnce(Rc<Worker>, Store) -> 
 
 async fn spans(worker: &Worker) -> Spans {
     let shared = &worker.shared;
-    let held = shared.tiers.find(&key(), worker.readers.of(&key()), &shared.names, &Disk::default()).await;
+    let held = shared.tiers.find(&key(), &worker.readers, &shared.names, &Disk::default()).await;
     match held.as_deref() {
         Some(CacheEntry {
             kind: EntryKind::Response(StoredResponse { body: Body::Spans(spans), .. }),
@@ -78,7 +78,7 @@ fn the_next_piece_is_waited_for_as_long_as_if_none_had_been_missing() {
         writer.finish(&whole_head().encode()).unwrap();
         let spans = spans(&worker).await;
         lose(&store, &spans, 1);
-        let mut reader = SpanReader::new(&worker, worker.readers.at(&spans).unwrap().clone());
+        let mut reader = SpanReader::new(&worker, (*worker.readers.at(&spans).unwrap()).clone());
         let mender = Mender::new(worker.clone(), None);
         let read = poll_fn(|cx| reader.poll_at(cx, spans, u64::from(spans.span), &mender)).await;
         assert!(read.is_err_and(|error| is_lost(&error)));
@@ -99,8 +99,8 @@ fn what_a_part_had_lost_is_not_put_back_over_what_it_has_grown_by() {
         let part = spans(&worker).await;
         let (key, short) = (key(), &content[size..size + 1_000]);
         let put_back = async || {
-            let (reader, piece) = (worker.readers.at(&part), (&part, 1, true));
-            shared.tiers.put_back(&key, piece, short, reader, &shared.names).await
+            let piece = (&part, 1, true);
+            shared.tiers.put_back(&key, piece, short, &worker.readers, &shared.names).await
         };
         let reader = worker.readers.at(&part).unwrap();
         let there = async |spans: &Spans| match reader.look_span(spans, 1, &|| false).await {
@@ -118,7 +118,7 @@ fn what_a_part_had_lost_is_not_put_back_over_what_it_has_grown_by() {
         assert_eq!((put_back().await, there(&part).await), (Some(Ok(())), 1_000));
         assert_eq!(there(&grown).await, size);
         // And has finished.
-        shared.tiers.finish(shared.tiers.now(), &key, || writer.finish(&whole_head().encode()));
+        shared.tiers.finish(shared.tiers.now(), &key, &mut writer, &whole_head().encode());
         assert_eq!(spans(&worker).await, grown);
         lose(&store, &part, 1);
         assert!(put_back().await.is_some_and(|put| put.is_err()));

@@ -38,11 +38,11 @@ impl Proxy {
         Proxy::over(None, change)
     }
 
-    pub fn over(store: Option<store::Store>, change: impl FnOnce(&mut Settings)) -> Proxy {
+    pub fn over(stores: impl Into<proxy::Stores>, change: impl FnOnce(&mut Settings)) -> Proxy {
         let mut settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
         settings.timeouts.drain = Duration::from_secs(5);
         change(&mut settings);
-        let running = proxy::start_telling(settings, store, told).unwrap();
+        let running = proxy::start_telling(settings, stores, told).unwrap();
         let address = running.addresses()[0].tcp().unwrap_or(SocketAddr::from(([0; 4], 0)));
         Proxy { running: Some(running), address }
     }

@@ -182,6 +182,26 @@ pub struct Counters {
     pub written_bytes: u64,
 }
 
+impl Counters {
+    /// Of several together.
+    pub fn and(self, other: Counters) -> Counters {
+        Counters {
+            puts: self.puts + other.puts,
+            put_bytes: self.put_bytes + other.put_bytes,
+            refused: self.refused + other.refused,
+            turned_away: self.turned_away + other.turned_away,
+            unaffordable: self.unaffordable + other.unaffordable,
+            swept: self.swept + other.swept,
+            put_again: self.put_again + other.put_again,
+            segments: self.segments + other.segments,
+            digests: self.digests + other.digests,
+            write_errors: self.write_errors + other.write_errors,
+            given_up: self.given_up + other.given_up,
+            written_bytes: self.written_bytes + other.written_bytes,
+        }
+    }
+}
+
 impl Engine {
     pub fn new(state: State, flush_interval: Millis, pool: Arc<Pool>) -> Engine {
         let State { layout, index, seq, order, root, ledger, lossy, .. } = state;

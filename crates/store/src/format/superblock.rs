@@ -34,7 +34,7 @@ pub fn encode(layout: &Layout) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut put = Put(&mut block, 0);
     put.bytes(&MAGIC).u32(version(layout)).u32(layout.segment).u64(layout.segments).u64(layout.identity);
-    // Of a set of disks that are one cache: its identity and this one's number in it. There are none yet.
+    // Behind the unit the identity again, as the first caches have it.
     put.u32(layout.unit).u32(0).u64(layout.identity);
     let eras = layout.eras.list();
     if version(layout) == RESIZED {

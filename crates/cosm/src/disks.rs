@@ -1,0 +1,41 @@
+//! The caches on disk, as the settings name them.
+
+use crate::preflight::same_twice;
+use crate::settings::Config;
+use proxy::{Disk, Opening, Patience, Stores, Unopened};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use store::format::DATA_START;
+use store::{Options, Store};
+
+/// Opens them, or says what is wrong.
+pub fn open(config: &Config) -> Result<Stores, String> {
+    let stores = config.stores();
+    if let Some(wrong) = same_twice(&stores) {
+        return Err(wrong);
+    }
+    let weights = config.caches().iter().map(|cache| cache.weight);
+    let disk = |(options, weight): (Options, Option<u64>)| Disk {
+        name: options.path.display().to_string(),
+        weight: weight.map(|weight| weight as f64),
+        open: Box::new(move |how| open_one(&options, how)),
+    };
+    Stores::open(stores.into_iter().zip(weights).map(disk).collect(), Patience::default())
+}
+
+fn open_one(options: &Options, how: Opening) -> Result<Store, Unopened> {
+    let path = &options.path;
+    if how == Opening::Again && !path.exists() {
+        return Err(Unopened { why: format!("cache {} is not there", path.display()), later: true });
+    }
+    let options = Options { anew: how == Opening::Anew, ..options.clone() };
+    Store::open(&options).map_err(|error| Unopened { why: error.to_string(), later: !is_readable(path) })
+}
+
+/// Whether something is there that can be read: then there is a reason not to open it that does not go away by itself.
+fn is_readable(path: &Path) -> bool {
+    let is_folder = path.is_dir();
+    let read = || File::open(path)?.take(DATA_START).read_to_end(&mut Vec::new());
+    is_folder || read().is_ok()
+}

@@ -1,0 +1,106 @@
+//! A cache on two disks: the program with two files.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use support::client::Client;
+use support::origin::{Origin, Reply};
+use support::program::{Server, run};
+use tempfile::TempDir;
+
+const KEYS: usize = 60;
+
+struct Disks {
+    _folder: TempDir,
+    one: PathBuf,
+    two: PathBuf,
+    origin: Origin,
+}
+
+impl Disks {
+    fn new() -> Disks {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        let origin = Origin::start(|asked| Reply::fresh(format!("{:0>3000}", asked.target)));
+        Disks { _folder: folder, one, two, origin }
+    }
+
+    /// With the first file, and more options.
+    fn start(&self, more: &str) -> Server {
+        Server::start(&self.one, &format!("--packet 64KiB --cache-size 4MiB --flush-interval 20ms {more}"))
+    }
+
+    fn both(&self) -> Server {
+        self.start(&format!("--cache {}", self.two.display()))
+    }
+
+    fn hits(&self, server: &Server) -> usize {
+        let mut client = Client::new(server.address);
+        let url = |n: usize| format!("http://{}/{n}", self.origin.address);
+        let ask = |n: usize| {
+            let answer = client.get(&url(n), &[]).unwrap();
+            assert!(answer.status == 200 && answer.body.len() == 3000);
+            answer.is_hit()
+        };
+        (0..KEYS).map(ask).filter(|hit| *hit).count()
+    }
+}
+
+#[test]
+fn a_cache_moves_from_one_disk_to_two_and_back() {
+    let disks = Disks::new();
+    let server = disks.start("");
+    assert_eq!((disks.hits(&server), disks.hits(&server)), (0, KEYS));
+    assert!(server.stop().success());
+    let server = disks.both();
+    assert_eq!(disks.hits(&server), KEYS, "nothing is lost");
+    server.kill();
+    let server = disks.both();
+    assert_eq!(disks.hits(&server), KEYS, "both survive a kill");
+    assert!(server.stop().success());
+    let server = disks.start("");
+    assert_eq!(disks.hits(&server), KEYS, "nothing has moved so far");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn each_of_two_disks_has_its_share_and_a_start_goes_on_without_one() {
+    let disks = Disks::new();
+    let server = disks.both();
+    assert_eq!((disks.hits(&server), disks.hits(&server)), (0, KEYS));
+    assert!(server.stop().success());
+    // It cannot be read now.
+    let away = disks.two.with_extension("away");
+    fs::rename(&disks.two, &away).unwrap();
+    std::os::unix::fs::symlink("/no/such/disk", &disks.two).unwrap();
+    let server = disks.both();
+    let alone = disks.hits(&server);
+    assert!((KEYS / 4..KEYS * 3 / 4).contains(&alone), "{alone}");
+    fs::remove_file(&disks.two).unwrap();
+    fs::rename(&away, &disks.two).unwrap();
+    let comes = || std::iter::from_fn(|| Some(server.next_line())).find(|line| line.contains("serves again"));
+    let line = comes().unwrap();
+    assert!(line.contains(disks.two.to_str().unwrap()) && line.contains("changed meanwhile"), "{line}");
+    assert!(disks.hits(&server) >= alone);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn what_is_no_cache_is_refused_and_so_is_one_that_is_named_twice() {
+    let disks = Disks::new();
+    fs::write(&disks.two, "not ours\n".repeat(200_000)).unwrap();
+    let refused = |path: &PathBuf, says: &str| {
+        let words =
+            ["serve", "--listen", "127.0.0.1:0", "--cache-size", "4MiB", "--packet", "64KiB", "--cache"];
+        let paths = [disks.one.to_str().unwrap(), "--cache", path.to_str().unwrap()];
+        let output = run(words.iter().chain(&paths));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && said.contains(says), "{said}");
+    };
+    refused(&disks.two, "something that is not a Cosm cache");
+    fs::remove_file(&disks.two).unwrap();
+    assert!(disks.start("").stop().success());
+    fs::hard_link(&disks.one, &disks.two).unwrap();
+    refused(&disks.two, "are the same file or device");
+}

@@ -1,0 +1,93 @@
+//! One worker's readers, of each disk that serves its own. They follow the set: a number tells when it has changed.
+
+use super::Stores;
+use super::view::View;
+use crate::console::say;
+use std::cell::RefCell;
+use std::rc::Rc;
+use store::{Key, Reader, Spans, Store};
+
+#[derive(Default)]
+pub struct Readers {
+    stores: Stores,
+    seen: RefCell<Seen>,
+}
+
+/// As this worker last saw the set.
+#[derive(Default)]
+struct Seen {
+    generation: u64,
+    view: Rc<View>,
+    readers: Vec<Option<Rc<Reader>>>,
+    /// Of disks that were left, whose reads may never come: to drop one while it reads would wait for that.
+    left: Vec<Rc<Reader>>,
+}
+
+impl Readers {
+    /// A worker that cannot read a store serves without it.
+    pub fn of_stores(stores: &Stores) -> Readers {
+        let readers = Readers { stores: stores.clone(), seen: RefCell::default() };
+        readers.follow(u64::MAX);
+        readers
+    }
+
+    /// The disks as they are now, at least as new as whatever this thread knows of.
+    pub fn view(&self) -> Rc<View> {
+        let seen = self.seen.borrow().generation;
+        self.follow(seen);
+        self.seen.borrow().view.clone()
+    }
+
+    pub fn reader(&self, n: usize) -> Option<Rc<Reader>> {
+        self.seen.borrow().readers.get(n)?.clone()
+    }
+
+    /// Of the store where an object with this key belongs.
+    pub fn of(&self, key: &Key) -> Option<Rc<Reader>> {
+        let home = self.view().home(key);
+        self.reader(home)
+    }
+
+    /// Of the store where these spans lie.
+    pub fn at(&self, spans: &Spans) -> Option<Rc<Reader>> {
+        self.view();
+        self.reader(usize::from(spans.store))
+    }
+
+    fn follow(&self, seen: u64) {
+        let generation = self.stores.generation();
+        if generation == seen {
+            return;
+        }
+        let view = self.stores.view();
+        let seen = &mut *self.seen.borrow_mut();
+        let mut before = std::mem::take(&mut seen.readers);
+        let without = |error: &_| say(format_args!("cannot read the cache, serving without it: {error}"));
+        for (n, slot) in view.0.iter().enumerate() {
+            let old = before.get_mut(n).and_then(Option::take);
+            let store: Option<&Store> = slot.store.as_ref();
+            let keeps = |reader: &Rc<Reader>| store.is_some_and(|store| reader.is_of(store));
+            let reader = match old {
+                Some(old) if keeps(&old) => Some(old),
+                old => {
+                    seen.left.extend(old);
+                    store.and_then(|store| store.reader().inspect_err(without).ok()).map(Rc::new)
+                }
+            };
+            seen.readers.push(reader);
+        }
+        seen.left.retain(|reader| !reader.is_idle());
+        (seen.generation, seen.view) = (generation, Rc::new(view));
+    }
+}
+
+impl Drop for Readers {
+    /// The end of a worker does not wait for a disk that hangs.
+    fn drop(&mut self) {
+        let Seen { readers, left, .. } = self.seen.get_mut();
+        let serving = if readers.len() > 1 { std::mem::take(readers) } else { Vec::new() };
+        for reader in left.drain(..).chain(serving.into_iter().flatten()).filter(|reader| !reader.is_idle()) {
+            std::mem::forget(reader);
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! Sets of stores over simulated disks that are left, come back, go missing and are killed: a key answers with what was put last,
+//! or with nothing.
+
+use super::care::Why;
+use super::set::{Set, Ticks};
+use super::{Disk, Kind, Opening, Patience, Readers, Stores, Unopened};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use store::disk::sim::SimDisk;
+use store::{Body, Key, Lookup, Object, Options, Store};
+
+const SIZE: u64 = 3 << 20;
+const SOON: Duration = Duration::from_secs(20);
+
+/// A disk's bay: what is in it stays over restarts.
+struct Bay {
+    disk: Mutex<Arc<SimDisk>>,
+    is_away: AtomicBool,
+}
+
+impl Bay {
+    fn new(seed: u64) -> Arc<Bay> {
+        Arc::new(Bay { disk: Mutex::new(blank(seed)), is_away: AtomicBool::new(false) })
+    }
+}
+
+fn blank(seed: u64) -> Arc<SimDisk> {
+    Arc::new(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(seed)))
+}
+
+fn options(number: usize, how: Opening) -> Options {
+    Options {
+        number: number as u16,
+        anew: how == Opening::Anew,
+        size: Some(SIZE),
+        packet: 64 << 10,
+        flush_interval: Duration::from_millis(5),
+        tell: |_| {},
+        ..Options::at("")
+    }
+}
+
+fn disk(number: usize, bay: &Arc<Bay>) -> Disk {
+    let bay = bay.clone();
+    let open = move |how| {
+        if bay.is_away.load(SeqCst) {
+            return Err(Unopened { why: format!("{number} is away"), later: true });
+        }
+        let disk = bay.disk.lock().unwrap().clone();
+        Ok(Store::over(disk, &options(number, how))?)
+    };
+    Disk { name: number.to_string(), weight: None, open: Box::new(open) }
+}
+
+fn start(bays: &[&Arc<Bay>]) -> Stores {
+    let disks: Vec<Disk> = bays.iter().enumerate().map(|(n, bay)| disk(n, bay)).collect();
+    if disks.len() < 2 {
+        return Stores::open(disks, Patience::default()).unwrap();
+    }
+    Stores(Kind::Set(Arc::new(Set::unattended(disks, Patience::default()).unwrap())))
+}
+
+fn set(stores: &Stores) -> &Arc<Set> {
+    let Kind::Set(set) = &stores.0 else { panic!("no set") };
+    set
+}
+
+fn stores_of(stores: &Stores) -> Vec<Store> {
+    stores.view().serving().map(|(_, store)| store.clone()).collect()
+}
+
+/// As a kill would.
+fn kill(stores: Stores) {
+    stores_of(&stores).iter().for_each(Store::abandon);
+}
+
+fn key(n: u32) -> Key {
+    Key::new(format!("GET http://example.com/{n}").into_bytes())
+}
+
+fn put(stores: &Stores, n: u32, value: u32) {
+    let until = Instant::now() + SOON;
+    while let Some(Err(_)) =
+        stores.change(&key(n), None, |store| store.put(&key(n), &value.to_le_bytes(), &[7; 300]))
+    {
+        assert!(Instant::now() < until, "the store stays behind");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// As `Tiers::read` does.
+async fn get(stores: &Stores, readers: &Readers, n: u32) -> Option<u32> {
+    let (view, key) = (readers.view(), key(n));
+    for place in view.places(&key) {
+        let Some(reader) = view.store(place).and(readers.reader(place)) else { continue };
+        if let Lookup::Found(Object { meta, body: Body::Whole(_) }) = reader.look(&key).await {
+            stores.remove_beside(&key, place);
+            return Some(u32::from_le_bytes(meta[..].try_into().unwrap()));
+        }
+    }
+    None
+}
+
+fn run<T>(body: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
+    runtime.unwrap().block_on(body)
+}
+
+fn all(stores: &Stores, keys: std::ops::Range<u32>) -> Vec<Option<u32>> {
+    run(async {
+        let readers = stores.readers();
+        let mut found = Vec::new();
+        for n in keys {
+            found.push(get(stores, &readers, n).await);
+        }
+        found
+    })
+}
+
+fn hits(stores: &Stores, keys: std::ops::Range<u32>) -> usize {
+    all(stores, keys).iter().flatten().count()
+}
+
+fn purges(at: u64) -> Vec<u8> {
+    let mut purges = cache::Purges::default();
+    purges.purge(cache::Scope::Host("example.com"), at);
+    purges.encode()
+}
+
+#[test]
+fn load_is_shared_by_weight_and_a_disk_that_is_left_costs_its_share() {
+    for count in [2, 4] {
+        let bays: Vec<_> = (0..count as u64).map(Bay::new).collect();
+        let stores = start(&bays.iter().collect::<Vec<_>>());
+        (0..4_000).for_each(|n| put(&stores, n, n));
+        let objects: Vec<u64> = stores_of(&stores).iter().map(|store| store.stats().objects).collect();
+        for objects in &objects {
+            let share = *objects as f64 / 4_000.0 * count as f64;
+            assert!((0.9..1.1).contains(&share), "{objects} of 4000 on one of {count}");
+        }
+        assert_eq!(hits(&stores, 0..4_000), 4_000);
+        set(&stores).leave(1, Why::Reads, Instant::now());
+        assert_eq!(hits(&stores, 0..4_000) as u64, 4_000 - objects[1]);
+        let shares: Vec<f64> = stores.disks().iter().map(|disk| disk.share).collect();
+        assert!(shares.iter().all(|share| *share == 1.0 / count as f64), "{shares:?}");
+    }
+}
+
+#[test]
+fn what_is_changed_while_a_disk_is_left_is_gone_from_it_when_it_comes_back() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..400).for_each(|n| put(&stores, n, n));
+    assert!(stores.persist(SOON));
+    set(&stores).turn(&mut Ticks::new(Instant::now()), Instant::now() + SOON);
+    let there = all(&stores, 0..400);
+    // It never reaches the disk that it belongs to.
+    (0..20).for_each(|n| put(&stores, n, n + 1_000));
+    (20..40).for_each(|n| stores.remove(&key(n)));
+    set(&stores).leave(1, Why::Writes, Instant::now());
+    (40..60).for_each(|n| put(&stores, n, n + 1_000));
+    (60..80).for_each(|n| stores.remove(&key(n)));
+    stores.set_ledger(&purges(5));
+    let left = hits(&stores, 80..400);
+    assert!((100..220).contains(&left), "{left}");
+    while set(&stores).take_back(1).is_err() {}
+    let after = all(&stores, 0..400);
+    for n in 0..400 {
+        let found = after[n as usize];
+        match n {
+            0..20 | 40..60 => assert!(found.is_none_or(|value| value == n + 1_000), "{n}: {found:?}"),
+            20..40 | 60..80 => assert_eq!(found, None, "{n}"),
+            _ => assert_eq!(found, there[n as usize], "{n}"),
+        }
+    }
+    assert!(stores.persist(SOON));
+    kill(stores);
+    // Both know all.
+    let stores = start(&[&bays[0], &bays[1]]);
+    assert_eq!((hits(&stores, 80..400), stores.ledger()), (320, purges(5)));
+}
+
+#[test]
+fn beyond_what_is_remembered_a_disk_comes_back_empty() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..100).for_each(|n| put(&stores, n, n));
+    assert!(stores.persist(SOON));
+    set(&stores).leave(1, Why::Late, Instant::now());
+    let left = hits(&stores, 0..100);
+    for n in 0..super::journal::MOST as u32 + 10 {
+        stores.remove(&key(1_000 + n));
+    }
+    while set(&stores).take_back(1).is_err() {}
+    assert_eq!(hits(&stores, 0..100), left);
+    (100..200).for_each(|n| put(&stores, n, n));
+    assert_eq!(hits(&stores, 100..200), 100);
+}
+
+#[test]
+fn the_last_disk_is_never_left() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    set(&stores).leave(0, Why::Writes, Instant::now());
+    set(&stores).leave(1, Why::Writes, Instant::now());
+    assert_eq!(stores_of(&stores).len(), 1);
+    assert!(stores.persist(SOON));
+}
+
+#[test]
+fn from_one_to_two_and_back_nothing_is_lost_that_stays() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0]]);
+    (0..300).for_each(|n| put(&stores, n, n));
+    assert!(stores.close());
+    let stores = start(&[&bays[0], &bays[1]]);
+    assert_eq!(hits(&stores, 0..300), 300);
+    // Some of them move, and some are removed, which the disk that they moved from has to know.
+    (0..100).for_each(|n| put(&stores, n, n + 1_000));
+    (100..150).for_each(|n| stores.remove(&key(n)));
+    assert!(stores.close());
+    let stores = start(&[&bays[0]]);
+    let found = all(&stores, 0..300);
+    assert!((0..100).all(|n| found[n as usize].is_none_or(|value| value == n + 1_000)));
+    assert!(found[100..150].iter().all(Option::is_none) && found[150..].iter().all(Option::is_some));
+    let stayed = found[..100].iter().flatten().count();
+    assert!((25..75).contains(&stayed), "{stayed}");
+    // The other one does not know what is removed now.
+    (0..50).for_each(|n| stores.remove(&key(n)));
+    assert!(stores.close());
+    let stores = start(&[&bays[1], &bays[0]]);
+    let found = all(&stores, 0..300);
+    assert!(found[..50].iter().all(Option::is_none) && found[150..].iter().all(Option::is_some));
+}
+
+/// Of caches that were used apart, nobody knows which object of a key is the last.
+#[test]
+fn of_caches_that_were_alone_one_counts() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    for (value, bay) in (0..).zip(&bays) {
+        let stores = start(&[bay]);
+        (0..50).for_each(|n| put(&stores, n, value));
+        stores.set_ledger(&purges(5 + u64::from(value)));
+        assert!(stores.close());
+    }
+    let stores = start(&[&bays[0], &bays[1]]);
+    assert_eq!(all(&stores, 0..50), vec![Some(1); 50]);
+    assert_eq!(stores.ledger(), purges(6));
+}
+
+#[test]
+fn a_start_goes_on_without_a_disk_that_is_away_and_takes_it_back() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..200).for_each(|n| put(&stores, n, n));
+    assert!(stores.close());
+    bays[0].is_away.store(true, SeqCst);
+    let stores = start(&[&bays[0], &bays[1]]);
+    let there = all(&stores, 0..200);
+    assert!((60..140).contains(&there.iter().flatten().count()));
+    (0..50).for_each(|n| put(&stores, n, n + 1_000));
+    (50..100).for_each(|n| stores.remove(&key(n)));
+    assert!(set(&stores).take_back(0).is_err());
+    bays[0].is_away.store(false, SeqCst);
+    while set(&stores).take_back(0).is_err() {}
+    let found = all(&stores, 0..200);
+    assert!((0..50).all(|n| found[n as usize] == Some(n + 1_000)), "{found:?}");
+    assert!(found[50..100].iter().all(Option::is_none) && found[100..].iter().all(Option::is_some));
+    // Killed while it is away, it has missed something.
+    bays[0].is_away.store(true, SeqCst);
+    set(&stores).leave(0, Why::Late, Instant::now());
+    stores.remove(&key(150));
+    assert!(stores.persist(SOON));
+    let alone = hits(&stores, 0..200);
+    kill(stores);
+    bays[0].is_away.store(false, SeqCst);
+    let stores = start(&[&bays[0], &bays[1]]);
+    assert_eq!(hits(&stores, 0..200), alone);
+    bays.iter().for_each(|bay| bay.is_away.store(true, SeqCst));
+    kill(stores);
+    let disks = bays.iter().enumerate().map(|(n, bay)| disk(n, bay)).collect();
+    assert!(Set::unattended(disks, Patience::default()).is_err(), "there is no disk at all");
+}
+
+#[test]
+fn a_disk_that_went_on_without_the_others_ends_what_they_hold() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..20).for_each(|n| put(&stores, n, n));
+    assert!(stores.close());
+    let stores = start(&[&bays[0]]);
+    (0..20).for_each(|n| stores.remove(&key(n)));
+    assert!(stores.close());
+    bays[0].is_away.store(true, SeqCst);
+    let stores = start(&[&bays[0], &bays[1]]);
+    let told = Arc::new(AtomicBool::new(false));
+    let tell = told.clone();
+    stores.when_apart(move || tell.store(true, SeqCst));
+    bays[0].is_away.store(false, SeqCst);
+    while set(&stores).take_back(0).is_err() {}
+    assert!(told.load(SeqCst));
+}
+
+#[test]
+fn copies_of_one_cache_are_refused_and_a_ledger_that_is_lost_costs_its_disk() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..100).for_each(|n| put(&stores, n, n));
+    stores.set_ledger(&purges(9));
+    assert!(stores.close());
+    let there = stores_of(&stores)[0].stats().objects;
+    let lost = bays[1].disk.lock().unwrap().clone();
+    for copy in [256 << 10, 512 << 10] {
+        store::disk::Disk::write(&*lost, copy, &[0; 4096]).unwrap();
+    }
+    let stores = start(&[&bays[0], &bays[1]]);
+    assert_eq!((hits(&stores, 0..100) as u64, stores.ledger()), (there, purges(9)));
+    kill(stores);
+    let copy = bays[0].disk.lock().unwrap().clone();
+    *bays[1].disk.lock().unwrap() = copy;
+    let disks = bays.iter().enumerate().map(|(n, bay)| disk(n, bay)).collect();
+    let error = Set::unattended(disks, Patience::default()).err().unwrap();
+    assert!(error.contains("copies of each other"), "{error}");
+}
+
+/// What a key may answer: the value put last, and after a kill one that it had since all was written.
+#[derive(Default)]
+struct Model {
+    now: HashMap<u32, u32>,
+    /// Since all was written: the values that each key had, those of then first; `None`: it was removed.
+    since: HashMap<u32, Vec<Option<u32>>>,
+    /// After a kill: the values that it may have brought back.
+    may: HashMap<u32, Vec<u32>>,
+}
+
+impl Model {
+    fn change(&mut self, n: u32, value: Option<u32>) {
+        let before = self.before(n);
+        let since = self.since.entry(n).or_insert(before);
+        since.push(value);
+        self.may.remove(&n);
+        match value {
+            Some(value) => self.now.insert(n, value),
+            None => self.now.remove(&n),
+        };
+    }
+
+    /// The values that it may have now.
+    fn before(&self, n: u32) -> Vec<Option<u32>> {
+        let may = self.may.get(&n).into_iter().flatten().map(|value| Some(*value));
+        may.chain([self.now.get(&n).copied()]).collect()
+    }
+
+    fn written(&mut self) {
+        self.since.clear();
+    }
+
+    fn killed(&mut self) {
+        for (n, values) in std::mem::take(&mut self.since) {
+            self.may.insert(n, values.into_iter().flatten().collect());
+        }
+    }
+
+    fn check(&mut self, n: u32, found: Option<u32>) -> Result<(), String> {
+        let Some(value) = found else { return Ok(()) };
+        let is = self.now.get(&n) == Some(&value) || self.may.get(&n).is_some_and(|may| may.contains(&value));
+        match is {
+            true => Ok(()),
+            false => Err(format!("{n} is {value}, not {:?} or {:?}", self.now.get(&n), self.may.get(&n))),
+        }
+    }
+}
+
+const KEYS: u32 = 40;
+
+async fn history(seed: u64) -> Result<u32, String> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let bays: Vec<Arc<Bay>> = (0..rng.random_range(2..5)).map(|n| Bay::new(seed << 8 | n)).collect();
+    let (mut model, mut value, mut hits) = (Model::default(), 0, 0);
+    // Which disks know all: a start has one of them, or nobody could tell.
+    let mut current: Vec<usize> = (0..bays.len()).collect();
+    for _life in 0..rng.random_range(2..7) {
+        let mut configured: Vec<usize> = (0..bays.len()).filter(|_| rng.random_bool(0.8)).collect();
+        let known = current[rng.random_range(0..current.len())];
+        if !configured.contains(&known) {
+            configured.insert(rng.random_range(0..=configured.len()), known);
+        }
+        for (n, bay) in bays.iter().enumerate() {
+            bay.is_away.store(n != known && rng.random_bool(0.2), SeqCst);
+        }
+        let chosen: Vec<&Arc<Bay>> = configured.iter().map(|n| &bays[*n]).collect();
+        let stores = start(&chosen);
+        let readers = stores.readers();
+        let (began, mut ticks) = (Instant::now(), Ticks::new(Instant::now()));
+        for step in 0..rng.random_range(5..200u64) {
+            let n = rng.random_range(0..KEYS);
+            match rng.random_range(0..100) {
+                0..40 => {
+                    value += 1;
+                    model.change(n, Some(value));
+                    put(&stores, n, value);
+                }
+                40..50 => {
+                    model.change(n, None);
+                    stores.remove(&key(n));
+                }
+                50..85 => {
+                    let found = get(&stores, &readers, n).await;
+                    model.check(n, found)?;
+                    hits += u32::from(found.is_some());
+                }
+                85..90 if configured.len() > 1 => {
+                    set(&stores).leave(rng.random_range(0..configured.len()), Why::Late, Instant::now());
+                }
+                90..95 if configured.len() > 1 => {
+                    let place = rng.random_range(0..configured.len());
+                    bays[configured[place]].is_away.store(rng.random_bool(0.2), SeqCst);
+                    if stores.view().store(place).is_none() {
+                        let _ = set(&stores).take_back(place);
+                    }
+                }
+                95..97 if configured.len() > 1 => {
+                    set(&stores).turn(&mut ticks, began + Duration::from_secs(2 * step + 2));
+                }
+                97..99 => {
+                    if stores.persist(SOON) {
+                        model.written();
+                    }
+                }
+                _ => tokio::time::sleep(Duration::from_millis(rng.random_range(0..8))).await,
+            }
+        }
+        current = stores.view().serving().map(|(place, _)| configured[place]).collect();
+        match rng.random_range(0..3) {
+            0 if stores.close() => model.written(),
+            _ => {
+                if rng.random() && stores.persist(SOON) {
+                    model.written();
+                }
+                kill(stores);
+            }
+        }
+        model.killed();
+    }
+    let _ = rng.next_u64();
+    Ok(hits)
+}
+
+#[test]
+fn whatever_fails_the_set_keeps_what_it_promises() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, count) = (number("COSM_SEED").unwrap_or(1), number("COSM_HISTORIES").unwrap_or(60));
+    let mut hits = 0;
+    for seed in first..first + count {
+        hits += run(history(seed)).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+    assert!(u64::from(hits) > count, "{hits} hits");
+}
