@@ -10,7 +10,7 @@ use crate::Writer;
 use crate::buffer::Pool;
 use crate::digester::most_events;
 use crate::disk::Disk;
-use crate::disk::sim::SimDisk;
+use crate::disk::sim::{Faults, SimDisk};
 use crate::engine::{Answer, Io, Millis, Op};
 use crate::format::ledger::COPIES as LEDGERS;
 use crate::format::{DATA_START, Layout};
@@ -167,8 +167,11 @@ impl World {
         let scenario = Scenario::of(seed, &mut rng);
         let layout = Layout::new(SEGMENT, scenario.segments, 0xfeed);
         let disk = Arc::new(SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(rng.random())));
-        crate::disk::file::format(&*disk, &layout).unwrap();
         let pool = Pool::new(1 << 20);
+        if seed % 4 == 0 {
+            use_for_another(&disk, &pool, layout, &scenario, seed);
+        }
+        crate::disk::file::format(&*disk, &layout).unwrap();
         let shared = super::starts::open(&disk, &pool, layout, &scenario, 0..0, rng.random()).unwrap();
         let keys = scenario.keys as usize;
         let may_be_older =
@@ -380,5 +383,19 @@ impl World {
 
     pub fn bad(&self) -> u64 {
         self.shared.stats.bad_records.load(Relaxed)
+    }
+}
+
+/// Another cache was there, with the same keys, which begins anew: nothing of it may be found.
+fn use_for_another(disk: &Arc<SimDisk>, pool: &Arc<Pool>, layout: Layout, scenario: &Scenario, seed: u64) {
+    let other = Layout { identity: layout.identity + 1, ..layout };
+    crate::disk::file::format(&**disk, &other).unwrap();
+    let shared = super::starts::open(disk, pool, other, scenario, 0..0, seed).unwrap();
+    disk.set_faults(Faults::default());
+    for n in 0..4 * scenario.keys {
+        shared.set_time(n * INTERVAL);
+        let _ = shared.put_whole(&super::key(n % scenario.keys), b"another's", &[7; 2_000]);
+        shared.engine().tick(n * INTERVAL);
+        shared.carry_out_all(&**disk);
     }
 }
