@@ -266,6 +266,8 @@ impl Setting {
         }
         self.kind.apply(config, text).map_err(|why| match self.words {
             [] => why,
+            // The word stands alone, and is no answer to what is wrong with one of several.
+            _ if self.kind.repeats() => why,
             words if matches!(self.kind, Kind::Choice) => {
                 format!("`{text}` is none of {}", names(words).join(", "))
             }
