@@ -357,6 +357,9 @@ impl Stats {
             bad_records: self.bad_records + other.bad_records,
             read_errors: self.read_errors + other.read_errors,
             busy_reads: self.busy_reads + other.busy_reads,
+            off_peak: self.off_peak || other.off_peak,
+            scrub: self.scrub.and(other.scrub),
+            scrub_behind: self.scrub_behind + other.scrub_behind,
         }
     }
 }

@@ -49,6 +49,21 @@ pub struct Counters {
     pub yielded: u64,
 }
 
+impl Counters {
+    /// Of several together.
+    pub fn and(self, other: Counters) -> Counters {
+        Counters {
+            segments: self.segments + other.segments,
+            bytes: self.bytes + other.bytes,
+            damaged: self.damaged + other.damaged,
+            unreadable: self.unreadable + other.unreadable,
+            tables: self.tables + other.tables,
+            yields: self.yields + other.yields,
+            yielded: self.yielded + other.yielded,
+        }
+    }
+}
+
 pub struct Scrub {
     pace: Option<Pace>,
     /// The share of the day in which it may run; `None`: not now.
