@@ -163,11 +163,15 @@ fn a_cache_that_cannot_be_used_is_one_line_and_status_1_and_is_not_touched() {
         assert!(fs::read(&path).ok() == before, "{} was changed", path.display());
         assert_eq!(files(), number, "{}: files came or went", path.display());
     }
-    // Another size than the cache has.
+    // Sizes that it cannot be given.
     let before = fs::read(&whole).unwrap();
-    let other = run(arguments("serve --listen 127.0.0.1:0 --cache CACHE --cache-size 8MiB", &whole));
-    assert!(assert_one_line(&other, 1).contains("--cache-size"));
-    assert!(fs::read(&whole).unwrap() == before);
+    for (size, expected) in [("8TiB", "cannot grow beyond 4096 GiB in place"), ("257TiB", "at most 256 TiB")]
+    {
+        let words = arguments("serve --listen 127.0.0.1:0 --cache CACHE", &whole);
+        let other = run(words.into_iter().chain(["--cache-size", size]));
+        assert!(assert_one_line(&other, 1).contains(expected), "{size}");
+        assert!(fs::read(&whole).unwrap() == before);
+    }
 }
 
 #[test]
