@@ -74,11 +74,14 @@ impl ByHand {
         ByHand { shared, reader, desk }
     }
 
-    /// Removes what is under the hash, and notes that whether it was known or not; not if its place `stays`.
-    pub(crate) fn remove_unless(&self, hash: u64, stays: impl FnOnce(u64) -> bool) {
-        if !self.shared.index.find(hash).is_some_and(|slot| stays(slot.place)) {
-            self.shared.engine().remove_anyway(hash, self.shared.millis());
-        }
+    /// Where what is under the hash lies, or under another one of which the index knows the same.
+    pub(crate) fn place_of(&self, hash: u64) -> Option<u64> {
+        self.shared.index.find(hash).map(|slot| slot.place)
+    }
+
+    /// Removes what is under the hash, and notes that whether it was known or not.
+    pub(crate) fn remove_anyway(&self, hash: u64) {
+        self.shared.engine().remove_anyway(hash, self.shared.millis());
     }
 
     /// The youngest segment that was opened.

@@ -20,15 +20,20 @@ use crate::digester::stretch;
 use crate::disk::Disk;
 use crate::disk::file::layout;
 use crate::format::superblock::{self, COPIES};
+use crate::format::table::Entry;
 use crate::format::{BLOCK, Layout, PLACE_BITS};
 use crate::index::Index;
 use crate::reads::Reads;
 use crate::recovery::{entries_of, recover};
 use crate::shared::POOL;
 use crate::{Admission, Options};
+use std::collections::HashSet;
 use std::io;
 
 const UNREAD: &str = "its size cannot change while parts of it cannot be read; check the disk";
+
+/// Keys at most of which it is looked up together whether what stays is theirs.
+const CLAIMS: usize = if cfg!(test) { 100 } else { 4 << 20 };
 
 /// How often writes are tried again, a second of the store's time after each other.
 const ATTEMPTS: u64 = 100;
@@ -74,6 +79,9 @@ pub(crate) fn resize(
         );
     };
     drop(state);
+    if next.is_shrinking() {
+        can_be_read(&Reads::new(disk, &pool), next)?;
+    }
     if next.segments > there.segments {
         disk.reserve(next.size()).and_then(|()| disk.sync()).map_err(|error| {
             format!(
@@ -107,6 +115,23 @@ pub(crate) fn write_superblocks(disk: &dyn Disk, layout: &Layout) -> Result<(), 
     written.map_err(|error| format!("it cannot be written: {error}"))
 }
 
+/// What lies behind the segments that stay.
+fn tail(layout: &Layout) -> impl Iterator<Item = u64> {
+    let newest = layout.least_next().checked_sub(1);
+    (layout.in_turn()..layout.segments).filter_map(move |number| layout.seq_of(number, newest?))
+}
+
+/// Whether it can be said what leaves: once the superblocks tell that it does, there is no way back.
+fn can_be_read(reads: &Reads<'_>, layout: Layout) -> Result<(), String> {
+    let seqs: Vec<u64> = tail(&layout).collect();
+    let read = reads.each(&seqs, |seq| entries_of(reads, layout, *seq).map(drop));
+    read.into_iter().collect::<io::Result<()>>().map_err(unreadable)
+}
+
+fn unreadable(error: io::Error) -> String {
+    format!("what has to leave it cannot be read: {error}; check the disk")
+}
+
 /// Removes all that is listed behind the segments that stay, unless something newer of its key lies in these.
 fn remove_tail(disk: &dyn Disk, layout: Layout, options: &Options) -> Result<(), String> {
     // What stays has to be known of all that is there: an index for the smaller cache has no room for that.
@@ -116,10 +141,9 @@ fn remove_tail(disk: &dyn Disk, layout: Layout, options: &Options) -> Result<(),
         write_budget: None,
         cmax: 0,
         group_memory: 0,
+        tell: |_| {},
         ..options.clone()
     };
-    let unreadable =
-        |error: io::Error| format!("what has to leave it cannot be read: {error}; check the disk");
     let (store, found) = ByHand::open(disk, layout, &quiet).map_err(unreadable)?;
     if found.unread {
         return Err(UNREAD.into());
@@ -128,17 +152,51 @@ fn remove_tail(disk: &dyn Disk, layout: Layout, options: &Options) -> Result<(),
     settle(&store, disk, &mut now, false)?;
     let pool = Pool::new(POOL);
     let reads = Reads::new(disk, &pool);
-    let newest = layout.least_next().checked_sub(1);
-    for number in layout.in_turn()..layout.segments {
-        let seq = newest.and_then(|newest| layout.seq_of(number, newest));
+    let mut claims = Vec::new();
+    for seq in tail(&layout) {
         // What is older than what was written over has nothing to bring back.
-        let Some(seq) = seq.filter(|seq| !layout.is_gone(*seq, store.newest())) else { continue };
+        if layout.is_gone(seq, store.newest()) {
+            continue;
+        }
         for entry in entries_of(&reads, layout, seq).map_err(unreadable)? {
-            store.remove_unless(entry.hash, |place| layout.segment_of(place) < layout.in_turn());
+            match store.place_of(entry.hash).filter(|place| layout.segment_of(*place) < layout.in_turn()) {
+                Some(place) => claims.push((place, entry.hash)),
+                None => store.remove_anyway(entry.hash),
+            }
+        }
+        if claims.len() >= CLAIMS {
+            remove_others(&store, &reads, layout, &mut claims)?;
         }
         settle(&store, disk, &mut now, false)?;
     }
+    remove_others(&store, &reads, layout, &mut claims)?;
     settle(&store, disk, &mut now, true)
+}
+
+/// The index knows no more than the beginning of a hash. What lies at these places may be another key's: the tables know.
+fn remove_others(
+    store: &ByHand,
+    reads: &Reads<'_>,
+    layout: Layout,
+    claims: &mut Vec<(u64, u64)>,
+) -> Result<(), String> {
+    claims.sort_unstable();
+    for claims in claims.chunk_by(|a, b| layout.segment_of(a.0) == layout.segment_of(b.0)) {
+        let number = layout.segment_of(claims[0].0);
+        let entries = match layout.seq_of(number, store.newest()) {
+            Some(seq) => entries_of(reads, layout, seq).map_err(unreadable)?,
+            None => Vec::new(),
+        };
+        let listed = |entry: &Entry| {
+            let place = layout.place(number, entry.offset as usize * layout.unit as usize);
+            entry.kind.is_answer().then_some((place, entry.hash))
+        };
+        let listed: HashSet<(u64, u64)> = entries.iter().filter_map(listed).collect();
+        let others = claims.iter().filter(|claim| !listed.contains(claim));
+        others.for_each(|(_, hash)| store.remove_anyway(*hash));
+    }
+    claims.clear();
+    Ok(())
 }
 
 /// Until all is written.

@@ -39,7 +39,9 @@ fn layout(disk: &dyn Disk, size: usize) -> Layout {
 /// A start with a size of so many segments.
 fn start(disk: &SimDisk, through: &dyn Disk, segments: u64) -> Result<ByHand, String> {
     let options = Options { size: Some(size_of(segments)), ..options() };
-    let layout = of_size(through, layout(disk, disk.bytes().len()), &options)?;
+    // What is told of a change is what came of it.
+    let quiet = Options { tell: |line| panic!("{line}"), ..options.clone() };
+    let layout = of_size(through, layout(disk, disk.bytes().len()), &quiet)?;
     assert_eq!(layout.segments, segments);
     Ok(ByHand::open(through, layout, &options).unwrap().0)
 }
@@ -241,6 +243,79 @@ fn whatever_size_a_cache_had_no_key_answers_with_what_it_had_before() {
     }
     println!("{hits} hits, {interrupted} starts were interrupted");
     assert!(hits > 100 * seeds && interrupted as u64 > seeds / 10);
+}
+
+/// The index knows no more than the beginning of a hash: another key may look as if it were the newer one.
+#[test]
+fn what_left_does_not_come_back_where_another_key_has_nearly_its_hash() {
+    let (disk, store) = make(40, 1);
+    let known = |n: u32| store.hash_for_tests(&key(n)) >> (64 - 33);
+    let mut seen = HashMap::new();
+    let twins = (0..).find_map(|n| seen.insert(known(n), n).map(|before| (before, n)));
+    let (left, other) = twins.unwrap();
+    let (mut now, mut more) = (0, 10_000_000);
+    let mut fill = |until| {
+        while store.newest() < until {
+            put(&store, &disk, more, 9, &mut now);
+            more += 1;
+        }
+    };
+    fill(5);
+    put(&store, &disk, left, 1, &mut 0);
+    fill(35);
+    put(&store, &disk, left, 2, &mut 0);
+    fill(41);
+    put(&store, &disk, other, 3, &mut 0);
+    store.flush(&disk);
+    drop(store);
+    let options = Options { size: Some(size_of(30)), index_max: Some(1 << 20), ..options() };
+    let layout = of_size(&disk, layout(&disk, disk.bytes().len()), &options).unwrap();
+    let store = ByHand::open(&disk, layout, &options).unwrap().0;
+    assert_eq!((get(&store, &disk, left), get(&store, &disk, other)), (None, Some(3)));
+}
+
+/// Reads of some bytes fail.
+struct Spoilt<'a>(&'a SimDisk, std::ops::Range<u64>);
+
+impl Disk for Spoilt<'_> {
+    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+        match offset < self.1.end && offset + length as u64 > self.1.start {
+            true => Err(io::Error::other("spoilt")),
+            false => self.0.read(offset, buffer, length),
+        }
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.0.reserve(bytes)
+    }
+    fn cut_off(&self, bytes: u64) -> io::Result<()> {
+        self.0.cut_off(bytes)
+    }
+    fn read_block(&self) -> usize {
+        self.0.read_block()
+    }
+}
+
+#[test]
+fn what_cannot_be_read_behind_the_new_end_leaves_the_cache_as_it_was() {
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 0);
+    while store.newest() < 390 {
+        put(&store, &disk, n, 1, &mut now);
+        n += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let spoilt = Spoilt(&disk, size_of(150) - 4096..size_of(150));
+    let refused = start(&disk, &spoilt, 130).err().unwrap();
+    assert!(refused.contains("check the disk"), "{refused}");
+    let store = start(&disk, &spoilt, 200).unwrap();
+    assert_eq!(get(&store, &disk, n - 1), Some(1));
 }
 
 #[test]
