@@ -40,11 +40,15 @@ impl Memory {
             None => None,
         };
         let (size, packet) = match (layout, &there) {
-            (Some(layout), _) => (size_after_start(options, &layout).map_err(OpenError)?, layout.segment),
+            (Some(layout), Some(disk)) => {
+                let size = options.size.map(|size| disk.within(size));
+                let after = size_after_start(&Options { size, ..options.clone() }, &layout);
+                (after.map_err(OpenError)?, layout.segment)
+            }
             (None, Some(disk)) => {
                 (options.size.map_or(disk.size(), |size| size.min(disk.size())), options.packet)
             }
-            (None, None) => (options.size.unwrap_or(DEFAULT_SIZE), options.packet),
+            (_, None) => (options.size.unwrap_or(DEFAULT_SIZE), options.packet),
         };
         Ok(Memory::with(options, size, packet, readers, mean))
     }

@@ -27,6 +27,7 @@ pub(crate) fn open_disk(options: &Options) -> Result<(FileDisk, Layout), String>
             FileDisk::open(path, Access::Own)?.ok_or_else(|| format!("cache {} went away", path.display()))?
         }
     };
+    let options = &Options { size: options.size.map(|size| disk.within(size)), ..options.clone() };
     let there = match layout_of(path, &disk, disk.size())? {
         Some(found) if options.anew => format(&as_found(options, &found), &disk, disk.size())?,
         Some(found) => found,

@@ -162,3 +162,16 @@ fn a_cache_of_more_than_64_tib_works_and_one_beyond_256_is_refused() {
     let refused = Store::over(Arc::new(Sparse::default()), &options).err().unwrap().0;
     assert!(refused.contains("257 TiB is too large: at most 256 TiB"), "{refused}");
 }
+
+/// `COSM_DEVICE` names a block device of 32 MiB that is blank.
+#[test]
+#[ignore = "needs a block device"]
+fn a_device_has_what_it_has() {
+    let path = std::env::var("COSM_DEVICE").unwrap();
+    for size in [64, 64, 16, 64] {
+        let store = Store::open(&options(Path::new(&path), Some(size << 20))).unwrap();
+        assert_eq!(store.stats().size, size.min(32) << 20);
+        put(&store, 1);
+        assert!(store.close());
+    }
+}

@@ -97,6 +97,13 @@ impl FileDisk {
     pub fn size(&self) -> u64 {
         self.size.load(Relaxed)
     }
+    /// What there can be of so many bytes: a device does not grow.
+    pub fn within(&self, bytes: u64) -> u64 {
+        match self.file.metadata().is_ok_and(|kind| kind.file_type().is_block_device()) {
+            true => bytes.min(self.size()),
+            false => bytes,
+        }
+    }
     pub fn is_direct(&self) -> bool {
         self.direct
     }
