@@ -34,7 +34,7 @@ fn run(folder: &TempDir, options: &str) {
         Server::start(&folder.path().join("cache"), &format!("--cache-size 4MiB --packet 64KiB {options}"));
     let mut client = Client::new(server.address);
     for path in PATHS {
-        client.get(&origin.url(path), &["User-Agent: a \"test\"", "Referer: http://r.test/"]).unwrap();
+        client.get(&origin.url(path), &["User-Agent: a \"test\"", "Referer: http://r.test/?q=r"]).unwrap();
     }
     drop(client);
     assert!(server.stop().success());

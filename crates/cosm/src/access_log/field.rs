@@ -69,7 +69,10 @@ fields! {
     "bytes_in" "bytes that came from the client through a tunnel" |e, line| line.number(e.transaction.received);
     "first_byte" "seconds from the request's head to the response's first byte" |e, line| line.seconds(e.transaction.to_first());
     "duration" "seconds from the request's head to the response's last byte" |e, line| line.seconds(e.transaction.to_last());
-    "referer" "the request's Referer" |e, line| line.field(e.transaction.heads.referer.as_ref());
+    "referer" "the request's Referer" |e, line| match &e.transaction.heads.referer {
+        Some(value) => line.bytes(&e.mask.query_of_field(value.as_bytes())),
+        None => line.missing(),
+    };
     "user_agent" "the request's User-Agent" |e, line| line.field(e.transaction.heads.user_agent.as_ref());
     "content_type" "the response's Content-Type" |e, line| line.field(e.transaction.heads.content_type.as_ref());
     "complete" "true if the response ended as it should" |e, line| line.truth(e.transaction.whole);

@@ -49,6 +49,14 @@ impl Mask {
             _ => path.into(),
         }
     }
+
+    /// The same of a URL in a header field.
+    pub fn query_of_field(self, value: &[u8]) -> Cow<'_, [u8]> {
+        match value.iter().position(|byte| *byte == b'?') {
+            Some(at) if self.queries => [&value[..at], b"?..."].concat().into(),
+            _ => value.into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Where lines go: a file, which is kept small by moving it aside, standard output, or a log daemon's socket.
 
+use proxy::say;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -80,12 +81,17 @@ pub struct Rotated {
     bytes: u64,
     /// Since when it is written, on the clock that `write` is told.
     since: Option<Duration>,
+    /// It could not be moved aside: when that is tried again.
+    again: Option<Duration>,
 }
+
+/// How long a file that cannot be moved aside goes on before that is tried again.
+const AGAIN: Duration = Duration::from_secs(60);
 
 impl Rotated {
     fn open(path: &Path, rotation: Rotation) -> io::Result<Rotated> {
         let (file, bytes) = append_to(path)?;
-        Ok(Rotated { path: path.into(), rotation, file, bytes, since: None })
+        Ok(Rotated { path: path.into(), rotation, file, bytes, since: None, again: None })
     }
 
     fn reopen(&mut self) -> io::Result<()> {
@@ -98,9 +104,20 @@ impl Rotated {
         let since = *self.since.get_or_insert(now);
         let is_large = self.rotation.size.is_some_and(|size| self.bytes + lines.len() as u64 > size);
         let is_old = self.rotation.age.is_some_and(|age| now.saturating_sub(since) >= age);
-        if self.bytes > 0 && (is_large || is_old) {
-            self.rotate()?;
-            self.since = Some(now);
+        let may_try = self.again.is_none_or(|again| now >= again);
+        if self.bytes > 0 && (is_large || is_old) && may_try {
+            self.again = None;
+            match self.rotate() {
+                Ok(()) => self.since = Some(now),
+                // Rather a file that is too large than lines that are lost.
+                Err(error) => {
+                    self.again = Some(now + AGAIN);
+                    say(format_args!(
+                        "access log {} cannot be moved aside: {error}; it goes on as it is",
+                        self.path.display()
+                    ));
+                }
+            }
         }
         self.file.write_all(lines)?;
         self.bytes += lines.len() as u64;
@@ -109,6 +126,10 @@ impl Rotated {
 
     fn rotate(&mut self) -> io::Result<()> {
         let keep = self.rotation.keep;
+        // It was moved before, and there was no new one then.
+        if !self.path.try_exists()? {
+            return self.reopen();
+        }
         for n in (1..keep).rev() {
             move_aside(&self.aside(n), &self.aside(n + 1))?;
         }
@@ -219,6 +240,36 @@ mod tests {
             ["something long\n", "g\n", "three\nf\n"]
         );
         assert_eq!(read(3), None, "no more are kept");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_moved_aside_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
+        fs::create_dir_all(aside.join("in the way")).unwrap();
+        let rotation = Rotation { size: Some(10), age: None, keep: 1 };
+        let mut file = Rotated::open(&path, rotation).unwrap();
+        let lines = ["one two\n", "three\n", "four\n"];
+        lines.iter().for_each(|line| file.write(line.as_bytes(), at(0)).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), lines.concat());
+        fs::remove_dir_all(&aside).unwrap();
+        file.write(b"five\n", AGAIN).unwrap();
+        let read = [&aside, &path].map(|path| fs::read_to_string(path).unwrap());
+        assert_eq!(read, [lines.concat(), "five\n".into()]);
+    }
+
+    /// It was moved, and there was no new one then.
+    #[test]
+    fn what_is_kept_stays_while_there_is_nothing_to_move() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
+        let rotation = Rotation { size: Some(10), age: None, keep: 3 };
+        let mut file = Rotated::open(&path, rotation).unwrap();
+        file.write(b"one two\n", at(0)).unwrap();
+        fs::rename(&path, &aside).unwrap();
+        file.write(b"three\n", at(0)).unwrap();
+        let read = [&aside, &path].map(|path| fs::read_to_string(path).unwrap());
+        assert_eq!(read, ["one two\n", "three\n"]);
     }
 
     #[test]
