@@ -140,7 +140,7 @@ fn help_has_every_setting_with_its_default_and_bounds() {
     let help = out(&serve(&["--help"])).split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "--packet <SIZE> Size of a write to the cache on disk, a power of two; an existing cache keeps its own [default: 1MiB; 64KiB to 16MiB]",
-        "--cache-size <SIZE|auto> Maximum size of the cache on disk",
+        "--cache-size <SIZE|auto> Maximum size of each cache on disk",
         "--io <auto|uring|threads>",
         "--check",
         "--print-config",
