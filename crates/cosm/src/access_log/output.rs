@@ -1,6 +1,7 @@
 //! Where lines go: a file, which is kept small by moving it aside, standard output, or a log daemon's socket.
 
 use proxy::say;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -83,6 +84,8 @@ pub struct Rotated {
     since: Option<Duration>,
     /// It could not be moved aside: when that is tried again.
     again: Option<Duration>,
+    /// Lines may have been cut off in the middle.
+    torn: bool,
 }
 
 /// How long a file that cannot be moved aside goes on before that is tried again.
@@ -91,12 +94,12 @@ const AGAIN: Duration = Duration::from_secs(60);
 impl Rotated {
     fn open(path: &Path, rotation: Rotation) -> io::Result<Rotated> {
         let (file, bytes) = append_to(path)?;
-        Ok(Rotated { path: path.into(), rotation, file, bytes, since: None, again: None })
+        Ok(Rotated { path: path.into(), rotation, file, bytes, since: None, again: None, torn: false })
     }
 
     fn reopen(&mut self) -> io::Result<()> {
         (self.file, self.bytes) = append_to(&self.path)?;
-        self.since = None;
+        (self.since, self.torn) = (None, false);
         Ok(())
     }
 
@@ -119,8 +122,18 @@ impl Rotated {
                 }
             }
         }
-        self.file.write_all(lines)?;
-        self.bytes += lines.len() as u64;
+        if std::mem::take(&mut self.torn) {
+            // What was cut off shall not be taken for the beginning of another line.
+            self.write_out(b"\n")?;
+        }
+        self.write_out(lines)
+    }
+
+    fn write_out(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.torn = true;
+        self.file.write_all(bytes)?;
+        self.torn = false;
+        self.bytes += bytes.len() as u64;
         Ok(())
     }
 
@@ -149,7 +162,12 @@ impl Rotated {
 
 fn append_to(path: &Path) -> io::Result<(File, u64)> {
     // It says who asked for what.
-    let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path)?;
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o640);
+    // A pipe that nobody reads is an error, not a reason to wait; afterwards its reader may take its time.
+    options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let file = options.open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
 }
@@ -270,6 +288,29 @@ mod tests {
         file.write(b"three\n", at(0)).unwrap();
         let read = [&aside, &path].map(|path| fs::read_to_string(path).unwrap());
         assert_eq!(read, ["one two\n", "three\n"]);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_an_error_and_does_not_hold_up_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        assert!(Rotated::open(&path, Rotation::default()).is_err());
+    }
+
+    /// A disk that is full for a while.
+    #[test]
+    fn a_line_that_was_cut_off_is_no_beginning_of_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let mut file = Rotated::open(&path, Rotation::default()).unwrap();
+        file.write(b"one\n", at(0)).unwrap();
+        fs::write(&path, "one\ntw").unwrap();
+        file.torn = true;
+        file.write(b"three\n", at(1)).unwrap();
+        file.write(b"four\n", at(2)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntw\nthree\nfour\n");
     }
 
     #[test]

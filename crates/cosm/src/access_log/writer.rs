@@ -107,15 +107,16 @@ impl Writer {
             {
                 say(format_args!("cannot open access log {} anew: {error}; the old file goes on", self.name));
             }
-            self.tell_of_loss(&why);
-            if matches!(order, Ok(Order::End)) {
+            let ends = matches!(order, Ok(Order::End));
+            self.tell_of_loss(&why, ends);
+            if ends {
                 return;
             }
         }
     }
 
-    fn tell_of_loss(&mut self, why: &str) {
-        if self.lost > 0 && self.said.is_none_or(|said| said.elapsed() >= SAID) {
+    fn tell_of_loss(&mut self, why: &str, ends: bool) {
+        if self.lost > 0 && (ends || self.said.is_none_or(|said| said.elapsed() >= SAID)) {
             say(format_args!("access log {}: {} lines lost: {why}", self.name, self.lost));
             (self.lost, self.said) = (0, Some(Instant::now()));
         }

@@ -168,7 +168,7 @@ impl World {
         let layout = Layout::new(SEGMENT, scenario.segments, 0xfeed);
         let disk = Arc::new(SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(rng.random())));
         let pool = Pool::new(1 << 20);
-        if seed % 4 == 0 {
+        if seed.is_multiple_of(4) {
             use_for_another(&disk, &pool, layout, &scenario, seed);
         }
         crate::disk::file::format(&*disk, &layout).unwrap();
