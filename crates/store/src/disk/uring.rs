@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::{AbortHandle, spawn_local};
 
 /// Reads in flight, one for each `TURN` bytes; others wait for their turn.
 pub const DEPTH: u32 = 256;
@@ -43,6 +44,14 @@ struct Shared {
     ring: RefCell<Ring>,
     submit: Rc<Notify>,
     turns: Arc<Semaphore>,
+    /// They wait for what never comes once that nobody reads: with them go the ring's descriptor and its memory.
+    tasks: [AbortHandle; 2],
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
 }
 
 /// The ring and what it is reading into. Always true: a buffer whose address the kernel has is in `flying`.
@@ -75,9 +84,12 @@ impl RingReader {
         };
         let submit = Rc::new(Notify::new());
         let turns = Arc::new(Semaphore::new(DEPTH as usize));
-        let shared = Rc::new(Shared { ring: RefCell::new(ring), submit: submit.clone(), turns });
-        tokio::task::spawn_local(complete(watched, Rc::downgrade(&shared)));
-        tokio::task::spawn_local(submit_together(submit, Rc::downgrade(&shared)));
+        let shared = Rc::new_cyclic(|shared| {
+            let complete = spawn_local(complete(watched, shared.clone()));
+            let submit_together = spawn_local(submit_together(submit.clone(), shared.clone()));
+            let tasks = [complete, submit_together].map(|task| task.abort_handle());
+            Shared { ring: RefCell::new(ring), submit, turns, tasks }
+        });
         Ok(RingReader(shared))
     }
 
@@ -228,6 +240,22 @@ mod tests {
                 assert_eq!(read.await.unwrap()[..4096], [n as u8; 4096]);
             }
         });
+    }
+
+    /// Else each disk that comes back would cost every worker a descriptor and a ring.
+    #[test]
+    fn nothing_of_a_reader_outlives_it() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 4096]).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let local = tokio::task::LocalSet::new();
+        local.block_on(&runtime, async {
+            let Ok(ring) = RingReader::new(&file, Arc::default()) else { return };
+            let (pool, turn) = (Pool::new(0), ring.turns().clone().try_acquire_owned().unwrap());
+            assert_eq!(ring.read(0, 4096, pool.take(4096), turn).await.unwrap()[..4096], [7; 4096]);
+        });
+        let all_tasks = async { tokio::time::timeout(Duration::from_secs(20), local).await };
+        assert!(runtime.block_on(all_tasks).is_ok(), "a task waits for ever");
     }
 
     /// The kernel stops at an entry that it refuses, and says how many it took up to there.
