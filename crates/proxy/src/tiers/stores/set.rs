@@ -5,7 +5,7 @@
 use super::DiskStats;
 use super::care::{Care, Patience, Why};
 use super::journal::Journal;
-use super::record::{Found, Record, leader};
+use super::record::{Epoch, Found, Record, leader};
 use super::view::{Slot, View};
 use crate::console::say;
 use cache::{Purges, Scope};
@@ -24,8 +24,8 @@ pub const UNREAD: [u8; 1] = [0xff];
 
 /// How long a stop waits for disks that write, a little longer than each store does.
 const CLOSE: Duration = Duration::from_secs(35);
-/// Records that the set had, by which a disk is known that comes back.
-const RECORDS: usize = 64;
+/// Epochs that the set had, by which a disk is known that comes back.
+const EPOCHS: usize = 4096;
 /// Ticks that are remembered of a disk that is slow to write; a longer time counts as the oldest of them.
 const TICKS: usize = 600;
 
@@ -101,10 +101,10 @@ struct Ledger {
     purges: Vec<u8>,
     /// As the start found it.
     first: Record,
-    /// All that the set has had since then.
-    since: Vec<Record>,
-    /// A disk is about to serve again: no purge counts as written now.
-    coming: bool,
+    /// The epochs of all that the set has had since then.
+    since: VecDeque<Epoch>,
+    /// Disks that are about to serve again: no purge counts as written now.
+    coming: usize,
 }
 
 /// What is known of one disk beside its store.
@@ -229,7 +229,7 @@ impl Set {
             let (coming, generation, view) = {
                 let ledger = self.ledger();
                 let view = self.view();
-                (ledger.coming, self.generation(), view.clone())
+                (ledger.coming > 0, self.generation(), view.clone())
             };
             let rest = || until.saturating_duration_since(Instant::now());
             if coming && !rest().is_zero() {
@@ -270,9 +270,14 @@ impl Set {
     pub fn close(&self) -> bool {
         // Nothing comes back from here on.
         let view = {
-            let _ledger = self.ledger();
+            let mut ledger = self.ledger();
             self.stopping.store(true, Ordering::Release);
-            self.view().clone()
+            let view = self.view().clone();
+            if ledger.coming > 0 {
+                // What is about to may have the present record.
+                ledger.advance(&view);
+            }
+            view
         };
         self.stop.1.notify_all();
         let (sender, closed) = channel();
@@ -456,8 +461,7 @@ impl Set {
         let before = self.view().0[n].identity;
         let Some((record, _)) = Record::split(&bytes).filter(|_| is_read(store)) else { return false };
         let record = record.unwrap_or_else(|| Record::of_one(identity));
-        let is_ours = ledger.first.admits(identity, &record)
-            || ledger.since.iter().any(|ours| ours.epoch == record.epoch);
+        let is_ours = ledger.first.admits(identity, &record) || ledger.since.contains(&record.epoch);
         if !is_ours && !store.was_blank() && ledger.first.knows_not(&record) {
             // What its set removed without this one's disks may be here.
             drop(ledger);
@@ -472,51 +476,46 @@ impl Set {
         is_ours && before.is_none_or(|before| before == identity)
     }
 
-    /// Has it serve again. Its removals are in its file first, then the record of the set with it: so if it has that, whatever becomes
+    /// Has it serve again. Its removals are in its file first, then the present record of the set: so if it has that, whatever becomes
     /// of this process, it missed nothing of which a purge's answer tells. None is answered meanwhile.
     fn take_in(&self, n: usize, store: &Store, from: u64, empty: bool) -> bool {
         let changed = || if empty { Some(Vec::new()) } else { self.journal().since(from) };
-        self.ledger().coming = true;
+        self.ledger().coming += 1;
         let mut is_written = changed().is_some_and(|changed| {
             store.remove_all(&changed);
             store.persist(self.patience.open)
         });
-        let next = {
+        let present = {
             let ledger = self.ledger();
-            let members = self.view().members().into_iter().chain([store.identity()]);
-            let next = ledger.record.next(members.collect());
             if is_written {
-                is_written = store.set_ledger(&next.encode(&ledger.purges)).is_ok();
+                is_written = store.set_ledger(&ledger.record.encode(&ledger.purges)).is_ok();
             }
-            next
+            ledger.record.epoch
         };
         is_written = is_written && store.persist(self.patience.open);
         let mut ledger = self.ledger();
-        ledger.coming = false;
+        ledger.coming -= 1;
         let mut view = self.view_to_change();
         let last = changed().filter(|_| {
-            is_written && ledger.record.epoch == next.from && !self.stopping.load(Ordering::Acquire)
+            is_written && ledger.record.epoch == present && !self.stopping.load(Ordering::Acquire)
         });
-        let Some(last) = last else {
+        if let Some(last) = &last {
+            store.remove_all(last);
+            let size = store.stats().size as f64;
+            let slot = &mut view.0[n];
+            slot.identity = Some(store.identity());
+            slot.weight = self.disks[n].weight.unwrap_or(size);
+            slot.store = Some(store.clone());
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            let needs = if empty { self.journal().tick() } else { from };
             drop(view);
-            // It may have that record, and does not serve.
-            let members = self.view().members();
-            let beyond = ledger.record.next(members).beyond(&next);
-            ledger.enter(beyond, &self.view());
-            return false;
-        };
-        store.remove_all(&last);
-        let size = store.stats().size as f64;
-        let slot = &mut view.0[n];
-        slot.identity = Some(store.identity());
-        slot.weight = self.disks[n].weight.unwrap_or(size);
-        slot.store = Some(store.clone());
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        let needs = if empty { self.journal().tick() } else { from };
-        drop(view);
-        self.care()[n].needs = needs;
-        ledger.enter(next, &self.view());
-        true
+            self.care()[n].needs = needs;
+        } else {
+            drop(view);
+        }
+        // Another one begins also where it does not serve: it may have the present one.
+        ledger.advance(&self.view());
+        last.is_some()
     }
 }
 
@@ -551,15 +550,11 @@ fn look_after(set: &Weak<Set>, look: Duration) {
 impl Ledger {
     /// The set is another from now on: those that serve write that down.
     fn advance(&mut self, view: &View) {
-        self.enter(self.record.next(view.members()), view);
-    }
-
-    fn enter(&mut self, record: Record, view: &View) {
-        self.record = record;
-        if self.since.len() >= RECORDS {
-            self.since.remove(0);
+        self.record = self.record.next(view.members());
+        if self.since.len() >= EPOCHS {
+            self.since.pop_front();
         }
-        self.since.push(self.record.clone());
+        self.since.push_back(self.record.epoch);
         self.write(view);
     }
 
@@ -651,9 +646,9 @@ fn agree(
         return Ok(Ledger {
             record: first.clone(),
             purges: UNREAD.to_vec(),
-            since: vec![],
+            since: VecDeque::new(),
             first,
-            coming: false,
+            coming: 0,
         });
     }
     let first = leader(&readable).unwrap_or(&readable[0].record).clone();
@@ -662,9 +657,12 @@ fn agree(
     for n in 0..stores.len() {
         let Some(one) = &found[n] else { continue };
         let name = &disks[n].name;
-        let is_one = purges[n].is_some() && (one.blank || first.admits(one.identity, &one.record));
-        if is_one {
-            newest = purges[n].take().filter(|known| known.newest() > newest.newest()).unwrap_or(newest);
+        let is_one = first.admits(one.identity, &one.record);
+        if let Some(known) = purges[n].take_if(|_| is_one || one.blank) {
+            // One that nothing was put on may have purges of elsewhere.
+            if is_one && known.newest() > newest.newest() {
+                newest = known;
+            }
             continue;
         }
         is_apart |= purges[n].is_some() && first.knows_not(&one.record);
@@ -678,15 +676,18 @@ fn agree(
             cared[n].care.left(Instant::now());
             continue;
         }
-        leave_for_good(&store, patience.open, name)?;
-        drop(store);
-        stores[n] = match disks[n].open(Opening::Anew) {
+        let left = leave_for_good(&store, patience.open, name);
+        let anew = left.and_then(|()| {
+            drop(store);
+            disks[n].open(Opening::Anew).map_err(|unopened| unopened.why)
+        });
+        stores[n] = match anew {
             Ok(store) => {
                 say(format_args!("cache {name} may have missed what the others did: it begins empty"));
                 Some(store)
             }
-            Err(unopened) => {
-                say(format_args!("{}; it is left until it works", unopened.why));
+            Err(why) => {
+                say(format_args!("{why}; it is left until it works"));
                 cared[n].care.left(Instant::now());
                 None
             }
@@ -696,7 +697,7 @@ fn agree(
         newest.purge(Scope::All, millis());
     }
     let purges = if newest == Purges::default() { Vec::new() } else { newest.encode() };
-    Ok(Ledger { record: first.clone(), purges, since: vec![], first, coming: false })
+    Ok(Ledger { record: first.clone(), purges, since: VecDeque::new(), first, coming: 0 })
 }
 
 /// Has all that serve write down that another epoch begins, before anything is changed in it. A disk that cannot is left.

@@ -305,6 +305,60 @@ fn a_disk_that_went_on_without_the_others_ends_what_they_hold() {
     assert!(told.load(SeqCst));
 }
 
+/// One of them is about to serve when the other has changed the set: it comes back later, and nobody takes it for another's.
+#[test]
+fn disks_that_come_back_at_the_same_time_cost_the_others_nothing() {
+    let bays = [Bay::new(1), Bay::new(2), Bay::new(3)];
+    let mut stores = start(&[&bays[0], &bays[1], &bays[2]]);
+    (0..300).for_each(|n| put(&stores, n, n));
+    let told = Arc::new(AtomicBool::new(false));
+    for _round in 0..5 {
+        let tell = told.clone();
+        stores.when_apart(move || tell.store(true, SeqCst));
+        assert!(stores.persist(SOON));
+        set(&stores).turn(&mut Ticks::new(Instant::now()), Instant::now() + SOON);
+        (1..3).for_each(|n| set(&stores).leave(n, Why::Late, Instant::now()));
+        std::thread::scope(|scope| {
+            for n in 1..3 {
+                let set = set(&stores);
+                scope.spawn(move || while set.take_back(n).is_err() {});
+            }
+        });
+        assert_eq!((hits(&stores, 0..300), told.load(SeqCst)), (300, false));
+        (1..3).for_each(|n| set(&stores).leave(n, Why::Late, Instant::now()));
+        std::thread::scope(|scope| {
+            for n in 1..3 {
+                let set = set(&stores);
+                scope.spawn(move || while set.take_back(n).is_err_and(|why| why.contains("waiting")) {});
+            }
+        });
+        // What came back in vain begins anew.
+        let serving = stores_of(&stores).len();
+        let there = hits(&stores, 0..300);
+        assert!(stores.persist(SOON));
+        kill(stores);
+        stores = start(&[&bays[0], &bays[1], &bays[2]]);
+        assert_eq!((hits(&stores, 0..300), stores.ledger()), (there, Vec::new()), "{serving} served");
+        (0..300).for_each(|n| put(&stores, n, n));
+    }
+}
+
+#[test]
+fn a_disk_on_which_nothing_was_ever_put_does_not_say_what_was_purged() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0]]);
+    (0..20).for_each(|n| put(&stores, n, n));
+    stores.set_ledger(&purges(5));
+    assert!(stores.close());
+    let stores = start(&[&bays[1]]);
+    let mut others = cache::Purges::default();
+    others.purge(cache::Scope::Host("elsewhere.example"), 9);
+    stores.set_ledger(&others.encode());
+    assert!(stores.close());
+    let stores = start(&[&bays[0], &bays[1]]);
+    assert_eq!((hits(&stores, 0..20), stores.ledger()), (20, purges(5)));
+}
+
 #[test]
 fn copies_of_one_cache_are_refused_and_a_ledger_that_is_lost_costs_its_disk() {
     let bays = [Bay::new(1), Bay::new(2)];
