@@ -306,6 +306,10 @@ impl Set {
             }
         }
         self.turn(ticks, now);
+        if self.apart.get().is_none() {
+            // Nobody could be told yet of removals that are unknown.
+            return;
+        }
         let due: Vec<usize> = {
             let mut care = self.care();
             (0..care.len()).filter(|n| care[*n].care.is_due(now)).collect()
@@ -399,14 +403,15 @@ impl Set {
     /// Takes a disk back that was left, if it works: with what it holds, less all that was changed since it wrote last, or empty.
     pub(super) fn take_back(&self, n: usize) -> Result<(), String> {
         let (disk, name) = (&self.disks[n], &self.disks[n].name);
-        {
+        let old = {
             let one = &mut self.care()[n];
             if one.old.as_ref().is_some_and(|old| !old.has_left()) {
                 return Err(format!("cache {name} keeps a write waiting"));
             }
-            // With it goes its index.
-            one.old = None;
-        }
+            one.old.take()
+        };
+        // With it goes its index. To close a file may take for ever: nobody waits for that.
+        drop(old);
         let opened = |how| disk.open(how).map_err(|unopened| unopened.why);
         let was_seen = self.view().0[n].identity.is_some();
         let mut store = opened(if was_seen { Opening::Again } else { Opening::AsItIs })?;
