@@ -567,6 +567,7 @@ mod tests {
             ("/a,weight=0", "0 is out of bounds: 1 to 1000000"),
             ("/a,weight=1,weight=2", "`weight` is there twice"),
             (",size=4MiB", "a path is missing before `,size=4MiB`"),
+            ("/a,sise=4MiB", "`sise` is nothing that a cache has: size or weight"),
             (&many.join("\n"), "65 caches: there may be 64"),
         ] {
             let error = with("cache", value).unwrap_err();

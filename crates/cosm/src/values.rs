@@ -82,7 +82,7 @@ pub fn caches<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Cache>, St
     }
 }
 
-/// One of them. What follows a comma and is nothing of ours is of the path.
+/// One of them. What follows a comma, and gives nothing a value, is of the path.
 fn cache(text: &str) -> Result<Cache, String> {
     let (mut path, mut size, mut weight) = (text, None, None);
     while let Some((before, last)) = path.rsplit_once(',') {
@@ -91,6 +91,10 @@ fn cache(text: &str) -> Result<Cache, String> {
                 ("size", size.replace(size_within(value, &(2 << 20..=u64::MAX))?).is_some())
             }
             Some(("weight", value)) => ("weight", weight.replace(count(value, &(1..=1_000_000))?).is_some()),
+            // Hardly a file's name.
+            Some((name, _)) if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase()) => {
+                return Err(format!("`{name}` is nothing that a cache has: size or weight"));
+            }
             _ => break,
         };
         if twice {

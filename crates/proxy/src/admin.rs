@@ -34,7 +34,7 @@ const CONNECTIONS: usize = 64;
 /// From a request's first byte to its head's end.
 const HEAD: Duration = Duration::from_secs(10);
 /// How long an answer waits until a purge is in the file.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Serves until told to stop.
 pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>) -> io::Result<()> {

@@ -453,7 +453,8 @@ impl Shared {
         expected: Option<u64>,
     ) -> Result<Writer, Refused> {
         let is_too_large = expected.unwrap_or(part.length) > self.object_max;
-        if is_too_large || part.length == 0 || !part.length.is_multiple_of(self.span as u64) {
+        let goes_on = part.span as usize == self.span && part.length.is_multiple_of(self.span as u64);
+        if is_too_large || part.length == 0 || !goes_on {
             return Err(Refused::TooLarge);
         }
         let standing = self.index.find(self.hash(key)).map_or(Standing::Unknown, Standing::As);
