@@ -3,8 +3,9 @@
 use crate::preflight::same_twice;
 use crate::settings::Config;
 use proxy::{Disk, Opening, Patience, Stores, Unopened};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use store::format::DATA_START;
 use store::{Options, Store};
@@ -35,7 +36,9 @@ fn open_one(options: &Options, how: Opening) -> Result<Store, Unopened> {
 
 /// Whether something is there that can be read: then there is a reason not to open it that does not go away by itself.
 fn is_readable(path: &Path) -> bool {
-    let is_folder = path.is_dir();
+    // A pipe would be waited for.
+    let is_disk = |kind: Metadata| kind.is_file() || kind.file_type().is_block_device();
+    let is_other = path.metadata().is_ok_and(|kind| !is_disk(kind));
     let read = || File::open(path)?.take(DATA_START).read_to_end(&mut Vec::new());
-    is_folder || read().is_ok()
+    is_other || read().is_ok()
 }

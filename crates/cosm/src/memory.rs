@@ -6,6 +6,8 @@ use crate::machine::Machine;
 use crate::settings::{CacheMemory, Config};
 use crate::values::say_size;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 use store::{Memory, Options};
 
 const MIB: u64 = 1 << 20;
@@ -35,6 +37,9 @@ const CONNECTIONS: (u64, u64) = (64, 100_000);
 const OBJECT: u64 = 8 << 10;
 /// The index of a cache that has many more.
 const SMALL_OBJECT: u64 = 512;
+
+/// For how long one of several disks is waited for, to see how large its cache is.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// A part of the budget.
 #[derive(Debug)]
@@ -171,8 +176,10 @@ impl Sizes {
 /// is alone it takes nothing, and opening it will tell why.
 fn disks(config: &Config, workers: u64) -> Vec<Memory> {
     let stores = config.stores();
-    let found: Vec<Option<Memory>> =
-        stores.iter().map(|store| Memory::of(store, workers, OBJECT).ok()).collect();
+    let found = match &stores[..] {
+        [alone] => vec![Memory::of(alone, workers, OBJECT).ok()],
+        stores => look(stores, workers),
+    };
     let sizes: Vec<u64> = found.iter().flatten().map(|disk| disk.size).collect();
     if sizes.is_empty() {
         return Vec::new();
@@ -183,6 +190,21 @@ fn disks(config: &Config, workers: u64) -> Vec<Memory> {
         Memory::of(&Options { path, size, ..store.clone() }, workers, OBJECT).ok()
     };
     stores.iter().zip(found).filter_map(|(store, found)| found.or_else(|| unseen(store))).collect()
+}
+
+/// Each by a thread of its own: a disk that does not answer is not waited for.
+fn look(stores: &[Options], workers: u64) -> Vec<Option<Memory>> {
+    let (send, received) = channel();
+    for (n, store) in stores.iter().enumerate() {
+        let (send, store) = (send.clone(), store.clone());
+        std::thread::spawn(move || send.send((n, Memory::of(&store, workers, OBJECT).ok())));
+    }
+    drop(send);
+    let (mut found, until) = (vec![None; stores.len()], Instant::now() + ANSWER);
+    while let Ok((n, memory)) = received.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        found[n] = memory;
+    }
+    found
 }
 
 /// Two caches as one.

@@ -58,6 +58,10 @@ fn a_cache_moves_from_one_disk_to_two_and_back() {
     server.kill();
     let server = disks.both();
     assert_eq!(disks.hits(&server), KEYS, "both survive a kill");
+    let seen = run(["inspect", "--json", disks.two.to_str().unwrap()]);
+    let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap();
+    let members = seen["set"].as_array().unwrap();
+    assert!(members.len() == 2 && members.contains(&seen["identity"]), "{seen}");
     assert!(server.stop().success());
     let server = disks.start("");
     assert_eq!(disks.hits(&server), KEYS, "nothing has moved so far");
@@ -103,4 +107,21 @@ fn what_is_no_cache_is_refused_and_so_is_one_that_is_named_twice() {
     assert!(disks.start("").stop().success());
     fs::hard_link(&disks.one, &disks.two).unwrap();
     refused(&disks.two, "are the same file or device");
+}
+
+#[test]
+fn what_is_no_disk_holds_up_no_start() {
+    let disks = Disks::new();
+    let pipe = disks.one.with_file_name("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    for more in [vec![], vec!["--cache", disks.two.to_str().unwrap()]] {
+        let words =
+            ["serve", "--listen", "127.0.0.1:0", "--cache-size", "4MiB", "--packet", "64KiB", "--cache"];
+        let output = run([&words[..], &[pipe.to_str().unwrap()], &more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(1) && said.contains("neither a file nor a block device"),
+            "{said}"
+        );
+    }
 }

@@ -51,7 +51,7 @@ pub use report::{Ended, Heads, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::{Bounds, Forwarded, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
-pub use tiers::stores::{Disk, JOURNAL, Opening, Patience, Stores, Unopened};
+pub use tiers::stores::{Disk, JOURNAL, Membership, Opening, Patience, Stores, Unopened};
 pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;

@@ -41,8 +41,8 @@ pub struct Inspection {
     pub used: u64,
     pub next_segment: u64,
     pub newest_sequence: u64,
-    /// Bytes of the caller's ledger, and how often it was written.
-    pub ledger_bytes: u64,
+    /// The caller's ledger, and how often it was written.
+    pub ledger: Vec<u8>,
     pub ledger_generation: u64,
     pub header: Header,
 }
@@ -278,7 +278,7 @@ impl Look {
             used,
             next_segment: layout.number(state.seq),
             newest_sequence: state.seq.saturating_sub(1),
-            ledger_bytes: state.ledger.bytes.len() as u64,
+            ledger: state.ledger.bytes.to_vec(),
             ledger_generation: state.ledger.generation,
             header: self.header(),
         }

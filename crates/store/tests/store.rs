@@ -318,7 +318,7 @@ fn the_ledger_comes_back_whole_after_closing_and_after_a_kill() {
     drop(store);
     let seen = inspect(&path).unwrap();
     // Two copies when the cache was made, and two of what was set last.
-    assert_eq!((seen.ledger_bytes, seen.ledger_generation), (5_000, 3));
+    assert_eq!((seen.ledger.len(), seen.ledger_generation), (5_000, 3));
 
     let quick = Options { flush_interval: Duration::from_millis(50), ..patient };
     for n in 2..6 {

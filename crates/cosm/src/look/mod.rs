@@ -6,6 +6,7 @@ mod progress;
 use self::contents::{Amount, Contents};
 use self::progress::Progress;
 use crate::values::{about_size, say_size};
+use proxy::Membership;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -74,6 +75,11 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
         ("next_segment", seen.next_segment.into()),
         ("newest_sequence", seen.newest_sequence.into()),
     ];
+    if let Some(set) = Membership::of(&seen.ledger) {
+        let members: Vec<String> = set.members.iter().map(|identity| format!("{identity:016x}")).collect();
+        figures.push(("set", if json { members.into() } else { members.join(" ").into() }));
+        figures.push(("set_since", since(set.since, json)));
+    }
     figures.extend(header(&seen.header));
     if json {
         figures.extend(contents.figures(hosts));
@@ -93,6 +99,15 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
     table("age up to", "objects", "bodies", contents.ages());
     table("host", "objects", "bodies", contents.hosts(hosts));
     Ok(())
+}
+
+/// A time, milliseconds since 1970; printed as a date.
+fn since(millis: u64, json: bool) -> Value {
+    let date = i64::try_from(millis).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    match date {
+        Some(date) if !json => format!("{date:.0}").into(),
+        _ => millis.into(),
+    }
 }
 
 /// Which copies of what lies before the segments are whole.

@@ -24,6 +24,7 @@ mod view;
 pub use care::Patience;
 pub use journal::MEMORY as JOURNAL;
 pub use readers::Readers;
+pub use record::Membership;
 pub use set::{Disk, Opening, State, Unopened};
 
 use self::record::Record;

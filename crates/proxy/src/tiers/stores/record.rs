@@ -89,6 +89,23 @@ impl Record {
     }
 }
 
+/// What a cache knows of the set of disks that it was in last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// When these disks became the set, milliseconds since 1970, about.
+    pub since: u64,
+    /// Their identities.
+    pub members: Vec<u64>,
+}
+
+impl Membership {
+    /// Of a cache's ledger; `None` where it was always alone.
+    pub fn of(ledger: &[u8]) -> Option<Membership> {
+        let (record, _) = Record::split(ledger)?;
+        record.map(|Record { epoch, members, .. }| Membership { since: epoch.number, members })
+    }
+}
+
 /// What a start found on one disk.
 #[derive(Clone, Debug)]
 pub struct Found {
