@@ -40,7 +40,7 @@ fuzz_target!(|text: &str| {
     match Config::build(&given, &MACHINE) {
         Ok(config) => {
             assert!(config.proxy.workers > 0 && !config.proxy.listen.is_empty());
-            if let Some(store) = config.store() {
+            for store in config.stores() {
                 assert!(store.packet.is_power_of_two() && store.cmax <= 3);
                 assert!(!store.patience.is_zero() && !store.flush_interval.is_zero());
             }
