@@ -148,8 +148,8 @@ impl Placement {
     }
 
     /// Whether an object of so many bytes that was just fetched is let in, and how it stands then, beside what is `there` under
-    /// its key. What is not is remembered. `chance`, from 0 to 1, decides where the budget's price is about what it is worth: objects of a size
-    /// are worth the same, and they shall not come in all together, or none of them.
+    /// its key. What is not is remembered. `chance`, from 0 to 1, decides where the budget's price is about what it is worth (objects of a size
+    /// are worth the same, and they shall not come in all together, or none of them), and of what had its places in vain.
     pub fn admits(&mut self, hash: u64, bytes: u64, there: Option<Slot>, chance: f64) -> Option<Standing> {
         if !self.live.judges {
             return Some(Standing::New);
