@@ -579,8 +579,10 @@ async fn where_a_body_begins_with_what_the_origin_does_not_give_it_is_a_miss() {
         let (store, ranged) = (over(&disk()), Ranged::of(FRESH).await);
         let proxy = Proxy::over(Some(store.clone()), |settings| {
             no_memory(settings);
-            settings.timeouts.origin_stall = Duration::from_millis(500);
-            settings.timeouts.origin_first_byte = Duration::from_millis(500);
+            if matches!(how, Ranges::Hanging | Ranges::Unanswered) {
+                settings.timeouts.origin_stall = Duration::from_secs(1);
+                settings.timeouts.origin_first_byte = Duration::from_secs(1);
+            }
         });
         let (_, size) = stored(&store, &proxy, &ranged, &[0, 9]).await;
         ranged.makes_of_ranges(how);

@@ -36,7 +36,7 @@ impl Exchange {
     pub async fn lookup(self) -> Response<ReplyBody> {
         // Fetches of others that did not suit, the last of them if it goes on, and the duty to fetch for others.
         let (mut vain, mut refused, mut duty) = (0, None, None::<Leader>);
-        let mut waited = false;
+        let (mut waited, mut looked_twice) = (false, false);
         // Why nothing stored could answer when it first joined another's fetch.
         let mut followed = None::<Miss>;
         let request = &self.request;
@@ -77,7 +77,8 @@ impl Exchange {
                         lead.again();
                     }
                     if shares {
-                        fills.join(&want.look.key, tiers, vain, refused.as_ref())
+                        let looked = (!looked_twice).then_some(want.look.began);
+                        fills.join(&want.look.key, tiers, looked, vain, refused.as_ref())
                     } else {
                         Joined::Alone
                     }
@@ -92,6 +93,10 @@ impl Exchange {
                 }
                 Joined::Leader(lead) => lead,
                 Joined::Alone => lone(),
+                Joined::Again => {
+                    looked_twice = true;
+                    continue;
+                }
                 Joined::Follower(seat) => {
                     waited |= seat.early;
                     followed.get_or_insert(why);

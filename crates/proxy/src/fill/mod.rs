@@ -123,6 +123,8 @@ pub enum Joined {
     Follower(FillReader),
     /// Not worth waiting: fetch alone.
     Alone,
+    /// Another's fetch came to its end since the request looked: look again.
+    Again,
 }
 
 /// Why an origin gave no answer of use.
@@ -152,12 +154,14 @@ impl Fills {
         Duration::from_millis(self.turn.load(Ordering::Relaxed))
     }
 
-    /// Joins the fetch of a key, or starts it. What was removed since a fetch began is fetched anew. `vain` counts the fetches
-    /// that did not suit the request, of which `refused` was the last, if that still goes on.
+    /// Joins the fetch of a key, or starts it, unless something was stored since the request looked (`looked`). What was removed
+    /// since a fetch began is fetched anew. `vain` counts the fetches that did not suit the request, of which `refused` was the
+    /// last, if that still goes on.
     pub fn join(
         self: &Arc<Fills>,
         key: &Key,
         tiers: &Tiers,
+        looked: Option<Moment>,
         vain: u32,
         refused: Option<&Arc<Opened>>,
     ) -> Joined {
@@ -179,6 +183,10 @@ impl Fills {
         }
         if lock(&self.alone).knows(key.hash()) {
             return Joined::Alone;
+        }
+        // A fetch leaves the table after what it brought was stored.
+        if looked.is_some_and(|looked| tiers.is_replaced_since(key, looked)) {
+            return Joined::Again;
         }
         // It takes the place of one that is of no use to whoever comes now.
         let fill = Fill::new(key.clone(), tiers.now(), self.windows.clone(), Some(self.clone()));

@@ -4,7 +4,7 @@ use super::state::Stage;
 use super::*;
 use crate::budget::Budget;
 use crate::message::hops::Names;
-use crate::tiers::memory::Memory;
+use crate::tiers::memory::{Memory, nonce};
 use crate::tiers::stores::Stores;
 use bytes::Bytes;
 use cache::{Asked, Head, SetCookie};
@@ -33,7 +33,7 @@ fn tiers() -> Tiers {
 }
 
 fn join(fills: &Arc<Fills>, vain: u32) -> Joined {
-    fills.join(&key(), &tiers(), vain, None)
+    fills.join(&key(), &tiers(), None, vain, None)
 }
 
 fn key() -> Key {
@@ -140,16 +140,31 @@ fn one_who_leaves_before_it_hears_of_its_call_is_succeeded_too() {
 #[test]
 fn what_was_removed_is_joined_by_nobody() {
     let (fills, tiers) = (fills(LONG), tiers());
-    let Joined::Leader(lead) = fills.join(&key(), &tiers, 0, None) else { panic!("somebody leads") };
+    let Joined::Leader(lead) = fills.join(&key(), &tiers, None, 0, None) else { panic!("somebody leads") };
     let mut seats = followers(&fills, 2);
     tiers.remove(&key());
-    let Joined::Leader(later) = fills.join(&key(), &tiers, 0, None) else { panic!("it was joined") };
-    let Joined::Follower(seat) = fills.join(&key(), &tiers, 0, None) else { panic!("nobody leads") };
+    let Joined::Leader(later) = fills.join(&key(), &tiers, None, 0, None) else { panic!("it was joined") };
+    let Joined::Follower(seat) = fills.join(&key(), &tiers, None, 0, None) else { panic!("nobody leads") };
     // Those who asked before go on among themselves.
     drop(lead);
     assert!(hear(&mut seats).0.is_some() && news(&seat).is_none());
     drop(later);
     assert!(matches!(news(&seat), Some(News::Leader(_))));
+}
+
+#[test]
+fn who_looked_before_a_fetch_stored_what_it_brought_looks_again() {
+    let (fills, tiers) = (fills(LONG), tiers());
+    let looked = tiers.now();
+    let join = |looked| fills.join(&key(), &tiers, Some(looked), 0, None);
+    let Joined::Leader(lead) = join(looked) else { panic!("somebody leads") };
+    tiers.mark(CacheEntry::queries(key(), nonce()));
+    assert!(matches!(join(looked), Joined::Follower(_)));
+    lead.again();
+    assert!(matches!(join(looked), Joined::Again));
+    assert!(matches!(join(tiers.now()), Joined::Leader(_)));
+    tiers.remove(&key());
+    assert!(matches!(join(looked), Joined::Leader(_)), "nothing is there any more");
 }
 
 #[test]
@@ -360,6 +375,7 @@ impl Walk {
                     let known = self.expected == Expected::Decided("alone");
                     assert!(known || (self.expected == Expected::Waiting && vain > 1));
                 }
+                Joined::Again => panic!("nothing was stored"),
                 Joined::Leader(other) => {
                     assert!(!Arc::ptr_eq(&other.fill, &self.fill), "two lead");
                     assert_ne!(self.expected, Expected::Waiting);

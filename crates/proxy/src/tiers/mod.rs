@@ -430,6 +430,11 @@ impl Tiers {
         self.invalidation.is_removed_since(key, began)
     }
 
+    /// Whether something was put under a key since `looked`, and not removed: also under another now and then.
+    pub fn is_replaced_since(&self, key: &Key, looked: Moment) -> bool {
+        self.invalidation.look(key, looked, |since| since == Since::Replaced)
+    }
+
     /// Removes what is stored of a URI, given its primary key: all variants, queries and searches.
     pub fn forget(&self, primary: &[u8]) {
         self.remove(&Key::new(primary.to_vec()));
