@@ -5,6 +5,7 @@ mod out;
 
 pub mod access_log;
 mod disks;
+pub mod error_log;
 mod lab;
 mod look;
 pub mod machine;
@@ -13,6 +14,7 @@ mod preflight;
 mod reload;
 mod serve;
 pub mod settings;
+pub mod sink;
 pub mod values;
 
 use clap::error::{ContextKind, ContextValue};

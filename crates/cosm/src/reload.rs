@@ -11,21 +11,21 @@ pub struct Reload {
     pub machine: Machine,
     /// Gives what the command line and the configuration file say now; `None`: there is no file.
     pub read: Box<dyn Fn() -> Option<Result<Vec<Given>, String>> + Send>,
-    /// Gives the proxy its settings.
-    pub adopt: Box<dyn Fn(proxy::Settings) + Send>,
+    /// Gives what runs its settings.
+    pub adopt: Box<dyn Fn(Config) + Send>,
 }
 
 impl Reload {
     /// Reads the settings again, and tells what came of it, a line each.
-    pub fn again(&mut self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// They are wrong, and nothing changed; one line.
+    pub fn again(&mut self) -> Result<Vec<String>, String> {
         let Some(read) = (self.read)() else {
-            return vec!["SIGHUP: there is no file to read settings from (--config)".into()];
+            return Err("SIGHUP: there is no file to read settings from (--config)".into());
         };
-        let checked = read.and_then(|new| self.config(&new).map(|_| new));
-        let new = match checked {
-            Ok(new) => new,
-            Err(wrong) => return vec![format!("settings stay as they are: {wrong}")],
-        };
+        let stay = |wrong| format!("settings stay as they are: {wrong}");
+        let new = read.and_then(|new| self.config(&new).map(|_| new)).map_err(stay)?;
         let (mut taken, mut waiting, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
         for setting in TABLE {
             let (before, after) = (setting.given(&self.given), setting.given(&new));
@@ -39,12 +39,9 @@ impl Reload {
             mixed.extend(stays.cloned());
         }
         // What is in force and what is new were both right; together they may not be.
-        let config = match self.config(&mixed) {
-            Ok(config) => config,
-            Err(wrong) => return vec![format!("settings stay as they are: {wrong}")],
-        };
+        let config = self.config(&mixed).map_err(stay)?;
         self.given = mixed;
-        (self.adopt)(config.proxy);
+        (self.adopt)(config);
         let mut lines = vec![match taken.is_empty() {
             true => "settings were read again: none that can change while running is another".to_owned(),
             false => format!("settings were read again; changed: {}", taken.join(", ")),
@@ -52,7 +49,7 @@ impl Reload {
         if !waiting.is_empty() {
             lines.push(format!("these change at the next start: {}", waiting.join(", ")));
         }
-        lines
+        Ok(lines)
     }
 
     /// What a start with these settings would run with.
@@ -76,11 +73,11 @@ mod tests {
         Given { name, value: value.into(), source: Source::File("f".into(), 1) }
     }
 
-    fn reload(given: Vec<Given>) -> (Reload, File, Receiver<proxy::Settings>) {
+    fn reload(given: Vec<Given>) -> (Reload, File, Receiver<Config>) {
         let (file, (adopt, adopted)) = (File::default(), channel());
         let (machine, from) = (Machine { memory: 4 << 30, cores: 3, descriptors: 1 << 20 }, file.clone());
         let read = Box::new(move || from.lock().unwrap().clone());
-        let adopt = Box::new(move |settings| adopt.send(settings).unwrap());
+        let adopt = Box::new(move |config| adopt.send(config).unwrap());
         (Reload { given, machine, read, adopt }, file, adopted)
     }
 
@@ -90,7 +87,7 @@ mod tests {
             reload(vec![given("allow", "10.0.0.0/8"), given("finish-max", "2MiB"), given("workers", "1")]);
         let new = [given("allow", "all"), given("workers", "2"), given("query-max", "1KiB")];
         *file.lock().unwrap() = Some(Ok(new.into()));
-        let lines = reload.again();
+        let lines = reload.again().unwrap();
         assert_eq!(
             lines,
             [
@@ -98,12 +95,12 @@ mod tests {
                 "these change at the next start: workers"
             ]
         );
-        let settings = adopted.try_recv().unwrap();
+        let settings = adopted.try_recv().unwrap().proxy;
         assert_eq!((settings.workers, settings.bounds.query_bytes), (1, 1 << 10));
         assert_eq!(settings.bounds.finish_bytes, 1 << 20, "what is given no more has its default");
         assert_eq!(settings.clients, proxy::Network::all());
         // What waits is named again, and nothing else.
-        let lines = reload.again();
+        let lines = reload.again().unwrap();
         assert!(lines[0].contains("none that can change") && lines[1].ends_with(": workers"), "{lines:?}");
     }
 
@@ -112,11 +109,11 @@ mod tests {
         let (mut reload, file, adopted) = reload(vec![given("allow", "10.0.0.0/8")]);
         for wrong in [Ok(vec![given("allow", "all"), given("cmax", "4")]), Err("cannot read f".to_owned())] {
             *file.lock().unwrap() = Some(wrong);
-            let lines = reload.again();
-            assert!(lines.len() == 1 && lines[0].starts_with("settings stay as they are: "), "{lines:?}");
+            let wrong = reload.again().unwrap_err();
+            assert!(wrong.starts_with("settings stay as they are: "), "{wrong}");
         }
         *file.lock().unwrap() = None;
-        assert!(reload.again()[0].contains("--config"));
+        assert!(reload.again().unwrap_err().contains("--config"));
         assert!(adopted.try_recv().is_err());
         assert_eq!(reload.given, [given("allow", "10.0.0.0/8")]);
     }

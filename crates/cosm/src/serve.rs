@@ -1,6 +1,7 @@
 //! `cosm serve`: settings together, store open, proxy running, and both down again in order.
 
 use crate::access_log::{self, AccessLog};
+use crate::error_log::{self, ErrorLog};
 use crate::machine::Machine;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
@@ -31,10 +32,12 @@ pub fn command() -> Command {
              read at the start. SIGHUP reads the configuration file again; --print-config marks the settings that then \
              change at once with `reloads`.\n\n\
              SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. The cache is warm after \
-             a restart, even after kill -9. SIGUSR1 opens the access log anew; SIGUSR2 is ignored.\n\n\
+             a restart, even after kill -9. SIGUSR1 opens the logs anew; SIGUSR2 is ignored.\n\n\
              Fields of --access-log-format, each as $NAME or ${{NAME}}:\n{}\n\n\
+             Areas of --error-log-level:\n{}\n\n\
              Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
             access_log::field_list(),
+            error_log::area_list(),
         ))
         .args([config, check, print])
         .args(TABLE.iter().map(Setting::argument))
@@ -61,6 +64,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let parts = divided.map_err(Failure::Usage)?;
     memory::page_sizes(config.memory_total);
     preflight::doubts(&config, &machine).into_iter().for_each(say);
+    let errors = ErrorLog::open(&config.error_log).map_err(Failure::Failed)?;
     let log = open_log(&config)?;
     let stores = disks::open(&config).map_err(Failure::Failed)?;
     match stores.stats() {
@@ -76,11 +80,12 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);
-    let result = run(config, stores.clone(), log.as_ref(), &kind, again);
+    let result = run(config, stores.clone(), (log.as_ref(), &errors), &kind, again);
     if let Some(log) = log {
         log.end();
     }
     let unwritten = !stores.close();
+    errors.end();
     result.map_err(|error| Failure::Failed(error.to_string()))?;
     match unwritten {
         true => Err(Failure::Failed(
@@ -130,7 +135,7 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
 fn run(
     config: Config,
     stores: Stores,
-    log: Option<&AccessLog>,
+    (log, errors): (Option<&AccessLog>, &ErrorLog),
     kind: &str,
     reload: Reload,
 ) -> std::io::Result<()> {
@@ -138,7 +143,11 @@ fn run(
         Some(log) => proxy::start_telling(config.proxy, stores, log.told()),
         None => proxy::start(config.proxy, stores),
     }?;
-    let reopen = log.map(AccessLog::reopener);
+    let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
+    let reopen = move || {
+        reopen_log.iter().for_each(|reopen| reopen());
+        reopen_errors();
+    };
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
     let stopper = running.stopper();
     let (listens, listening) = channel();
@@ -146,7 +155,12 @@ fn run(
     let others = listens.clone();
     thread("signals").spawn(move || on_signal(listens, stopper))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
-    let reload = Reload { adopt: Box::new(running.reloader()), ..reload };
+    let (adopt, set_levels) = (running.reloader(), errors.leveller());
+    let adopt = move |config: Config| {
+        set_levels(config.error_log.levels);
+        adopt(config.proxy);
+    };
+    let reload = Reload { adopt: Box::new(adopt), ..reload };
     thread("other-signals").spawn(move || on_other_signal(others, reload, reopen))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
@@ -157,8 +171,8 @@ fn run(
     running.wait()
 }
 
-/// Reads the settings again when SIGHUP says so, and opens the access log anew when SIGUSR1 does; says of SIGUSR2 that it has no meaning.
-fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: Option<impl Fn()>) {
+/// Reads the settings again when SIGHUP says so, and opens the logs anew when SIGUSR1 does; says of SIGUSR2 that it has no meaning.
+fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn()) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -170,11 +184,11 @@ fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: Option<impl 
         drop(listens);
         loop {
             tokio::select! {
-                _ = hangup.recv() => reload.again().into_iter().for_each(say),
-                _ = first.recv() => match &reopen {
-                    Some(reopen) => reopen(),
-                    None => say("SIGUSR1: there is no access log to open anew"),
+                _ = hangup.recv() => match reload.again() {
+                    Ok(lines) => lines.iter().for_each(|line| tracing::info!(target: "settings", "{line}")),
+                    Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
                 },
+                _ = first.recv() => reopen(),
                 _ = second.recv() => say("SIGUSR2 is ignored: it has no meaning"),
             }
         }

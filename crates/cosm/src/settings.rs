@@ -11,6 +11,7 @@ mod table;
 pub use table::TABLE;
 
 use crate::access_log;
+use crate::error_log;
 use crate::machine::Machine;
 use crate::values;
 use clap::ArgMatches;
@@ -31,6 +32,7 @@ pub struct Config {
     /// What is left to that.
     pub auto: Auto,
     pub access_log: access_log::Settings,
+    pub error_log: error_log::Settings,
     /// What all caches on disk have in common.
     store: Store,
     /// The caches on disk; none: in memory only.
@@ -162,6 +164,7 @@ impl Config {
             memory_total: 0,
             auto: Auto::default(),
             access_log: access_log::Settings::default(),
+            error_log: error_log::Settings::default(),
             store: Store { group_of: cache::key::group, ..Store::at(table::DEFAULT_CACHE) },
             caches: Vec::new(),
         };

@@ -3,14 +3,17 @@
 //! Bounds that nobody has needed to change are constants where they hold. `current` has the settings that are in force.
 
 pub mod current;
+pub mod pages;
 
 use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
 use crate::transport::{Address, Hop, UnixPath};
 use http::HeaderValue;
+use pages::Pages;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of a pseudonym; of a longer one `Cache-Status` has the begin.
@@ -42,8 +45,12 @@ pub struct Settings {
     pub trust: Vec<Network>,
     /// Whether that of clients over Unix sockets is passed on too.
     pub trust_unix: bool,
-    /// Whether origins are told whom a request comes from.
-    pub forwarded: Forwarded,
+    /// Whether origins are told whom a request comes from, and how it asked: Forwarded (RFC 7239) and X-Forwarded-*.
+    pub forwarded: Told,
+    /// Whether origins are told a request's id.
+    pub request_id: Told,
+    /// What the proxy's own answers say.
+    pub pages: Arc<Pages>,
     /// What is shared of responses that set cookies.
     pub set_cookie: cache::SetCookie,
     /// Whether `Transaction::heads` is filled, which costs a request some tens of nanoseconds.
@@ -74,14 +81,24 @@ pub enum OriginHost {
     Name(HeaderValue),
 }
 
-/// Whether origins are told a client's address, and how it asked: Forwarded (RFC 7239) and X-Forwarded-*.
+/// Whether origins are told something of a request that is not theirs to know of every proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Forwarded {
+pub enum Told {
     /// By a reverse proxy, which they know; not by a forward proxy.
     #[default]
     Auto,
     On,
     Off,
+}
+
+impl Told {
+    pub fn holds(self, is_reverse: bool) -> bool {
+        match self {
+            Told::Auto => is_reverse,
+            Told::On => true,
+            Told::Off => false,
+        }
+    }
 }
 
 /// Sizes and counts. Each says what happens when it is reached.
@@ -163,7 +180,9 @@ impl Default for Settings {
             reach: Vec::new(),
             trust: Vec::new(),
             trust_unix: false,
-            forwarded: Forwarded::default(),
+            forwarded: Told::default(),
+            request_id: Told::default(),
+            pages: Arc::default(),
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,
             off_peak: OffPeak::default(),
@@ -372,19 +391,6 @@ impl FromStr for OriginHost {
             _ => name().map(OriginHost::Name).ok_or_else(|| {
                 format!("`{text}` is none of client, origin, and a host to name, like www.example.com")
             }),
-        }
-    }
-}
-
-impl FromStr for Forwarded {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Forwarded, String> {
-        match text {
-            "auto" => Ok(Forwarded::Auto),
-            "on" => Ok(Forwarded::On),
-            "off" => Ok(Forwarded::Off),
-            _ => Err(format!("`{text}` is none of auto, on, off")),
         }
     }
 }

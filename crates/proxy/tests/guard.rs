@@ -94,7 +94,7 @@ async fn heads_are_bounded() {
     ] {
         let response = proxy.exchange(request).await;
         assert!(response.starts_with("HTTP/1.1 431 "), "{response}");
-        assert!(response.ends_with("the limits are 8192 bytes and 100 fields\n"), "{response}");
+        assert!(response.contains("the limits are 8192 bytes and 100 fields\nrequest "), "{response}");
     }
 }
 
@@ -120,7 +120,7 @@ async fn a_head_that_does_not_end_is_cut_off() {
         client.send("x").await;
     }
     let response = client.rest().await;
-    assert!(response.starts_with("HTTP/1.1 408 ") && response.ends_with("in time\n"), "{response}");
+    assert!(response.starts_with("HTTP/1.1 408 ") && response.contains("in time\nrequest "), "{response}");
     assert!(start.elapsed() >= Duration::from_millis(190), "{:?}", start.elapsed());
 }
 
@@ -179,7 +179,10 @@ async fn a_client_that_stalls_is_closed() {
         .send(format!("POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", origin.url("/")))
         .await;
     let answer = sends_nothing.rest().await;
-    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.ends_with("did not come in time\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 408 ") && answer.contains("did not come in time\nrequest "),
+        "{answer}"
+    );
     let told = told_of(&origin.address.to_string(), "/", 1).await;
     assert!(told[0].status == Some(408) && !told[0].whole);
     let mut takes_nothing = proxy.client().await;

@@ -323,7 +323,7 @@ async fn a_request_that_cannot_be_read_comes_after_those_before_it() {
     let clean = origin.request("/", "");
     let response = proxy.exchange(format!("{clean}{clean}GET /a<b HTTP/1.1\r\n\r\n{clean}")).await;
     assert_eq!(response.matches("HTTP/1.1 200 OK").count(), 2, "{response}");
-    assert!(response.ends_with("invalid URI\n") && response.matches("HTTP/1.1 400 ").count() == 1);
+    assert!(response.contains("invalid URI\nrequest ") && response.matches("HTTP/1.1 400 ").count() == 1);
     counted(&proxy, &[("requests", "refused-400", 1), ("connections", "open", 0)]).await;
 }
 
@@ -332,7 +332,10 @@ async fn a_request_that_cannot_be_read_comes_after_those_before_it() {
 async fn a_request_that_cannot_be_read_gets_its_own_reason() {
     let proxy = Proxy::forward();
     let response = proxy.exchange("GET /a<b HTTP/1.1\r\n\r\nGET / HTTP/2.0\r\n\r\n").await;
-    assert!(response.starts_with("HTTP/1.1 400 ") && response.ends_with("invalid URI\n"), "{response}");
+    assert!(
+        response.starts_with("HTTP/1.1 400 ") && response.contains("invalid URI\nrequest "),
+        "{response}"
+    );
 }
 
 /// RFC 9110 section 2.5.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use proxy::{Forwarded, OriginHost, Settings};
+use proxy::{OriginHost, Settings, Told};
 use support::{Client, Origin, Proxy, cache_status, field, ok, origin_of};
 
 /// Tells in its pages what origins believe, and says that they may be kept.
@@ -127,7 +127,7 @@ async fn origins_are_told_of_clients_as_it_is_set() {
     let nothing = "\nforwarded=-\nx-forwarded-for=-\nx-forwarded-proto=-\nx-forwarded-host=-";
     let request = || get("/", "H:81", "");
     assert_eq!(said(reverse(&origin, |_| {}), request()).await, told);
-    let off = reverse(&origin, |settings| settings.forwarded = Forwarded::Off);
+    let off = reverse(&origin, |settings| settings.forwarded = Told::Off);
     assert_eq!(said(off, request()).await, format!("host=h:81{nothing}"));
     let named = reverse(&origin, |settings| settings.origin_host = "n".parse().unwrap());
     let told = said(named, request()).await;
@@ -143,7 +143,7 @@ async fn origins_are_told_of_clients_as_it_is_set() {
     );
     // A forward proxy keeps it to itself.
     assert!(said(Proxy::forward(), origin.request("/", proxies)).await.ends_with(nothing));
-    let on = Proxy::with(|settings| settings.forwarded = Forwarded::On);
+    let on = Proxy::with(|settings| settings.forwarded = Told::On);
     assert!(said(on, origin.request("/", proxies)).await.contains("\nx-forwarded-for=C\n"));
 }
 

@@ -139,7 +139,7 @@ fn is_one_of(nth: u64, one_in: u64) -> bool {
 mod tests {
     use super::*;
     use http::Method;
-    use proxy::Peer;
+    use proxy::{Peer, RequestId};
     use std::sync::mpsc::channel;
 
     fn buffers(format: &str, one_in: u64) -> Buffers {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn told() -> Transaction {
-        Transaction::new(Peer::Ip("192.0.2.7".parse().unwrap()), Method::GET)
+        Transaction::new(RequestId::Made([1, 2]), Peer::Ip("192.0.2.7".parse().unwrap()), Method::GET)
     }
 
     #[test]

@@ -40,6 +40,10 @@ fields! {
         let millis = e.ended.as_millisecond();
         line.number(format_args!("{}.{:03}", millis / 1000, millis % 1000));
     };
+    "id" "the request's id, which the error log and error pages have too: taken over from a trusted proxy's X-Request-ID, or made" |e, line| {
+        line.show(&e.transaction.id);
+    };
+    "traceparent" "the request's traceparent (W3C Trace Context)" |e, line| line.field(e.transaction.heads.traceparent.as_ref());
     "client" "the client's address; - over a Unix socket" |e, line| match e.transaction.client {
         Peer::Ip(address) => line.show(e.mask.address(address)),
         Peer::Unix => line.missing(),
@@ -66,7 +70,7 @@ fields! {
         None => line.missing(),
     };
     "bytes" "bytes of the body that went to the client" |e, line| line.number(e.transaction.sent);
-    "bytes_in" "bytes that came from the client through a tunnel" |e, line| line.number(e.transaction.received);
+    "bytes_in" "bytes that came from the client: the request's content, or through a tunnel" |e, line| line.number(e.transaction.received);
     "first_byte" "seconds from the request's head to the response's first byte" |e, line| line.seconds(e.transaction.to_first());
     "duration" "seconds from the request's head to the response's last byte" |e, line| line.seconds(e.transaction.to_last());
     "referer" "the request's Referer" |e, line| match &e.transaction.heads.referer {

@@ -1,22 +1,21 @@
 //! The access log: a line for each request, when its response has ended.
 //!
 //! Workers write lines into buffers of their own, which are bounded and wait for nobody (`buffers`); a thread takes them and
-//! writes them out (`writer`), to a file that it keeps small, to standard output, or to a log daemon (`output`). A line is made of
+//! writes them out (`writer`), to a file that it keeps small, to standard output, or to a log daemon (`sink`). A line is made of
 //! the fields of one table (`field`), as a format says (`format`).
 
 mod buffers;
 mod field;
 mod format;
 mod mask;
-mod output;
 mod writer;
 
 pub use field::list as field_list;
 pub use format::Format;
 pub use mask::Mask;
-pub use output::{Rotation, To};
 pub use writer::AccessLog;
 
+use crate::sink::{Rotation, To};
 use std::time::Duration;
 
 /// What is logged, how, and where to.

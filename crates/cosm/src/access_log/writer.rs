@@ -1,8 +1,8 @@
 //! The thread that takes lines from the workers and writes them.
 
 use super::buffers::{Buffers, Order};
-use super::output::{self, Output, To};
 use super::{INTERVAL, Settings};
+use crate::sink::{self, Output, Severity, To};
 use cache::Item;
 use proxy::{Transaction, say};
 use std::io;
@@ -33,12 +33,7 @@ impl AccessLog {
         pseudonym: &str,
         is_forward: bool,
     ) -> Result<AccessLog, String> {
-        let name = match to {
-            To::File(path) => path.display().to_string(),
-            To::Stdout => "standard output".into(),
-            To::Syslog => "syslog".into(),
-            To::Journald => "journald".into(),
-        };
+        let name = to.to_string();
         let cannot = |error: io::Error| format!("cannot write access log {name}: {error}");
         let output = Output::open(to, settings.rotation).map_err(cannot)?;
         let (orders, received) = channel();
@@ -96,7 +91,7 @@ impl Writer {
             self.lost += self.buffers.take(&mut lines);
             let mut why = "the disk or its reader is too slow".to_owned();
             if !lines.is_empty()
-                && let Err(error) = self.output.write(&lines, output::now())
+                && let Err(error) = self.output.write(&lines, Severity::Info, sink::now())
             {
                 self.lost += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
                 why = error.to_string();

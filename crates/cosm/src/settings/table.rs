@@ -1,7 +1,9 @@
 //! The table itself.
 
 use super::{Effect, Kind, Part, Setting, Word};
-use crate::access_log::{Mask, To};
+use crate::access_log::Mask;
+use crate::error_log::{Levels, Style};
+use crate::sink::To;
 use crate::values;
 use Effect::{Reload, Start};
 use Kind::{
@@ -9,8 +11,9 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Forwarded, Network, OffPeak, OriginHost, SetCookie};
+use proxy::{Network, OffPeak, OriginHost, Pages, SetCookie, Told};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 use store::{Admission, IoChoice, WriteBudget};
 
@@ -34,6 +37,7 @@ const ORIGIN: &str = "Reverse proxy";
 const CACHE: &str = "Cache";
 const ACCESS: &str = "Access control";
 const LOG: &str = "Access log";
+const ERRORS: &str = "Errors";
 const LIMITS: &str = "Limits";
 const TIMEOUTS: &str = "Timeouts";
 const TUNING: &str = "Tuning of the cache on disk";
@@ -91,16 +95,23 @@ pub static TABLE: &[Setting] = &[
         "Host header sent to the origin, which is part of the cache key: client (as the client sent it), origin (as in \
          --origin), or a name such as www.example.com"),
     row!(ORIGIN, "forwarded", Choice, [
-            Is("auto", |c| c.proxy.forwarded = Forwarded::Auto),
-            Is("on", |c| c.proxy.forwarded = Forwarded::On),
-            Is("off", |c| c.proxy.forwarded = Forwarded::Off)
+            Is("auto", |c| c.proxy.forwarded = Told::Auto),
+            Is("on", |c| c.proxy.forwarded = Told::On),
+            Is("off", |c| c.proxy.forwarded = Told::Off)
         ], "auto", Proxy, Reload,
         "Tell origins the client's address in Forwarded and X-Forwarded-For; auto: a reverse proxy does, a forward \
          proxy does not"),
+    row!(ORIGIN, "request-id", Choice, [
+            Is("auto", |c| c.proxy.request_id = Told::Auto),
+            Is("on", |c| c.proxy.request_id = Told::On),
+            Is("off", |c| c.proxy.request_id = Told::Off)
+        ], "auto", Proxy, Reload,
+        "Tell origins the request's id in X-Request-ID, which the logs and error pages have too: that of a proxy in --trust, or one of \
+         32 hexadecimal digits; auto: a reverse proxy does, a forward proxy does not"),
     row!(ORIGIN, "trust", Peers(|c, v, unix| (c.proxy.trust, c.proxy.trust_unix) = (v, unix)),
         [Is("none", |c| (c.proxy.trust, c.proxy.trust_unix) = (Vec::new(), false))], "none", Proxy, Reload,
         "Networks of proxies in front of this one, such as 10.0.0.5, whose Forwarded and X-Forwarded-* headers are \
-         passed on; unix: those that come over a Unix socket. From all other clients these headers are removed"),
+         passed on, and whose X-Request-ID is taken over; unix: those that come over a Unix socket. From all other clients these headers are removed"),
 
     row!(CACHE, "cache", Caches(|c, v| c.caches = v),
         [Is("off", |c| c.caches = Vec::new())], DEFAULT_CACHE, Store, Start,
@@ -183,6 +194,33 @@ pub static TABLE: &[Setting] = &[
         "The same when it was written to for this long"),
     row!(LOG, "access-log-keep", Count(0..=1000, |c, v| c.access_log.rotation.keep = v), [], "10", Proxy, Start,
         "Number of renamed files that are kept"),
+
+    row!(ERRORS, "error-log", Other("FILE", |c, v| {
+            c.error_log.to = match v {
+                "syslog" => To::Syslog,
+                "journald" => To::Journald,
+                path => To::File(path.into()),
+            };
+            Ok(())
+        }), [Is("stderr", |c| c.error_log.to = To::Stderr)], "stderr", Proxy, Start,
+        "Where to log what goes wrong while the proxy runs: to standard error, a file, which SIGUSR1 opens anew, syslog or journald"),
+    row!(ERRORS, "error-log-format", Choice, [
+            Is("text", |c| c.error_log.style = Style::Text),
+            Is("json", |c| c.error_log.style = Style::Json)
+        ], "text", Proxy, Start,
+        "Format of a line"),
+    row!(ERRORS, "error-log-level", Other("LEVEL|AREA=LEVEL,…", |c, v| {
+            c.error_log.levels = v.parse::<Levels>()?;
+            Ok(())
+        }), [], "info", Proxy, Reload,
+        "What is logged: off, error, warn, info or debug, for all areas or for one, such as warn,origin=debug; of warnings and errors \
+         of one kind a line a second"),
+    row!(ERRORS, "error-pages", Other("FOLDER", |c, v| {
+            c.proxy.pages = Arc::new(Pages::read(v.as_ref())?);
+            Ok(())
+        }), [Is("none", |c| c.proxy.pages = Arc::default())], "none", Proxy, Reload,
+        "Pages to answer with where the proxy itself refuses a request: 502.html for one status, 5xx.html, 4xx.html, error.html for all, and \
+         the same with .txt for clients that do not ask for HTML; $status, $reason, $message and $id stand for what they say"),
 
     row!(LIMITS, "memory-total", Size(MIB..=1 << 50, |c, v| c.memory_total = v),
         [Divided(|c| c.auto.total = true, |c| c.memory_total)], "auto", Proxy, Start,

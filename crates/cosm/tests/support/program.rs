@@ -86,6 +86,13 @@ impl Server {
         self.lines.recv_timeout(SOON).expect("a line on standard error")
     }
 
+    /// The next line of the error log on standard error, without its time.
+    pub fn next_event(&self) -> String {
+        let line = self.next_line();
+        let after_time = line.strip_prefix("cosm: ").and_then(|line| line.split_once("Z "));
+        after_time.map(|(_, event)| event.to_owned()).unwrap_or_else(|| panic!("no event: {line}"))
+    }
+
     /// Bytes of memory that are its own.
     pub fn memory(&self) -> u64 {
         self.status("RssAnon:")

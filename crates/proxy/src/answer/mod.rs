@@ -17,6 +17,7 @@ use crate::answer::exchange::Exchange;
 use crate::answer::stream::Stream;
 use crate::clock;
 use crate::fetch::Presented;
+use crate::message::fields::REQUEST_ID;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
@@ -53,7 +54,7 @@ pub fn answer(
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
         return Ok(exchange::options());
     }
-    let (parts, content) = request.into_parts();
+    let (mut parts, content) = request.into_parts();
     // What the cache holds is no way to what this client may not reach.
     let reachable = |target: Target| {
         if let Some(authority) = target.authority() {
@@ -63,7 +64,10 @@ pub fn answer(
     };
     let target = match Target::of(&parts, reverse).and_then(reachable) {
         Ok(target) => target,
-        Err(refusal) => return Ok(Refusal::response(refusal)),
+        Err(refusal) => {
+            stream.note(|transaction| transaction.note_accept(&parts.headers));
+            return Ok(Refusal::response(refusal));
+        }
     };
     let asked = Asked::of(&parts.method, &parts.headers);
     let uri = target.primary_key();
@@ -75,10 +79,18 @@ pub fn answer(
         stream.note(|transaction| transaction.asks_for_key(uri));
         return Ok(response);
     }
-    stream.note(|transaction| transaction.asks_for(target.clone()));
+    stream.note(|transaction| {
+        transaction.asks_for(target.clone());
+        transaction.note_accept(&parts.headers);
+    });
+    if worker.settings().request_id.holds(reverse.is_some())
+        && let Some(id) = stream.id()
+    {
+        parts.headers.insert(REQUEST_ID, id.value());
+    }
     let zone = client.zone;
     let request = Presented::new(worker.clone(), (target, uri), parts, asked, Some(client), zone);
-    let (stream, content) = (stream.clone(), Content::of(content));
+    let (stream, content) = (stream.clone(), Content::of(content, || stream.received()));
     Err(Pending::Exchange(Box::new(Exchange { request, stream, content })))
 }
 

@@ -1,21 +1,54 @@
-//! Answers that the proxy makes itself: one line of plain text that says what happened and what to do.
+//! Answers that the proxy makes itself: a line or a page that says what happened and what to do.
 
 use crate::answer::body::ReplyBody;
 use crate::message::refusal::Refusal;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use crate::report::Transaction;
+use crate::settings::pages::{Pages, Style, Words};
+use http::header::{CACHE_CONTROL, CONNECTION};
 use http::{HeaderValue, Response, StatusCode};
 
 impl Refusal {
+    /// Its content is written when it goes out (`Reason::of`).
     pub fn response(self) -> Response<ReplyBody> {
-        let mut response = Response::new(ReplyBody::whole(format!("{}\n", self.text).into()));
-        *response.status_mut() = self.status;
+        let mut response = empty(self.status);
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// Why a request is not served, as its client reads it.
+pub struct Reason {
+    pub text: String,
+    pub content_type: &'static str,
+}
+
+impl Reason {
+    /// It is also told to the operator, if the proxy or an origin is at fault.
+    pub fn of(refusal: &Refusal, transaction: &Transaction, pages: &Pages) -> Reason {
+        let Refusal { status, text, .. } = refusal;
+        let id = transaction.id.to_string();
+        if status.is_server_error() {
+            tracing::error!(
+                target: "request",
+                id,
+                status = status.as_u16(),
+                method = transaction.method.as_str(),
+                host = transaction.host().unwrap_or_default(),
+                "{text}"
+            );
+        }
+        let (style, content_type) = match transaction.asks_for_html {
+            true => (Style::Html, "text/html; charset=utf-8"),
+            false => (Style::Text, "text/plain; charset=utf-8"),
+        };
+        let reason = status.canonical_reason().unwrap_or("Error");
+        let words = Words { status: status.as_u16(), reason, message: text, id: &id };
+        Reason { text: pages.say(&words, style), content_type }
     }
 }
 

@@ -4,14 +4,19 @@
 //! response has ended when the connection has sent on (`flushed`) what its `Flight` saw the end of, or when either breaks off.
 
 use crate::access::client::Client;
-use crate::answer::body::Source;
+use crate::answer::body::{ReplyBody, Source};
+use crate::answer::respond::Reason;
 use crate::budget::{Budget, ClientsClaim, HELD_ANYWAY, Lease};
+use crate::message::fields::REQUEST_ID;
 use crate::message::interim::Interim;
+use crate::message::refusal::Refusal;
 use crate::origin::Line;
-use crate::report::{Exit, Place, Transaction};
+use crate::report::{Exit, Id, Place, Transaction};
+use crate::settings::pages::Pages;
 use crate::transport::Socket;
 use cache::Report;
-use http::{Method, Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
@@ -24,6 +29,8 @@ pub struct Stream {
     begun: Cell<u64>,
     ended: Cell<u64>,
     exit: Rc<Exit>,
+    /// Bytes that came of the content of the request under way, or through the tunnel.
+    received: Rc<Cell<u64>>,
     /// The request under way, or whose response's end is with the connection.
     transaction: RefCell<Option<Transaction>>,
     /// The connection has all of the response, but for a tunnel's bytes.
@@ -56,6 +63,7 @@ impl Stream {
             begun: Cell::new(0),
             ended: Cell::new(0),
             exit,
+            received: Rc::default(),
             transaction: RefCell::new(None),
             departing: Cell::new(false),
             departing_body: RefCell::default(),
@@ -81,13 +89,20 @@ impl Stream {
     pub fn begin(self: &Rc<Stream>, method: Method) -> Flight {
         // The connection holds responses to requests that came at once together.
         self.flushed();
+        self.received.set(0);
         self.begun.set(self.begun.get() + 1);
-        *self.transaction.borrow_mut() = Some(Transaction::new(self.client.borrow().peer, method));
+        *self.transaction.borrow_mut() =
+            Some(Transaction::new(self.exit.next_id(), self.client.borrow().peer, method));
         Flight { stream: self.clone(), sent: 0, over: false }
     }
 
-    /// Notes what a request's head says, if anybody wants to know.
+    /// Notes what a request's head says, if anybody wants to know, and takes over its id from a proxy that is trusted.
     pub fn note_request<B>(&self, request: &Request<B>) {
+        if self.client.borrow().trusted
+            && let Some(id) = request.headers().get(REQUEST_ID).and_then(Id::brought)
+        {
+            self.note(|transaction| transaction.id = id);
+        }
         if self.exit.notes_heads {
             self.note(|transaction| transaction.heads.note_request(request));
         }
@@ -98,6 +113,29 @@ impl Stream {
         if self.exit.notes_heads {
             self.note(|transaction| transaction.heads.note_response(response));
         }
+    }
+
+    /// A response as it goes out: with words, where it says why the request is not served.
+    pub fn worded(&self, mut response: Response<ReplyBody>, pages: &Pages) -> Response<ReplyBody> {
+        let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
+        let Some(reason) = self.reason(&refusal, pages) else { return response };
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(reason.content_type));
+        response.map(|_| ReplyBody::whole(reason.text.into()))
+    }
+
+    /// What the client is told of why the request under way is not served.
+    pub fn reason(&self, refusal: &Refusal, pages: &Pages) -> Option<Reason> {
+        self.transaction.borrow().as_ref().map(|transaction| Reason::of(refusal, transaction, pages))
+    }
+
+    /// Where the bytes of its content are counted.
+    pub fn received(&self) -> Rc<Cell<u64>> {
+        self.received.clone()
+    }
+
+    /// Of the request under way.
+    pub fn id(&self) -> Option<Id> {
+        self.transaction.borrow().as_ref().map(|transaction| transaction.id.clone())
     }
 
     /// Notes something of the request under way.
@@ -149,9 +187,8 @@ impl Stream {
 
     /// A tunnel has ended; `whole` when both sides did so. Bytes from and to the client.
     pub fn tunnelled(&self, received: u64, sent: u64, whole: bool) {
-        self.note(|transaction| {
-            (transaction.received, transaction.sent, transaction.whole) = (received, sent, whole)
-        });
+        self.received.set(received);
+        self.note(|transaction| (transaction.sent, transaction.whole) = (sent, whole));
         self.tell();
     }
 
@@ -166,6 +203,7 @@ impl Stream {
         // In its place: it is some hundred bytes, which a hit shall not move.
         let transaction = &mut *self.transaction.borrow_mut();
         if let Some(transaction) = transaction {
+            transaction.received = self.received.get();
             self.exit.tell(transaction);
         }
         *transaction = None;

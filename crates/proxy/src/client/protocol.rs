@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 /// Serves one connection until it ends.
 pub async fn run(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) {
-    if let Some((foreign, socket)) = http1::serve(worker, link.clone(), socket).await {
-        http1::refuse_unread(&link, &socket, &foreign.refusal());
+    if let Some((foreign, socket)) = http1::serve(worker.clone(), link.clone(), socket).await {
+        http1::refuse_unread(&link, &worker, &socket, &foreign.refusal());
         // It is in the middle of something that nobody reads.
         Box::pin(http1::linger(socket)).await;
     }

@@ -26,7 +26,6 @@ use crate::fill::repair::Repair;
 use crate::message::refusal::Refusal;
 use crate::message::target::{Reverse, Target};
 use crate::origin::request;
-use crate::settings::Forwarded;
 use crate::tiers::Disk;
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -96,11 +95,7 @@ impl Presented {
     /// What the origin is told of who asks.
     fn telling(&self) -> Telling<'_> {
         let reverse = self.worker.reverse.as_ref();
-        let tells = match self.worker.settings().forwarded {
-            Forwarded::Auto => reverse.is_some(),
-            Forwarded::On => true,
-            Forwarded::Off => false,
-        };
+        let tells = self.worker.settings().forwarded.holds(reverse.is_some());
         // A host that is not in the key is nobody's business.
         let tells_host = reverse.is_none_or(Reverse::names_clients_host);
         Telling { client: self.asker.as_deref(), tells, tells_host }

@@ -7,6 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 /// The Cache-Status field (RFC 9211).
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+/// Of which proxies and origins made a convention; no standard has it.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A copy that takes `more` fields without growing: a clone has no room, and each field added to it may move all.
 pub fn with_room(headers: &HeaderMap, more: usize) -> HeaderMap {

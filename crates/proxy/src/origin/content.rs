@@ -18,17 +18,23 @@ const SMALL: u64 = 16 << 10;
 pub struct Content {
     begin: Bytes,
     rest: Option<Incoming>,
+    /// Bytes that came.
+    came: Rc<Cell<u64>>,
 }
 
 impl Content {
-    /// Nothing was read yet. `None` when there is none.
-    pub fn of(incoming: Incoming) -> Option<Content> {
-        (!incoming.is_end_stream()).then_some(Content { begin: Bytes::new(), rest: Some(incoming) })
+    /// Nothing was read yet; what is, is added to `came`. `None` when there is none.
+    pub fn of(incoming: Incoming, came: impl FnOnce() -> Rc<Cell<u64>>) -> Option<Content> {
+        (!incoming.is_end_stream()).then(|| Content {
+            begin: Bytes::new(),
+            rest: Some(incoming),
+            came: came(),
+        })
     }
 
     /// Content that is all here. `None` when there is none.
     pub fn whole(bytes: Bytes) -> Option<Content> {
-        (!bytes.is_empty()).then_some(Content { begin: bytes, rest: None })
+        (!bytes.is_empty()).then(|| Content { begin: bytes, ..Content::default() })
     }
 
     /// Reads on until all is here, which is given as well, or until it is more than `most` bytes.
@@ -42,7 +48,10 @@ impl Content {
             };
             match frame.map(Frame::into_data) {
                 None => self.rest = None,
-                Some(Ok(bytes)) => read.extend_from_slice(&bytes),
+                Some(Ok(bytes)) => {
+                    self.came.set(self.came.get() + bytes.len() as u64);
+                    read.extend_from_slice(&bytes);
+                }
                 // Trailers.
                 Some(Err(_)) => {}
             }
@@ -62,7 +71,7 @@ impl Content {
 
     /// The same once more, if nothing is still to come.
     pub fn again(&self) -> Option<Content> {
-        self.rest.is_none().then(|| Content { begin: self.begin.clone(), rest: None })
+        self.rest.is_none().then(|| Content { begin: self.begin.clone(), ..Content::default() })
     }
 }
 
@@ -77,10 +86,13 @@ impl Body for Content {
         if !self.begin.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.begin)))));
         }
-        match &mut self.rest {
-            Some(rest) => Pin::new(rest).poll_frame(cx),
-            None => Poll::Ready(None),
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(rest).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            self.came.set(self.came.get() + bytes as u64);
         }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -5,7 +5,6 @@ use super::pool::Key;
 use super::{Origins, broken};
 use crate::access::reach::{self, Zone};
 use crate::authority::bare_host;
-use crate::console::{Trouble, tell};
 use crate::message::refusal::{self, Refusal};
 use crate::report::counters::Number;
 use crate::transport::{Address, Hop, Host, Socket};
@@ -39,7 +38,7 @@ impl Origins {
             }
         }
         let (refusal, why) = last.ok_or_else(reach::refused)?;
-        tell(Trouble::Connect, format_args!("cannot connect to `{hop}`: {why}"));
+        tracing::warn!(target: "origin", %hop, cause = why, "cannot connect");
         Err(refusal)
     }
 

@@ -3,7 +3,6 @@
 //! Address literals and `localhost` need no resolver; `/etc/hosts` is honoured.
 
 use crate::authority::known;
-use crate::console::{Trouble, tell};
 use crate::message::refusal::Refusal;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::ProtoError;
@@ -57,7 +56,7 @@ fn system() -> Option<TokioResolver> {
 }
 
 fn failed(status: StatusCode, host: &str, why: &str) -> Refusal {
-    tell(Trouble::Lookup, format_args!("cannot look up `{host}`: {why}"));
+    tracing::warn!(target: "origin", host, cause = why, "cannot look up a name");
     Refusal::new(status, "the name cannot be looked up")
 }
 

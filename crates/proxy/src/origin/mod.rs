@@ -23,7 +23,6 @@ use self::dns::Resolver;
 use self::pool::{Key, Pool, Protocol};
 use crate::access::reach::{Reach, Zone};
 use crate::budget::{Budget, ClientsClaim};
-use crate::console::{Trouble, tell};
 use crate::message::interim::Interim;
 use crate::message::refusal::{self, Refusal};
 use crate::message::target::Target;
@@ -148,7 +147,7 @@ impl Origins {
                 }
                 (Failed::Broken(_), Some(again)) => (make()?, again),
                 (Failed::Refused(refusal), _) => {
-                    tell(Trouble::Answer, format_args!("`{}`: {}", key.hop, refusal.text));
+                    tracing::warn!(target: "origin", hop = %key.hop, cause = &*refusal.text, "an answer is of no use");
                     return Err(refusal);
                 }
                 (Failed::Broken(why), _) => return Err(broken(&key.hop, &why)),
@@ -184,7 +183,7 @@ fn is_idempotent(method: &Method) -> bool {
 }
 
 fn broken(hop: &Hop, why: &str) -> Refusal {
-    tell(Trouble::Answer, format_args!("`{hop}` did not answer: {why}"));
+    tracing::warn!(target: "origin", %hop, cause = why, "no answer");
     refusal::unreachable().personal()
 }
 

@@ -5,16 +5,20 @@
 //! lock, and writes nothing that another worker writes.
 
 pub mod counters;
+mod id;
 pub mod stats;
 
+pub use self::id::Id;
+
 use self::counters::{Class, Counters, Number};
+use self::id::Ids;
 use crate::clock;
 use crate::message::target::Target;
 use crate::transport::{Hop, Peer};
 use cache::{Report, key};
-use http::header::{CONTENT_TYPE, REFERER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, REFERER, USER_AGENT};
 use http::uri::Authority;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +31,7 @@ pub type Ended = Arc<dyn Fn(&Transaction) + Send + Sync>;
 /// A request whose response has ended: its last byte went to the kernel, it broke off, or the client left.
 #[derive(Debug)]
 pub struct Transaction {
+    pub id: Id,
     pub client: Peer,
     /// `-` where the request's head could not be read.
     pub method: Method,
@@ -43,11 +48,13 @@ pub struct Transaction {
     /// Bytes of the body that went to the client, those that a connection that broke did not take included; of a tunnel,
     /// all.
     pub sent: u64,
-    /// Bytes that came through a tunnel from the client.
+    /// Bytes that came from the client: of the request's content, as far as it was read, or through a tunnel.
     pub received: u64,
     /// The response ended as it should; a tunnel, by both sides.
     pub whole: bool,
     pub tunnel: bool,
+    /// The client asks for HTML, if it is to be told something by the proxy itself.
+    pub asks_for_html: bool,
     /// What the heads said, where somebody wants to know (`Settings::notes_heads`).
     pub heads: Heads,
     begun: Instant,
@@ -61,15 +68,20 @@ pub struct Heads {
     pub version: Option<Version>,
     pub referer: Option<HeaderValue>,
     pub user_agent: Option<HeaderValue>,
+    /// Of W3C Trace Context.
+    pub traceparent: Option<HeaderValue>,
     /// Of the response.
     pub content_type: Option<HeaderValue>,
 }
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 impl Heads {
     pub fn note_request<B>(&mut self, request: &Request<B>) {
         let field = |name| request.headers().get(name).cloned();
         self.version = Some(request.version());
         (self.referer, self.user_agent) = (field(REFERER), field(USER_AGENT));
+        self.traceparent = field(TRACEPARENT);
     }
 
     pub fn note_response<B>(&mut self, response: &Response<B>) {
@@ -97,8 +109,9 @@ enum Named {
 }
 
 impl Transaction {
-    pub fn new(client: Peer, method: Method) -> Transaction {
+    pub fn new(id: Id, client: Peer, method: Method) -> Transaction {
         Transaction {
+            id,
             client,
             method,
             target: Named::Nothing,
@@ -110,6 +123,7 @@ impl Transaction {
             received: 0,
             whole: false,
             tunnel: false,
+            asks_for_html: false,
             heads: Heads::default(),
             begun: clock::moment(),
             first: None,
@@ -172,6 +186,12 @@ impl Transaction {
         self.target = Named::Authority(authority);
     }
 
+    /// Notes how the proxy's own answers would be written for this client.
+    pub fn note_accept(&mut self, headers: &HeaderMap) {
+        let is_html = |value: &HeaderValue| memchr::memmem::find(value.as_bytes(), b"text/html").is_some();
+        self.asks_for_html = headers.get_all(ACCEPT).iter().any(is_html);
+    }
+
     /// The first byte is about to go out, or went out.
     pub fn begins(&mut self) {
         self.first.get_or_insert_with(clock::moment);
@@ -190,18 +210,23 @@ fn uri(key: &Key) -> Option<(&str, &str, &str)> {
 pub struct Exit {
     counters: Arc<Counters>,
     ended: Ended,
+    ids: Ids,
     pub notes_heads: bool,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
     pub fn new(counters: Arc<Counters>, ended: Ended) -> Exit {
-        Exit { counters, ended, notes_heads: false, _stays: PhantomData }
+        Exit { counters, ended, ids: Ids::default(), notes_heads: false, _stays: PhantomData }
     }
 
     /// What the heads say is noted, if so.
     pub fn noting_heads(self, notes_heads: bool) -> Exit {
         Exit { notes_heads, ..self }
+    }
+
+    pub fn next_id(&self) -> Id {
+        self.ids.next()
     }
 
     pub fn tell(&self, transaction: &mut Transaction) {

@@ -181,6 +181,13 @@ impl Message {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
+
+    /// Why the proxy does not serve the request, without the id that follows.
+    pub fn reason(&self) -> &str {
+        let (reason, id) = self.text().split_once("\nrequest ").unwrap_or_else(|| panic!("{}", self.text()));
+        assert!(id.len() == 33 && id.trim_end().bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        reason
+    }
 }
 
 /// The first value of a field.

@@ -83,9 +83,8 @@ impl FileDisk {
     pub fn create(path: &Path, size: u64) -> Result<(), String> {
         let new = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         let file = new.map_err(|e| format!("cannot create cache {}: {e}", path.display()))?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(|error| {
+        allocate(&file, size).map_err(|error| {
             let _ = std::fs::remove_file(path);
-            let error = io::Error::from(error);
             format!(
                 "cannot reserve {} MiB for cache {}: {error}; free some space or choose a smaller --cache-size",
                 size >> 20,
@@ -116,6 +115,18 @@ impl FileDisk {
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
+}
+
+/// Reserves a file's first bytes. What the filesystem has not got is not even tried: some take all that there is before they say so,
+/// and whoever else writes there meanwhile fails.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let (there, free) = (file.metadata()?.blocks() * 512, rustix::fs::fstatvfs(file)?);
+    // Of what is set aside for root, root takes too.
+    let is_known = free.f_blocks > 0;
+    if is_known && bytes.saturating_sub(there) > free.f_bfree.saturating_mul(free.f_frsize) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
 /// Writes the superblocks of a new cache.
@@ -166,7 +177,7 @@ impl Disk for FileDisk {
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         let there = size_of(&self.file)?;
         if self.file.metadata()?.is_file() {
-            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes).inspect_err(|_| {
+            allocate(&self.file, bytes).inspect_err(|_| {
                 // Some of it may have been found.
                 let _ = rustix::fs::ftruncate(&self.file, there);
             })?;

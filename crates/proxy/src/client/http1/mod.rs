@@ -282,9 +282,11 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
     })
     .await;
     let stalled = matches!(end, Err(Wait::Body(_))) && link.stream.is_unanswered();
-    if stalled {
+    let late = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request's content did not come in time");
+    let late = stalled.then(|| {
         link.stream.note(|transaction| transaction.status = Some(StatusCode::REQUEST_TIMEOUT));
-    }
+        message(&link, &worker, &late())
+    });
     let parts = connection.into_parts();
     let mut socket = parts.io.into_inner().socket;
     if let Some(foreign) = link.foreign.get() {
@@ -294,13 +296,12 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
     if upstream.is_none() {
         link.stream.broken_off();
     }
-    if stalled {
-        let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request's content did not come in time");
-        let _ = socket.try_write(in_words(&refusal).as_bytes());
+    if let Some(late) = late {
+        let _ = socket.try_write(late.as_bytes());
     }
     let unread = link.unread(&end, &worker);
     if let Some(refusal) = &unread {
-        refuse_unread(&link, &socket, refusal);
+        refuse_unread(&link, &worker, &socket, refusal);
     }
     match (end, upstream) {
         (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
@@ -316,12 +317,13 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option
 
 /// Answers a request that could not be read, in words, and tells of it at the exit, where its method is `-`. Nothing is written
 /// where the library wrote its own answer behind a response that had not gone yet.
-pub fn refuse_unread(link: &Link, client: &Socket, refusal: &Refusal) {
+pub fn refuse_unread(link: &Link, worker: &Worker, client: &Socket, refusal: &Refusal) {
     let mut flight = link.stream.begin(Method::from_bytes(b"-").expect("a token"));
-    let (answer, mut over) = (in_words(refusal), true);
+    let (answer, mut over) = (message(link, worker, refusal), true);
     if link.answered.get() {
         over = client.try_write(answer.as_bytes()).is_ok_and(|n| n == answer.len());
-        flight.sent(refusal.text.len() + 1, over);
+        let head = answer.find("\r\n\r\n").map_or(0, |end| end + 4);
+        flight.sent(answer.len() - head, over);
     }
     flight.answered(refusal.status, None, Default::default(), over);
     drop(flight);
@@ -329,13 +331,15 @@ pub fn refuse_unread(link: &Link, client: &Socket, refusal: &Refusal) {
 }
 
 /// A refusal as a message, for where the library is not there any more.
-fn in_words(Refusal { status, text, .. }: &Refusal) -> String {
+fn message(link: &Link, worker: &Worker, refusal: &Refusal) -> String {
+    let reason = link.stream.reason(refusal, &worker.settings().pages);
+    let (text, content_type) = reason.map(|reason| (reason.text, reason.content_type)).unwrap_or_default();
     format!(
-        "HTTP/1.1 {} {}\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         cache-control: no-store\r\ncontent-length: {}\r\n\r\n{text}\n",
-        status.as_u16(),
-        status.canonical_reason().unwrap_or_default(),
-        text.len() + 1
+        "HTTP/1.1 {} {}\r\nconnection: close\r\ncontent-type: {content_type}\r\n\
+         cache-control: no-store\r\ncontent-length: {}\r\n\r\n{text}",
+        refusal.status.as_u16(),
+        refusal.status.canonical_reason().unwrap_or_default(),
+        text.len()
     )
 }
 
@@ -368,13 +372,13 @@ impl Service<Request<Incoming>> for Http1Service {
             return ResponseFuture::Later(Box::pin(async move {
                 link.taken().await;
                 match link.answer(&worker, request) {
-                    Ok(response) => link.departing(response, flight),
+                    Ok(response) => link.departing(&worker, response, flight),
                     Err(later) => link.answer_later(&worker, later, flight).await,
                 }
             }));
         }
         match link.answer(worker, request) {
-            Ok(response) => ResponseFuture::Now(Some(link.departing(response, flight))),
+            Ok(response) => ResponseFuture::Now(Some(link.departing(worker, response, flight))),
             Err(later) => {
                 let (worker, link) = (worker.clone(), link.clone());
                 ResponseFuture::Later(Box::pin(
@@ -418,10 +422,19 @@ impl Link {
         }
         // The head goes out at once, whatever the body waits for.
         self.stream.note(Transaction::begins);
-        self.departing(response, flight)
+        self.departing(worker, response, flight)
     }
 
-    fn departing(&self, response: Response<ReplyBody>, flight: Flight) -> Response<ReplyBody> {
+    fn departing(
+        &self,
+        worker: &Worker,
+        response: Response<ReplyBody>,
+        flight: Flight,
+    ) -> Response<ReplyBody> {
+        let response = match response.status().as_u16() {
+            ..400 => response,
+            _ => self.stream.worded(response, &worker.settings().pages),
+        };
         self.stream.note_response(&response);
         let status = response.status();
         response.map(|body| body.carrying(flight, status))

@@ -1,8 +1,9 @@
-//! Where lines go: a file, which is kept small by moving it aside, standard output, or a log daemon's socket.
+//! Where lines of logs go: a file, which is kept small by moving it aside, standard output or error, or a log daemon's socket.
 
 use proxy::say;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub enum To {
     File(PathBuf),
     Stdout,
+    Stderr,
     /// A datagram a line to /dev/log (RFC 3164).
     Syslog,
     /// A datagram a line to journald's own socket.
@@ -35,9 +37,31 @@ impl Default for Rotation {
     }
 }
 
+impl fmt::Display for To {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            To::File(path) => path.display().fmt(f),
+            To::Stdout => f.write_str("standard output"),
+            To::Stderr => f.write_str("standard error"),
+            To::Syslog => f.write_str("syslog"),
+            To::Journald => f.write_str("journald"),
+        }
+    }
+}
+
+/// How grave what a line says is: a log daemon's word for it (RFC 5424 section 6.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Error = 3,
+    Warning = 4,
+    Info = 6,
+    Debug = 7,
+}
+
 pub enum Output {
     File(Rotated),
     Stdout,
+    Stderr,
     Daemon(Daemon),
 }
 
@@ -46,6 +70,7 @@ impl Output {
         match to {
             To::File(path) => Rotated::open(path, rotation).map(Output::File),
             To::Stdout => Ok(Output::Stdout),
+            To::Stderr => Ok(Output::Stderr),
             To::Syslog => Daemon::connect("/dev/log", Style::Syslog).map(Output::Daemon),
             To::Journald => {
                 Daemon::connect("/run/systemd/journal/socket", Style::Journald).map(Output::Daemon)
@@ -54,14 +79,15 @@ impl Output {
     }
 
     /// Writes whole lines.
-    pub fn write(&mut self, lines: &[u8], now: Duration) -> io::Result<()> {
+    pub fn write(&mut self, lines: &[u8], severity: Severity, now: Duration) -> io::Result<()> {
         match self {
             Output::File(file) => file.write(lines, now),
             Output::Stdout => {
                 let mut out = io::stdout().lock();
                 out.write_all(lines).and_then(|()| out.flush())
             }
-            Output::Daemon(daemon) => daemon.write(lines),
+            Output::Stderr => io::stderr().write_all(lines),
+            Output::Daemon(daemon) => daemon.write(lines, severity),
         }
     }
 
@@ -69,7 +95,7 @@ impl Output {
     pub fn reopen(&mut self) -> io::Result<()> {
         match self {
             Output::File(file) => file.reopen(),
-            Output::Stdout | Output::Daemon(_) => Ok(()),
+            Output::Stdout | Output::Stderr | Output::Daemon(_) => Ok(()),
         }
     }
 }
@@ -116,7 +142,7 @@ impl Rotated {
                 Err(error) => {
                     self.again = Some(now + AGAIN);
                     say(format_args!(
-                        "access log {} cannot be moved aside: {error}; it goes on as it is",
+                        "log {} cannot be moved aside: {error}; it goes on as it is",
                         self.path.display()
                     ));
                 }
@@ -201,15 +227,16 @@ impl Daemon {
         Ok(Daemon { socket, path, style, message: Vec::new() })
     }
 
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn write(&mut self, lines: &[u8], severity: Severity) -> io::Result<()> {
+        // Of the facility daemon.
+        let (priority, severity) = (3 * 8 + severity as u8, severity as u8);
+        let before = match self.style {
+            Style::Syslog => format!("<{priority}>cosm: "),
+            Style::Journald => format!("SYSLOG_IDENTIFIER=cosm\nPRIORITY={severity}\nMESSAGE="),
+        };
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.message.clear();
-            // Facility daemon (3), severity info (6).
-            let before: &[u8] = match self.style {
-                Style::Syslog => b"<30>cosm: ",
-                Style::Journald => b"SYSLOG_IDENTIFIER=cosm\nPRIORITY=6\nMESSAGE=",
-            };
-            self.message.extend_from_slice(before);
+            self.message.extend_from_slice(before.as_bytes());
             self.message.extend_from_slice(line);
             if let Style::Journald = self.style {
                 self.message.push(b'\n');
