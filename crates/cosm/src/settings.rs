@@ -182,6 +182,12 @@ impl Config {
             let what = if admin.tcp().is_some() { "port" } else { "path" };
             wrong.push(format!("admin and listen are both {admin}: choose another {what} for one of them"));
         }
+        let admin = config.proxy.admin.as_ref().and_then(proxy::Address::tcp);
+        if let Some(admin) = admin.filter(|admin| !admin.ip().to_canonical().is_loopback())
+            && config.proxy.admin_token.is_none()
+        {
+            wrong.push(format!("admin: other hosts reach {admin}: say which token they need (admin-token), or listen on loopback"));
+        }
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
     }
 

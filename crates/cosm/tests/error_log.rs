@@ -69,7 +69,7 @@ fn a_clients_id_finds_what_went_wrong_in_both_logs() {
         (&request["id"], &request["status"], &request["level"]),
         (&id.into(), &502.into(), &"error".into())
     );
-    assert_eq!((&request["host"], &request["method"]), (&"test.example".into(), &"GET".into()));
+    assert_eq!((&request["host"], &request["method"]), (&"localhost".into(), &"GET".into()));
     assert_eq!((&cause["hop"], &cause["message"]), (&origin.to_string().into(), &"cannot connect".into()));
     assert!(cause["cause"].as_str().unwrap().contains("refused"), "{cause}");
     assert!(!fs::read_to_string(&errors).unwrap().contains("secret"));
@@ -156,4 +156,32 @@ fn a_log_that_cannot_be_written_is_said_at_the_start() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.starts_with("cosm: cannot write error log /") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn each_change_by_the_operator_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("token"), "a-token-of-the-operator\n").unwrap();
+    let options = format!(
+        "--cache-size 4MiB --packet 64KiB --admin 127.0.0.1:0 --admin-token {} --error-log {} --error-log-format json",
+        path("token").display(),
+        path("error.log").display()
+    );
+    let server = Server::start(&path("cache"), &options);
+    // The first line that ends in an address is of the admin interface.
+    let mut client = Client::new(server.address);
+    assert_eq!(client.send("POST", "/purge?all", &[], b"").unwrap().status, 401);
+    let token = "Authorization: Bearer a-token-of-the-operator";
+    assert_eq!(client.send("POST", "/purge?all", &[token], b"").unwrap().status, 200);
+    assert_eq!(client.send("POST", "/purge?nothing", &[token], b"").unwrap().status, 400);
+    assert!(server.stop().success());
+    let changes: Vec<_> = rows(&path("error.log")).into_iter().filter(|row| row["area"] == "admin").collect();
+    let told: Vec<_> = changes.iter().map(|row| [&row["message"], &row["what"], &row["by"]]).collect();
+    assert_eq!(told[0], ["POST /purge", "all", "127.0.0.1"], "{changes:#?}");
+    assert!(
+        changes[0]["outcome"] == "done" && told.len() == 2 && changes[1]["outcome"] != "done",
+        "{changes:#?}"
+    );
+    assert!(!fs::read_to_string(path("error.log")).unwrap().contains("a-token"));
 }

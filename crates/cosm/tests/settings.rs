@@ -207,6 +207,9 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     assert!(out(&blank) == "ok\n" && said(&blank).contains("it is blank"), "{}", said(&blank));
     fs::remove_file(folder.path("blank")).unwrap();
     let missing = folder.path("no/such/cache");
+    let elsewhere = Folder::new();
+    elsewhere.write("token", "0123456789abcdef\n");
+    let token = elsewhere.path("token").display().to_string();
     for (words, code, says) in [
         ("--cache off --cmax 4 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),
         (&format!("--cache {}", missing.display()), 1, &["cannot be created", "the check found 1 error"]),
@@ -217,7 +220,13 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
             1,
             &["is too little: ", "free; choose a smaller --cache-size", "2 errors"],
         ),
-        ("--cache off --admin 192.0.2.1:0", 1, &["cannot listen on 192.0.2.1:0", "1 error"]),
+        ("--cache off --admin 192.0.2.1:0", 2, &["other hosts reach 192.0.2.1:0", "1 error"]),
+        (
+            &format!("--cache off --admin 192.0.2.1:0 --admin-token {token}"),
+            1,
+            &["cannot listen on 192.0.2.1:0", "1 error"],
+        ),
+        (&format!("--cache off --admin-token {foreign}"), 2, &["has no token", "1 error"]),
         (
             &format!("--cache off --admin unix:{foreign}"),
             1,

@@ -50,7 +50,7 @@ pub use report::stats::{Row, rows};
 pub use report::{Ended, Heads, Id as RequestId, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::pages::Pages;
-pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Told};
+pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{Disk, JOURNAL, Membership, Opening, Patience, Stores, Unopened};
 pub use transport::{Address, Hop, Peer, UnixPath};

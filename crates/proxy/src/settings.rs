@@ -26,6 +26,8 @@ pub struct Settings {
     pub listen: Vec<Address>,
     /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
     pub admin: Option<Address>,
+    /// What whoever asks the operator's address has to know, but for `/healthz` and `/readyz`.
+    pub admin_token: Option<Arc<Token>>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
     /// The host that a reverse proxy names to its origin, and by which it tells what is stored apart.
@@ -60,6 +62,32 @@ pub struct Settings {
 
     pub bounds: Bounds,
     pub timeouts: Timeouts,
+}
+
+/// A secret that is never shown.
+pub struct Token(String);
+
+impl Token {
+    /// Characters, at least.
+    pub const LEAST: usize = 16;
+
+    /// Visible ASCII characters, at least `LEAST` and at most 1,024; blanks around them do not count.
+    pub fn new(text: &str) -> Option<Token> {
+        let text = text.trim();
+        let is_usable =
+            (Token::LEAST..=1024).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        is_usable.then(|| Token(text.to_owned()))
+    }
+
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
 }
 
 /// The one origin of a reverse proxy.
@@ -171,6 +199,7 @@ impl Default for Settings {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128)).into()],
             admin: None,
+            admin_token: None,
             origin: None,
             origin_host: OriginHost::default(),
             workers: 1,

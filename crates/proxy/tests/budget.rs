@@ -19,7 +19,7 @@ fn tight(settings: &mut proxy::Settings) {
 
 /// Bytes of a pool that are free.
 async fn free(proxy: &Proxy, pool: &str) -> u64 {
-    let answer = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+    let answer = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let stats: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     let of = |name: &str| stats["budget"][name].as_u64().unwrap();
     of(pool) - of(&format!("{pool}-used"))

@@ -190,7 +190,7 @@ async fn silent_visitors_do_not_delay_the_operator() {
     for _ in 0..100 {
         // These stay, and are silent from then on.
         let mut operator = Client::connect(proxy.admin_address()).await;
-        let answer = operator.get("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+        let answer = operator.get("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         assert_eq!(answer.text(), "ok\n");
         silent.push(operator);
     }
@@ -204,15 +204,15 @@ async fn a_connection_that_makes_way_is_the_longest_silent_one() {
     let mut visitors = Vec::new();
     for _ in 0..64 {
         let mut visitor = Client::connect(proxy.admin_address()).await;
-        assert_eq!(visitor.get("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await.status(), 200);
+        assert_eq!(visitor.get("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.status(), 200);
         visitors.push(visitor);
     }
     // The first one speaks again, so that the second one is silent for longest.
-    assert_eq!(visitors[0].get("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await.status(), 200);
-    let answer = proxy.admin("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+    assert_eq!(visitors[0].get("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.status(), 200);
+    let answer = proxy.admin("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert_eq!(answer.status(), 200);
     assert!(visitors[1].is_closed().await);
-    assert_eq!(visitors[0].get("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await.status(), 200);
+    assert_eq!(visitors[0].get("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.status(), 200);
 }
 
 #[tokio::test]

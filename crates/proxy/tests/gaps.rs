@@ -277,7 +277,7 @@ async fn with_too_little_memory_to_close_a_gap_it_is_a_miss() {
     let other = Ranged::of("Cache-Control: no-store\r\n").await;
     let mut slow = Vec::new();
     let free = || async {
-        let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+        let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();
         let of = |name: &str| stats["budget"][name].as_u64().unwrap();
         (of("origins") - of("origins-used"), of("origins") / 3 * 2)

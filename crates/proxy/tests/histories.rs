@@ -452,7 +452,7 @@ async fn purge(world: Arc<World>, kills: usize, admin: SocketAddr, at: SocketAdd
     };
     // The origin changes, and then says so by a purge.
     let versions: Vec<u64> = paths.iter().map(|n| world.versions[*n].fetch_add(1, SeqCst) + 1).collect();
-    let request = format!("POST /purge?{what} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
+    let request = format!("POST /purge?{what} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let answer = soon(ask(admin, &request, None)).await;
     if world.kills.load(SeqCst) != kills {
         return;

@@ -23,7 +23,7 @@ fn with_admin(settings: &mut proxy::Settings) {
     settings.admin = Some("127.0.0.1:0".parse().unwrap());
 }
 
-const STATS: &str = "GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n";
+const STATS: &str = "GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 async fn stats(proxy: &Proxy) -> Value {
     let answer = proxy.admin(STATS).await;

@@ -304,11 +304,11 @@ async fn the_operator_is_served_over_a_unix_socket() {
         assert_eq!(cache_status(&client.get(origin.request("/", "")).await), status);
     }
     let mut operator = Client::unix(&path).await;
-    let purge = format!("POST /purge?url={} HTTP/1.1\r\nHost: admin\r\n\r\n", origin.url("/"));
+    let purge = format!("POST /purge?url={} HTTP/1.1\r\nHost: localhost\r\n\r\n", origin.url("/"));
     assert_eq!(operator.get(purge).await.status(), 200);
     let again = client.get(origin.request("/", "")).await;
     assert_eq!(cache_status(&again), "cosm; fwd=uri-miss; stored");
-    assert_eq!(operator.get("GET /healthz HTTP/1.1\r\nHost: admin\r\n\r\n").await.status(), 200);
+    assert_eq!(operator.get("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.status(), 200);
     proxy.stop();
     proxy.ended().await;
     assert!(!path.exists());

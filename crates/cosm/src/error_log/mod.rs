@@ -22,6 +22,7 @@ pub const AREAS: &[(&str, &str)] = &[
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
     ("settings", "what a reload changed"),
+    ("admin", "what was changed by way of the admin interface, and by whom"),
 ];
 
 /// Where events are written, how, and which.
@@ -104,11 +105,12 @@ mod tests {
     #[test]
     fn each_area_has_the_level_that_was_said_last() {
         let levels = |text: &str| text.parse::<Levels>().map(|levels| levels.0);
-        let (off, warn, debug) = (LevelFilter::OFF, LevelFilter::WARN, LevelFilter::DEBUG);
-        assert_eq!(levels("warn"), Ok([warn; 4]));
-        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn]));
-        assert_eq!(levels("request=off,disk=warn"), Ok([off, LevelFilter::INFO, warn, LevelFilter::INFO]));
-        assert_eq!(levels("origin=debug,warn"), Ok([warn; 4]));
+        let (off, warn, info, debug) =
+            (LevelFilter::OFF, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG);
+        assert_eq!(levels("warn"), Ok([warn; 5]));
+        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn]));
+        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, warn, info, info]));
+        assert_eq!(levels("origin=debug,warn"), Ok([warn; 5]));
         for wrong in ["", "loud", "origin=", "orign=warn", "warn,,info", "=warn"] {
             assert!(levels(wrong).is_err_and(|why| why.contains("is no ")), "{wrong}");
         }

@@ -11,7 +11,7 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Network, OffPeak, OriginHost, Pages, SetCookie, Told};
+use proxy::{Network, OffPeak, OriginHost, Pages, SetCookie, Token, Told};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,17 @@ pub static TABLE: &[Setting] = &[
          address with the same port is listed. unix:PATH is a Unix socket, whose file permissions say who is served"),
     row!(SERVICE, "admin", Address(|c, v| c.proxy.admin = Some(v)),
         [Is("off", |c| c.proxy.admin = None)], "off", Proxy, Start,
-        "Address and port of the admin interface, such as 127.0.0.1:3129, or unix:PATH; whoever can connect to it may purge"),
+        "Address and port of the admin interface, such as 127.0.0.1:3129, or unix:PATH; whoever can connect to it may purge. An address \
+         that other hosts reach needs --admin-token"),
+    row!(SERVICE, "admin-token", Other("FILE", |c, v| {
+            let text = std::fs::read_to_string(v).map_err(|error| format!("cannot read token {v}: {error}"))?;
+            let token = Token::new(&text).ok_or_else(|| {
+                format!("{v} has no token: one line of {} to 1024 visible ASCII characters, as of `openssl rand -hex 32`", Token::LEAST)
+            })?;
+            c.proxy.admin_token = Some(Arc::new(token));
+            Ok(())
+        }), [Is("none", |c| c.proxy.admin_token = None)], "none", Proxy, Reload,
+        "File with the token that the admin interface wants, as `Authorization: Bearer TOKEN` or as the password of Basic"),
     row!(SERVICE, "workers", Count(1..=1024, |c, v| c.proxy.workers = v as usize),
         [Auto(|machine| machine.cores)], "auto", Proxy, Start,
         "Number of worker threads; auto: one per CPU core"),

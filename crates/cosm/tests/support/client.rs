@@ -76,7 +76,7 @@ impl Client {
             Some(connection) => connection,
             None => connect(self.address, self.server)?,
         };
-        let host = target.strip_prefix("http://").and_then(|t| t.split('/').next()).unwrap_or("test.example");
+        let host = target.strip_prefix("http://").and_then(|t| t.split('/').next()).unwrap_or("localhost");
         let mut request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
         for field in fields {
             request += field;

@@ -191,6 +191,7 @@ async fn sweep(clients: Rc<Clients>) {
     let worker = &clients.worker;
     loop {
         worker.refresh();
+        worker.exit.beat();
         tokio::time::sleep(sweep_period(&worker.settings().timeouts)).await;
         let (now, settings) = (Instant::now(), worker.settings());
         for link in clients.links.borrow().values() {

@@ -3,7 +3,7 @@
 use super::{Place, Transaction};
 use cache::{Outcome, Pass};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,9 @@ pub struct Counters {
     bytes: [Count; Class::ALL.len()],
     numbers: [Count; Number::ALL.len()],
     times: [[Count; BUCKETS]; Time::ALL.len()],
+    born: Instant,
+    /// Milliseconds after that, when the worker was last known to do something.
+    beat: AtomicU64,
 }
 
 /// Written by one thread, so that an addition needs no locked instruction.
@@ -168,6 +171,8 @@ impl Default for Counters {
             bytes: std::array::from_fn(zero),
             numbers: std::array::from_fn(zero),
             times: std::array::from_fn(|_| std::array::from_fn(zero)),
+            born: Instant::now(),
+            beat: AtomicU64::new(0),
         }
     }
 }
@@ -182,6 +187,10 @@ impl Counters {
         }
     }
 
+    pub(super) fn beat(&self) {
+        self.beat.store(self.born.elapsed().as_millis() as u64, Relaxed);
+    }
+
     pub(super) fn add(&self, number: Number, by: u64) {
         self.numbers[number as usize].add(by);
     }
@@ -189,6 +198,11 @@ impl Counters {
 
 /// By anybody.
 impl Counters {
+    /// Since when the worker has done nothing.
+    pub fn silent_for(&self) -> Duration {
+        self.born.elapsed().saturating_sub(Duration::from_millis(self.beat.load(Relaxed)))
+    }
+
     pub fn requests(&self, class: Class) -> u64 {
         self.requests[class as usize].0.load(Relaxed)
     }

@@ -243,6 +243,11 @@ impl Exit {
         self.counters.add(number, by);
     }
 
+    /// The worker is alive.
+    pub fn beat(&self) {
+        self.counters.beat();
+    }
+
     pub fn subtract(&self, number: Number, by: u64) {
         self.counters.add(number, by.wrapping_neg());
     }

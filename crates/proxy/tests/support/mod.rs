@@ -63,7 +63,7 @@ impl Proxy {
 
     /// `POST /purge?…` to the operator's door.
     pub async fn purge(&self, what: &str) -> Message {
-        self.admin(format!("POST /purge?{what} HTTP/1.1\r\nHost: admin\r\n\r\n")).await
+        self.admin(format!("POST /purge?{what} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await
     }
 
     pub fn stop(&self) {

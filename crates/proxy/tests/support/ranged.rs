@@ -297,7 +297,7 @@ pub async fn fetches(proxy: &Proxy) -> u64 {
 }
 
 pub async fn stat(proxy: &Proxy, pointer: &str) -> u64 {
-    let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: admin\r\n\r\n").await;
+    let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();
     stats.pointer(pointer).unwrap_or_else(|| panic!("{stats}")).as_u64().unwrap()
 }

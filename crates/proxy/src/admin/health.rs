@@ -1,0 +1,63 @@
+//! Whether the proxy is alive, and whether it is ready for clients.
+
+use super::AdminError;
+use crate::tiers::stores::State;
+use crate::worker::Shared;
+use http::StatusCode;
+use std::time::Duration;
+
+/// A worker that has done nothing for so long is stuck: three times as long as it ever sleeps.
+const STUCK: Duration = Duration::from_secs(15);
+
+pub fn alive(shared: &Shared) -> Result<String, AdminError> {
+    match stuck(shared.counters.iter().map(|counters| counters.silent_for())) {
+        None => Ok("ok\n".into()),
+        Some(stuck) => Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, stuck)),
+    }
+}
+
+/// Which workers are stuck, given for how long each has done nothing.
+fn stuck(silent: impl Iterator<Item = Duration>) -> Option<String> {
+    let stuck: Vec<_> = silent
+        .enumerate()
+        .filter(|(_, silent)| *silent >= STUCK)
+        .map(|(n, silent)| format!("worker {n} has done nothing for {} s", silent.as_secs()))
+        .collect();
+    (!stuck.is_empty()).then(|| stuck.join("\n"))
+}
+
+/// Without a disk it serves as well, from memory and origins. A proxy that stops does not answer here.
+pub fn ready(shared: &Shared) -> Result<String, AdminError> {
+    let left = shared.tiers.stores.disks().into_iter().filter(|disk| disk.state == State::Left);
+    let left: String = left.map(|disk| format!("disk {} is left\n", disk.name)).collect();
+    alive(shared).map(|ok| ok + &left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Exit;
+    use crate::report::counters::Counters;
+    use std::sync::Arc;
+    use std::thread::sleep;
+
+    #[test]
+    fn workers_that_do_nothing_are_named() {
+        let seconds = |all: [u64; 3]| stuck(all.into_iter().map(Duration::from_secs));
+        assert_eq!(seconds([0, 14, 5]), None);
+        assert_eq!(
+            seconds([15, 1, 90]).as_deref(),
+            Some("worker 0 has done nothing for 15 s\nworker 2 has done nothing for 90 s")
+        );
+    }
+
+    #[test]
+    fn a_beat_ends_the_silence() {
+        let counters = Arc::<Counters>::default();
+        let exit = Exit::new(counters.clone(), Arc::new(|_| {}));
+        sleep(Duration::from_millis(30));
+        let before = counters.silent_for();
+        exit.beat();
+        assert!(before >= Duration::from_millis(30) && counters.silent_for() < before);
+    }
+}

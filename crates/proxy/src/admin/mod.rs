@@ -1,0 +1,241 @@
+//! The operator's service: a listener of its own, with a thread of its own.
+//!
+//! What can be asked there is a table (`ROUTES`). `guard` says who may ask.
+
+mod guard;
+mod health;
+mod purge;
+
+use self::guard::Needs;
+use crate::report::stats;
+use crate::transport::{Bound, Listener, Peer};
+use crate::worker::Shared;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::{JoinError, spawn_blocking, spawn_local};
+
+/// Connections at once. For one more, that makes way whose silence has lasted longest; while all are being answered, it waits.
+const CONNECTIONS: usize = 64;
+/// From a request's first byte to its head's end.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// Serves until told to stop.
+pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(async {
+        let listener = listener.into_listener()?;
+        tokio::select! {
+            () = accept(shared, listener) => {}
+            // An error means that the sender is gone.
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        Ok(())
+    })
+}
+
+async fn accept(shared: Arc<Shared>, listener: Listener) {
+    let (permits, silent) = (Arc::new(Semaphore::new(CONNECTIONS)), Rc::new(Silent::default()));
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        while permits.available_permits() == 0 && !silent.end_one() {
+            silent.changes.notified().await;
+        }
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let (shared, visitor) = (shared.clone(), Visitor::new(peer, silent.clone()));
+        spawn_local(async move {
+            let service = service_fn(|request| visitor.answer(shared.clone(), request));
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+            tokio::select! {
+                // An error is the client's: it went away, or was no client.
+                _ = server.serve_connection(TokioIo::new(stream), service) => {}
+                () = visitor.makes_way.notified() => {}
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Connections that nothing is being answered on, those first that are silent for longest.
+#[derive(Default)]
+struct Silent {
+    next: Cell<u64>,
+    connections: RefCell<BTreeMap<u64, Rc<Notify>>>,
+    /// One more is silent, or gone.
+    changes: Notify,
+}
+
+/// One connection.
+struct Visitor {
+    peer: Peer,
+    silent: Rc<Silent>,
+    since: Cell<u64>,
+    makes_way: Rc<Notify>,
+}
+
+impl Silent {
+    fn end_one(&self) -> bool {
+        let longest = self.connections.borrow_mut().pop_first();
+        longest.map(|(_, makes_way)| makes_way.notify_one()).is_some()
+    }
+}
+
+impl Visitor {
+    fn new(peer: Peer, silent: Rc<Silent>) -> Visitor {
+        let visitor = Visitor { peer, silent, since: Cell::new(0), makes_way: Rc::default() };
+        visitor.falls_silent();
+        visitor
+    }
+
+    async fn answer(&self, shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, JoinError> {
+        self.speaks();
+        let peer = self.peer;
+        // What waits for the disk waits beside the others.
+        let answered = spawn_blocking(move || route(&shared, peer, &request.into_parts().0)).await;
+        self.falls_silent();
+        answered
+    }
+
+    fn falls_silent(&self) {
+        self.since.set(self.silent.next.replace(self.silent.next.get() + 1));
+        self.silent.connections.borrow_mut().insert(self.since.get(), self.makes_way.clone());
+        self.silent.changes.notify_one();
+    }
+
+    fn speaks(&self) {
+        self.silent.connections.borrow_mut().remove(&self.since.get());
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.speaks();
+        self.silent.changes.notify_one();
+    }
+}
+
+type Reply = Response<Full<Bytes>>;
+
+/// What is to be done, and how it is asked for.
+struct Route {
+    path: &'static str,
+    method: Method,
+    help: &'static str,
+    /// Of its answer.
+    content_type: &'static str,
+    /// Of the query.
+    answer: fn(&Shared, &str) -> Result<String, AdminError>,
+    /// It says nothing that only the operator may know.
+    open: bool,
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Status and text.
+struct AdminError(StatusCode, String);
+
+const ROUTES: &[Route] = &[
+    Route {
+        path: "/purge",
+        method: Method::POST,
+        help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
+               any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
+               alone means every host",
+        content_type: TEXT,
+        answer: purge::purge,
+        open: false,
+    },
+    Route {
+        path: "/healthz",
+        method: Method::GET,
+        help: "ok while the proxy is alive: each worker has done something in the last 15 seconds",
+        content_type: TEXT,
+        answer: |shared, _| health::alive(shared),
+        open: true,
+    },
+    Route {
+        path: "/readyz",
+        method: Method::GET,
+        help: "ok while the proxy is alive, with a line for each disk that is left; a proxy that stops does not answer",
+        content_type: TEXT,
+        answer: |shared, _| health::ready(shared),
+        open: true,
+    },
+    Route {
+        path: "/stats.json",
+        method: Method::GET,
+        help: "what was counted since the start, and what is stored, as numbers",
+        content_type: "application/json",
+        answer: |shared, _| Ok(stats::json(&shared.counters, &shared.budget, &shared.tiers)),
+        open: false,
+    },
+];
+
+fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
+    let (found, settings) =
+        (ROUTES.iter().find(|route| route.path == request.uri.path()), shared.settings.newest());
+    let needs = match &settings.admin_token {
+        _ if found.is_some_and(|route| route.open) => Needs::Nothing,
+        Some(token) => Needs::Token(token.reveal()),
+        None => Needs::Host,
+    };
+    if let Err(refused) = guard::check(&request.headers, peer, needs) {
+        let mut reply = reply(refused.status, TEXT, format!("{}\n", refused.why));
+        if refused.status == StatusCode::UNAUTHORIZED {
+            let schemes = HeaderValue::from_static("Basic realm=\"cosm\", charset=\"UTF-8\"");
+            reply.headers_mut().insert(WWW_AUTHENTICATE, schemes);
+        }
+        return reply;
+    }
+    let Some(route) = found else {
+        let routes = ROUTES.iter().map(|r| format!("{} {}  {}\n", r.method, r.path, r.help));
+        return reply(StatusCode::NOT_FOUND, TEXT, format!("there is:\n{}", routes.collect::<String>()));
+    };
+    if request.method != route.method && (request.method != Method::HEAD || route.method != Method::GET) {
+        let mut reply =
+            reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, format!("{} takes {}\n", route.path, route.method));
+        if let Ok(method) = HeaderValue::try_from(route.method.as_str()) {
+            reply.headers_mut().insert(ALLOW, method);
+        }
+        return reply;
+    }
+    let query = request.uri.query().unwrap_or_default();
+    let answer = (route.answer)(shared, query);
+    if route.method != Method::GET {
+        let outcome = answer.as_ref().map_or_else(|AdminError(_, why)| why.as_str(), |_| "done");
+        let by = match peer {
+            Peer::Ip(address) => address.to_string(),
+            Peer::Unix => "unix".into(),
+        };
+        tracing::info!(target: "admin", by, what = query, outcome, "{} {}", route.method, route.path);
+    }
+    match answer {
+        Ok(done) => reply(StatusCode::OK, route.content_type, done),
+        Err(AdminError(status, why)) => reply(status, TEXT, format!("{why}\n")),
+    }
+}
+
+fn reply(status: StatusCode, content_type: &'static str, text: String) -> Reply {
+    let mut reply = Response::new(Full::new(text.into()));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}

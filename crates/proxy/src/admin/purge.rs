@@ -1,0 +1,144 @@
+//! Purges: what a query names, as keys write it.
+
+use super::AdminError;
+use crate::scheme::Scheme;
+use crate::worker::Shared;
+use bytes::Bytes;
+use cache::{Scope, key};
+use http::uri::Authority;
+use http::{StatusCode, Uri};
+use std::time::Duration;
+
+/// Of every key so far.
+const SCHEME: &str = Scheme::Http.as_str();
+/// How long an answer waits until a purge is in the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What one parameter asks to be purged.
+enum What {
+    Url(Bytes),
+    Prefix {
+        scope: String,
+        path: Bytes,
+    },
+    /// Path and query, on every host of a reverse proxy.
+    Path(String),
+    PathPrefix(String),
+    Host(String),
+    Group(String),
+    All,
+}
+
+/// Purges, and answers when a kill cannot undo it any more.
+pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
+    let reverse = shared.settings.newest().origin.is_some();
+    let mut done = String::new();
+    let mut wanted = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let what = what(&name, &value, reverse).map_err(|why| AdminError(StatusCode::BAD_REQUEST, why))?;
+        wanted.push(what);
+        done.push_str(format!("purged {name} {value}").trim_end());
+        done.push('\n');
+    }
+    if wanted.is_empty() {
+        return Err(AdminError(
+            StatusCode::BAD_REQUEST,
+            "say what in the query: /purge?url=…, prefix=, host=, group= or all".into(),
+        ));
+    }
+    let mut scopes = Vec::new();
+    for what in &wanted {
+        match what {
+            What::Url(primary) => shared.tiers.forget(primary),
+            What::Prefix { scope, path } => {
+                // Searches that are answered alike are known by their path only.
+                shared.tiers.forget_searches(path);
+                scopes.push(Scope::Prefix(scope));
+            }
+            What::Path(path) => scopes.extend([Scope::Path(path), Scope::Path(without_query(path))]),
+            What::PathPrefix(path) => {
+                scopes.extend([Scope::PathPrefix(path), Scope::Path(without_query(path))]);
+            }
+            What::Host(host) => scopes.push(Scope::Host(host)),
+            What::Group(name) => scopes.push(Scope::Group { origin: None, name }),
+            What::All => scopes.push(Scope::All),
+        }
+    }
+    shared.tiers.purge(scopes);
+    match shared.tiers.stores.persist(PATIENCE) {
+        true => Ok(done),
+        false => {
+            let why =
+                "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";
+            Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, why.into()))
+        }
+    }
+}
+
+/// Searches that are answered alike are known by their path only.
+fn without_query(path: &str) -> &str {
+    path.split_once('?').map_or(path, |(path, _)| path)
+}
+
+fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
+    let url =
+        |value: &str| url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http URL"));
+    no_wildcards(name, value)?;
+    match name {
+        "url" => Ok(match url(value)? {
+            (Some(authority), path) => What::Url(key::primary(SCHEME, &authority, &path)),
+            (None, path) => What::Path(path),
+        }),
+        "prefix" => Ok(match url(value)? {
+            (Some(authority), path) => {
+                let primary = key::primary(SCHEME, &authority, &path);
+                let scope = String::from_utf8_lossy(&primary[key::METHOD.len()..]).into_owned();
+                What::Prefix { scope, path: primary }
+            }
+            (None, path) => What::PathPrefix(path),
+        }),
+        "host" => match value.parse::<Authority>() {
+            Ok(authority) if authority.as_str() == authority.host() => {
+                Ok(What::Host(value.to_ascii_lowercase()))
+            }
+            _ => Err(format!("host: `{value}` is not a host name (for one port, purge by prefix)")),
+        },
+        "group" | "tag" if !value.is_empty() => Ok(What::Group(value.to_owned())),
+        "all" if matches!(value, "" | "true" | "1") => Ok(What::All),
+        "group" | "tag" => Err(format!("{name}: a name is missing")),
+        "all" => Err("all: takes no value".into()),
+        _ => Err(format!(
+            "`{name}` is none of url, prefix, host, group, tag, all (is a URL not percent-encoded?)"
+        )),
+    }
+}
+
+/// `*` stands for itself in a URL, and in no name of a host. Whoever ends a value with it means something else, and would be
+/// told that it is purged.
+fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
+    match name {
+        "url" | "prefix" if value.ends_with('*') => Err(format!(
+            "{name}: `{value}` ends with `*`, which is no wildcard: prefix={} purges all URLs that begin so",
+            value.trim_end_matches('*')
+        )),
+        "host" if value.contains('*') => {
+            Err(format!("host: `{value}` has a `*`, which is no wildcard: purge each host by its name"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The host of a URL, as keys have it, and its path with the query. A path alone is that of every host of a reverse
+/// proxy, whose URLs may be https ones to the world.
+fn url(text: &str, reverse: bool) -> Option<(Option<String>, String)> {
+    let uri: Uri = text.parse().ok()?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    match (uri.scheme_str(), uri.authority()) {
+        (Some(scheme), Some(authority)) if scheme == SCHEME || reverse && scheme == "https" => {
+            Some((Some(key::authority(scheme, authority.as_str()).into_owned()), path))
+        }
+        (None, None) if reverse && text.starts_with('/') => Some((None, path)),
+        _ => None,
+    }
+}
