@@ -39,6 +39,8 @@ pub struct Settings {
 
     /// Networks whose clients are served; others get 403 and are closed. Clients over Unix sockets are always served.
     pub clients: Vec<Network>,
+    /// Networks whose clients may purge by the method PURGE; where there is none, that goes to origins as any other.
+    pub purge_from: Vec<Network>,
     /// Ports that `CONNECT` may reach; others get 403.
     pub connect_ports: Vec<u16>,
     /// Networks that every served client may reach, besides what its own place lets it reach (`reach.rs`); others get 403.
@@ -205,6 +207,7 @@ impl Default for Settings {
             workers: 1,
             pseudonym: "cosm".into(),
             clients: Network::private(),
+            purge_from: Vec::new(),
             connect_ports: vec![443],
             reach: Vec::new(),
             trust: Vec::new(),

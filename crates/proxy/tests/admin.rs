@@ -4,7 +4,7 @@ mod support;
 
 use proxy::Token;
 use std::sync::Arc;
-use support::{Message, Proxy};
+use support::{Message, Proxy, cache_status, ok, origin_of};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -58,4 +58,42 @@ fn a_token_is_a_secret() {
     for wrong in ["", "short", "0123456789 abcdef", "0123456789abcdé0"] {
         assert!(Token::new(wrong).is_none(), "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn clients_that_may_purge_by_the_method_and_others_do_not() {
+    let origin = origin_of(|request, _| match request.starts_with("PURGE") {
+        true => ok("", "passed"),
+        false => ok("Cache-Control: max-age=600\r\nVary: X-Kind\r\n", "page"),
+    })
+    .await;
+    let purge = || origin.request("/", "").replacen("GET", "PURGE", 1);
+    let proxy = |networks: &str| {
+        let networks = networks.split(',').filter(|text| !text.is_empty()).map(|text| text.parse().unwrap());
+        let networks: Vec<_> = networks.collect();
+        Proxy::with(|settings| settings.purge_from = networks)
+    };
+    let allowed = proxy("127.0.0.0/8");
+    let mut client = allowed.client().await;
+    let kinds = ["X-Kind: a\r\n", "X-Kind: b\r\n"];
+    for _ in 0..2 {
+        assert_eq!(client.get(purge()).await.status(), 404);
+        for kind in kinds {
+            client.get(origin.request("/", kind)).await;
+            assert_eq!(cache_status(&client.get(origin.request("/", kind)).await), "cosm; hit");
+        }
+        let purged = client.get(purge()).await;
+        assert_eq!((purged.status(), purged.text()), (200, "purged\n"));
+        for kind in kinds {
+            let answer = client
+                .get(format!("{}", origin.request("/", &format!("Cache-Control: only-if-cached\r\n{kind}"))))
+                .await;
+            assert_eq!(answer.status(), 504, "{kind}");
+        }
+    }
+    let refused = proxy("192.0.2.0/24").client().await.get(purge()).await;
+    assert!(refused.status() == 403 && refused.reason().contains("--purge-from"), "{refused:?}");
+    // Where nobody may, it is no word of ours.
+    let passed = proxy("").client().await.get(purge()).await;
+    assert_eq!((passed.status(), passed.text()), (200, "passed"));
 }

@@ -166,6 +166,11 @@ pub static TABLE: &[Setting] = &[
     row!(ACCESS, "connect-ports", Ports(|c, v| c.proxy.connect_ports = v),
         [Is("none", |c| c.proxy.connect_ports.clear())], "443", Proxy, Reload,
         "Ports that clients may reach with CONNECT"),
+    row!(ACCESS, "purge-from", Networks(|c, v| c.proxy.purge_from = v), [
+            Is("none", |c| c.proxy.purge_from = Vec::new())
+        ], "none", Proxy, Reload,
+        "Networks of clients that may remove what is stored of a URL by a request with the method PURGE; none: PURGE goes to origins \
+         as other methods do"),
     row!(ACCESS, "reach", Networks(|c, v| c.proxy.reach = v),
         [Is("none", |c| c.proxy.reach.clear())], "none", Proxy, Reload,
         "Networks that all clients may reach through this proxy, such as 10.1.0.0/16. Others that are not public are \

@@ -18,6 +18,8 @@ pub struct Client {
     pub forwarded_as: ForwardedAs,
     /// Its network is served.
     pub served: bool,
+    /// It may purge by the method PURGE.
+    pub purges: bool,
     /// It is a proxy whose word on whom a request comes from is believed.
     pub trusted: bool,
     pub zone: Zone,
@@ -42,6 +44,7 @@ impl Client {
                     scheme,
                     forwarded_as,
                     served: true,
+                    purges: false,
                     trusted: settings.trust_unix,
                     zone,
                 };
@@ -53,6 +56,7 @@ impl Client {
             scheme,
             forwarded_as: ForwardedAs::of(Some(address), scheme),
             served: is_in(&settings.clients),
+            purges: is_in(&settings.purge_from),
             trusted: is_in(&settings.trust),
             zone: Zone::of(address),
         }

@@ -219,11 +219,7 @@ fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
     let answer = (route.answer)(shared, query);
     if route.method != Method::GET {
         let outcome = answer.as_ref().map_or_else(|AdminError(_, why)| why.as_str(), |_| "done");
-        let by = match peer {
-            Peer::Ip(address) => address.to_string(),
-            Peer::Unix => "unix".into(),
-        };
-        tracing::info!(target: "admin", by, what = query, outcome, "{} {}", route.method, route.path);
+        tracing::info!(target: "admin", by = %peer, what = query, outcome, "{} {}", route.method, route.path);
     }
     match answer {
         Ok(done) => reply(StatusCode::OK, route.content_type, done),

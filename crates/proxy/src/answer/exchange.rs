@@ -5,6 +5,7 @@
 
 use crate::access;
 use crate::answer::body::ReplyBody;
+use crate::answer::purge;
 use crate::answer::reply;
 use crate::answer::respond;
 use crate::answer::stream::{Stream, Upstream};
@@ -47,6 +48,12 @@ impl Exchange {
         // Before anything is waited for: it might wait for its own answer.
         if let Err(refusal) = self.request.worker.shared.names.look(&self.request.parts.headers) {
             return refusal.response();
+        }
+        // Where nobody may, it is a method like any other.
+        if purge::is_purge(&self.request.parts.method)
+            && !self.request.worker.settings().purge_from.is_empty()
+        {
+            return Box::pin(self.purge()).await;
         }
         match self.request.asked.plan() {
             Plan::Pass(reason) => Box::pin(self.forward(Outcome::Pass(reason))).await,

@@ -6,6 +6,7 @@
 pub mod body;
 mod exchange;
 mod lookup;
+mod purge;
 mod reply;
 mod respond;
 pub mod stream;

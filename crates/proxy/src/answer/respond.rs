@@ -4,7 +4,8 @@ use crate::answer::body::ReplyBody;
 use crate::message::refusal::Refusal;
 use crate::report::Transaction;
 use crate::settings::pages::{Pages, Style, Words};
-use http::header::{CACHE_CONTROL, CONNECTION};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 
 impl Refusal {
@@ -50,6 +51,16 @@ impl Reason {
         let words = Words { status: status.as_u16(), reason, message: text, id: &id };
         Reason { text: pages.say(&words, style), content_type }
     }
+}
+
+/// An answer of a line of text.
+pub fn text(status: StatusCode, text: &'static str) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::whole(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// An answer without content.

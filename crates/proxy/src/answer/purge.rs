@@ -1,0 +1,45 @@
+//! `PURGE URL`, as Squid, Varnish and nginx caches take it from those who may: what is stored of a URI is not served any more.
+
+use crate::answer::body::ReplyBody;
+use crate::answer::exchange::Exchange;
+use crate::answer::respond;
+use crate::message::refusal::Refusal;
+use http::{Method, Response, StatusCode};
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+
+/// How long the answer waits until a kill cannot undo it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub fn is_purge(method: &Method) -> bool {
+    method.as_str() == "PURGE"
+}
+
+impl Exchange {
+    /// 200 where something was stored, else 404.
+    pub async fn purge(&self) -> Response<ReplyBody> {
+        let (request, client) = (&self.request, self.stream.client());
+        let (shared, uri) = (request.worker.shared.clone(), request.uri.clone());
+        if !client.purges {
+            let text = "this client may not purge; the proxy's operator allows it with --purge-from NETWORK";
+            return Refusal::new(StatusCode::FORBIDDEN, text).response();
+        }
+        let is_stored = || shared.tiers.stores.of(&uri).is_some_and(|store| store.contains(&uri));
+        let was_stored = shared.tiers.memory.get(&uri).is_some() || is_stored();
+        shared.tiers.forget(uri.bytes());
+        let waits = shared.clone();
+        let is_certain = spawn_blocking(move || waits.tiers.stores.persist(PATIENCE)).await.unwrap_or(false);
+        let target = &request.target;
+        let url = format!("{}://{}{}", target.scheme.as_str(), target.host(), target.path.as_str());
+        tracing::info!(target: "admin", by = %client.peer, what = url, was_stored, is_certain, "PURGE");
+        match (is_certain, was_stored) {
+            (false, _) => {
+                let text =
+                    "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).response()
+            }
+            (true, true) => respond::text(StatusCode::OK, "purged\n"),
+            (true, false) => respond::text(StatusCode::NOT_FOUND, "nothing was stored\n"),
+        }
+    }
+}
