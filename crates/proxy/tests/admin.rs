@@ -85,9 +85,8 @@ async fn clients_that_may_purge_by_the_method_and_others_do_not() {
         let purged = client.get(purge()).await;
         assert_eq!((purged.status(), purged.text()), (200, "purged\n"));
         for kind in kinds {
-            let answer = client
-                .get(format!("{}", origin.request("/", &format!("Cache-Control: only-if-cached\r\n{kind}"))))
-                .await;
+            let answer =
+                client.get(origin.request("/", &format!("Cache-Control: only-if-cached\r\n{kind}"))).await;
             assert_eq!(answer.status(), 504, "{kind}");
         }
     }
