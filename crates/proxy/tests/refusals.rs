@@ -121,3 +121,27 @@ async fn a_forward_proxy_tells_origins_none_unless_it_is_told_to() {
     });
     assert_eq!(told(&silent, "").await, "none");
 }
+
+/// Nor can it have it taken away, or share what an origin says to vary by it.
+#[tokio::test]
+async fn no_connection_field_and_no_vary_gets_around_the_id() {
+    let origin = origin_of(|request, _| {
+        let id = field(request, "x-request-id").unwrap_or("none");
+        ok("Cache-Control: max-age=600\r\nVary: X-Request-ID\r\n", id)
+    })
+    .await;
+    let proxy = Proxy::with(|settings| {
+        settings.origin = Some(origin.url("").parse().unwrap());
+        settings.bounds.memory_bytes = 1 << 20;
+    });
+    let mut client = proxy.client().await;
+    let mut ids = Vec::new();
+    for fields in ["", "", "Connection: x-request-id\r\n", "X-Request-ID: a\r\n", "X-Request-ID: a\r\n"] {
+        let told = client.get(origin.request("/", fields)).await.text().to_owned();
+        assert_eq!(told.len(), 32, "{fields}: {told}");
+        ids.push(told);
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 5, "each has its own");
+}

@@ -18,12 +18,18 @@ use tracing_subscriber::filter::Targets;
 
 /// An area, and what happens there.
 pub const AREAS: &[(&str, &str)] = &[
-    ("request", "answers of the proxy's own with a status from 500 on"),
+    (
+        "request",
+        "answers of the proxy's own with a status from 500 on, where that is not what the client asked for",
+    ),
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
     ("settings", "what a reload changed"),
     ("admin", "what was changed by way of the admin interface, and by whom"),
 ];
+
+/// Areas where the operator is the cause: each event is written.
+const UNLIMITED: [&str; 2] = ["settings", "admin"];
 
 /// Where events are written, how, and which.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::limit::Limit;
 use super::line::{Fields, Style, line, severity};
-use super::{Levels, Settings};
+use super::{Levels, Settings, UNLIMITED};
 use crate::sink::{self, Output, Rotation, Severity, To};
 use jiff::Timestamp;
 use proxy::say;
@@ -109,7 +109,7 @@ struct Teller {
 impl<S: Subscriber> Layer<S> for Teller {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let (meta, mut fields) = (event.metadata(), Fields::of(event));
-        if *meta.level() <= Level::WARN {
+        if *meta.level() <= Level::WARN && !UNLIMITED.contains(&meta.target()) {
             let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
             match limit.admits((meta.callsite(), fields.status()), Instant::now()) {
                 Some(0) => {}

@@ -3,6 +3,7 @@
 //! that one client's lie would be everybody's page.
 
 use crate::access::client::Client;
+use crate::message::fields::REQUEST_ID;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
@@ -38,6 +39,11 @@ pub fn is_believed(name: &str) -> bool {
             || KIN.iter().any(|kin| reads(name, kin)))
 }
 
+/// Whether an origin may be told something else in a field than the client said.
+pub fn is_rewritten(name: &str) -> bool {
+    is_believed(name) || name == REQUEST_ID.as_str()
+}
+
 /// What an origin is told of a client, beside its request.
 pub struct Telling<'a> {
     /// Nobody, where the proxy asks for itself.
@@ -46,11 +52,16 @@ pub struct Telling<'a> {
     pub tells: bool,
     /// And for which host that asked.
     pub tells_host: bool,
+    /// By which the request is known.
+    pub id: Option<&'a HeaderValue>,
 }
 
 impl Telling<'_> {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
+        if let Some(id) = self.id {
+            headers.insert(REQUEST_ID, id.clone());
+        }
         let told = self.client.filter(|_| self.tells).map(|client| (&client.forwarded_as, client.scheme));
         let host = host.filter(|_| self.tells_host);
         if !self.client.is_some_and(|client| client.trusted) {
@@ -121,7 +132,8 @@ mod tests {
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
         let client = Client::of(peer, &Settings { trust, trust_unix: trusted, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
-        Telling { client: Some(&client), tells, tells_host: true }.rewrite(&mut headers, Some(&host));
+        Telling { client: Some(&client), tells, tells_host: true, id: None }
+            .rewrite(&mut headers, Some(&host));
         let mut lines: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         lines.sort();

@@ -28,8 +28,11 @@ fn stuck(silent: impl Iterator<Item = Duration>) -> Option<String> {
 
 /// Without a disk it serves as well, from memory and origins. A proxy that stops does not answer here.
 pub fn ready(shared: &Shared) -> Result<String, AdminError> {
-    let left = shared.tiers.stores.disks().into_iter().filter(|disk| disk.state == State::Left);
-    let left: String = left.map(|disk| format!("disk {} is left\n", disk.name)).collect();
+    let (left, serve) = (shared.tiers.stores.count(State::Left), shared.tiers.stores.count(State::Serves));
+    let left = match left {
+        0 => String::new(),
+        left => format!("{left} of {} disks are left\n", left + serve),
+    };
     alive(shared).map(|ok| ok + &left)
 }
 

@@ -172,7 +172,7 @@ const ROUTES: &[Route] = &[
     Route {
         path: "/readyz",
         method: Method::GET,
-        help: "ok while the proxy is alive, with a line for each disk that is left; a proxy that stops does not answer",
+        help: "ok while the proxy is alive, and says how many disks are left; a proxy that stops does not answer",
         content_type: TEXT,
         answer: |shared, _| health::ready(shared),
         open: true,

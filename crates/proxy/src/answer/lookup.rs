@@ -158,7 +158,7 @@ impl Exchange {
 
     fn only_if_cached(&self) -> Response<ReplyBody> {
         let text = "nothing stored can answer, and the request says only-if-cached";
-        Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).response()
+        Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).clients().response()
     }
 
     /// Waits for another request's fetch, and is answered by it if it is for this request too.

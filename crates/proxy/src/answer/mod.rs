@@ -12,13 +12,12 @@ mod respond;
 pub mod stream;
 
 use crate::access;
-use crate::access::forwarded::is_believed;
+use crate::access::forwarded::is_rewritten;
 use crate::answer::body::ReplyBody;
 use crate::answer::exchange::Exchange;
 use crate::answer::stream::Stream;
 use crate::clock;
 use crate::fetch::Presented;
-use crate::message::fields::REQUEST_ID;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
@@ -55,7 +54,7 @@ pub fn answer(
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
         return Ok(exchange::options());
     }
-    let (mut parts, content) = request.into_parts();
+    let (parts, content) = request.into_parts();
     // What the cache holds is no way to what this client may not reach.
     let reachable = |target: Target| {
         if let Some(authority) = target.authority() {
@@ -84,13 +83,11 @@ pub fn answer(
         transaction.asks_for(target.clone());
         transaction.note_accept(&parts.headers);
     });
-    if worker.settings().request_id.holds(reverse.is_some())
-        && let Some(id) = stream.id()
-    {
-        parts.headers.insert(REQUEST_ID, id.value());
-    }
+    let tells_id = worker.settings().request_id.holds(reverse.is_some());
+    let id = stream.id().filter(|_| tells_id).map(|id| id.value());
     let zone = client.zone;
     let request = Presented::new(worker.clone(), (target, uri), parts, asked, Some(client), zone);
+    let request = Presented { id, ..request };
     let (stream, content) = (stream.clone(), Content::of(content, || stream.received()));
     Err(Pending::Exchange(Box::new(Exchange { request, stream, content })))
 }
@@ -133,7 +130,7 @@ pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> O
     let found = match &held.kind {
         EntryKind::Response(_) => held,
         // What the origin is told of the client is not in the request yet.
-        EntryKind::Varies(variants) if variants.vary.names().iter().any(|n| is_believed(n.as_str())) => {
+        EntryKind::Varies(variants) if variants.vary.names().iter().any(|n| is_rewritten(n.as_str())) => {
             return None;
         }
         EntryKind::Varies(variants) => {

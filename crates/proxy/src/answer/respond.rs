@@ -31,9 +31,9 @@ pub struct Reason {
 impl Reason {
     /// It is also told to the operator, if the proxy or an origin is at fault.
     pub fn of(refusal: &Refusal, transaction: &Transaction, pages: &Pages) -> Reason {
-        let Refusal { status, text, .. } = refusal;
+        let Refusal { status, text, clients, .. } = refusal;
         let id = transaction.id.to_string();
-        if status.is_server_error() {
+        if status.is_server_error() && !clients {
             tracing::error!(
                 target: "request",
                 id,

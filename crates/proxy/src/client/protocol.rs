@@ -41,6 +41,7 @@ impl Foreign {
             Foreign::Tls => Refusal::bad_request("this port speaks HTTP, not TLS: use http:// for it"),
             Foreign::Http2 => {
                 Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this port speaks HTTP/1.1, not HTTP/2")
+                    .clients()
             }
         }
     }

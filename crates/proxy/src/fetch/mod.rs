@@ -35,7 +35,7 @@ use http::header::{
     USER_AGENT, VIA,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -61,6 +61,8 @@ pub struct Presented {
     pub content: Bytes,
     /// Whom origins are told of.
     pub asker: Option<Rc<Client>>,
+    /// By which origins are told of it.
+    pub id: Option<HeaderValue>,
     /// From where it is asked: what not all reach from there is not asked for.
     pub zone: Zone,
     pub disk: Disk,
@@ -77,8 +79,8 @@ impl Presented {
         asker: Option<Rc<Client>>,
         zone: Zone,
     ) -> Presented {
-        let (content, disk, needs_whole) = Default::default();
-        Presented { worker, target, uri, parts, asked, content, asker, zone, disk, needs_whole }
+        let (content, id, disk, needs_whole) = Default::default();
+        Presented { worker, target, uri, parts, asked, content, asker, id, zone, disk, needs_whole }
     }
 
     /// Whose share of the memory for bodies is taken from.
@@ -98,13 +100,13 @@ impl Presented {
         let tells = self.worker.settings().forwarded.holds(reverse.is_some());
         // A host that is not in the key is nobody's business.
         let tells_host = reverse.is_none_or(Reverse::names_clients_host);
-        Telling { client: self.asker.as_deref(), tells, tells_host }
+        Telling { client: self.asker.as_deref(), tells, tells_host, id: self.id.as_ref() }
     }
 
     /// The fields by which responses that vary so are told apart: as the origin sees them.
     fn selecting(&self, vary: &Vary) -> Cow<'_, HeaderMap> {
         let mut headers = Cow::Borrowed(&self.parts.headers);
-        if vary.names().iter().any(|name| forwarded::is_believed(name.as_str())) {
+        if vary.names().iter().any(|name| forwarded::is_rewritten(name.as_str())) {
             self.telling().rewrite(headers.to_mut(), self.target.host_field().as_ref());
         }
         headers

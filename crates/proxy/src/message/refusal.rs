@@ -10,13 +10,15 @@ pub struct Refusal {
     pub text: Cow<'static, str>,
     /// The connection ends with the answer: its framing, or its owner, is in doubt.
     pub close: bool,
+    /// It is what the client asked for, or how: nothing that the operator could mend.
+    pub clients: bool,
     /// Another request for the same may fare better: who waits for this one's answer asks for itself.
     pub personal: bool,
 }
 
 impl Refusal {
     pub fn new(status: StatusCode, text: impl Into<Cow<'static, str>>) -> Refusal {
-        Refusal { status, text: text.into(), close: false, personal: false }
+        Refusal { status, text: text.into(), close: false, clients: false, personal: false }
     }
 
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Refusal {
@@ -26,6 +28,10 @@ impl Refusal {
     /// 400, and the connection is closed.
     pub fn closing(text: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal { close: true, ..Refusal::bad_request(text) }
+    }
+
+    pub fn clients(self) -> Refusal {
+        Refusal { clients: true, ..self }
     }
 
     pub fn personal(self) -> Refusal {

@@ -139,7 +139,8 @@ fn scheme_of(uri: &Uri) -> Result<Scheme, Refusal> {
         Some(scheme) if *scheme == uri::Scheme::HTTPS => Err(Refusal::new(
             StatusCode::NOT_IMPLEMENTED,
             "https origins are reached with CONNECT only: this proxy does not speak TLS to origins yet",
-        )),
+        )
+        .clients()),
         _ => Err(Refusal::bad_request("only http URLs can be fetched")),
     }
 }

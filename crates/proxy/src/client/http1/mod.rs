@@ -250,7 +250,7 @@ impl Link {
                     }
                     None => format!("it is not valid HTTP: {error}"),
                 };
-                Some(Refusal::new(status, format!("refused: {text}")))
+                Some(Refusal::new(status, format!("refused: {text}")).clients())
             }
             _ => None,
         }
