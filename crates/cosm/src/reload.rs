@@ -43,7 +43,7 @@ impl Reload {
         self.given = mixed;
         (self.adopt)(config);
         let mut lines = vec![match taken.is_empty() {
-            true => "settings were read again: none that can change while running is another".to_owned(),
+            true => "settings were read again: none that can change while running is another; files that they name were read anew".to_owned(),
             false => format!("settings were read again; changed: {}", taken.join(", ")),
         }];
         if !waiting.is_empty() {

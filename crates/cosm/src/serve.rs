@@ -189,7 +189,7 @@ fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn()) {
                     Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
                 },
                 _ = first.recv() => reopen(),
-                _ = second.recv() => say("SIGUSR2 is ignored: it has no meaning"),
+                _ = second.recv() => tracing::info!(target: "settings", "SIGUSR2 is ignored: it has no meaning"),
             }
         }
     });
@@ -208,8 +208,8 @@ fn on_signal(listens: Sender<()>, stop: impl Fn() -> Duration) {
         };
         drop(listens);
         either(&mut term, &mut int).await;
-        say("stopping; a second signal does not wait for running requests");
         let drain = stop();
+        say("stopping; a second signal does not wait for running requests");
         if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
             say("the disk does not answer: exiting without it; the next start may serve what was invalidated since then");
         }

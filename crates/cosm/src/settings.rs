@@ -13,13 +13,14 @@ pub use table::TABLE;
 use crate::access_log;
 use crate::error_log;
 use crate::machine::Machine;
+use crate::sink::To;
 use crate::values;
 use clap::ArgMatches;
 use proxy::{Address, Network, Settings as Proxy};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Options as Store;
 
@@ -182,6 +183,7 @@ impl Config {
             let what = if admin.tcp().is_some() { "port" } else { "path" };
             wrong.push(format!("admin and listen are both {admin}: choose another {what} for one of them"));
         }
+        wrong.extend(config.shared_file());
         let admin = config.proxy.admin.as_ref().and_then(proxy::Address::tcp);
         if let Some(admin) = admin.filter(|admin| !admin.ip().to_canonical().is_loopback())
             && config.proxy.admin_token.is_none()
@@ -189,6 +191,31 @@ impl Config {
             wrong.push(format!("admin: other hosts reach {admin}: say which token they need (admin-token), or listen on loopback"));
         }
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
+    }
+
+    /// What is wrong where a log is written into a cache, or two into one file.
+    fn shared_file(&self) -> Option<String> {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let log = |name, to: Option<&To>| match to {
+            Some(To::File(path)) => Some((name, real(path))),
+            _ => None,
+        };
+        let logs =
+            [log("access-log", self.access_log.to.as_ref()), log("error-log", Some(&self.error_log.to))];
+        let caches = self.caches.iter().map(|cache| ("cache", real(&cache.path)));
+        let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+        for (name, path) in caches.chain(logs.into_iter().flatten()) {
+            if let Some((other, _)) =
+                seen.iter().find(|(other, there)| *there == path && (name, *other) != ("cache", "cache"))
+            {
+                return Some(format!(
+                    "{other} and {name} are both {}: choose another file for one of them",
+                    path.display()
+                ));
+            }
+            seen.push((name, path));
+        }
+        None
     }
 
     /// How to open the caches on disk.

@@ -86,7 +86,7 @@ impl Output {
                 let mut out = io::stdout().lock();
                 out.write_all(lines).and_then(|()| out.flush())
             }
-            Output::Stderr => io::stderr().write_all(lines),
+            Output::Stderr => proxy::write_stderr(lines),
             Output::Daemon(daemon) => daemon.write(lines, severity),
         }
     }

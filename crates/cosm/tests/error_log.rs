@@ -5,9 +5,11 @@ mod support;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::SOON;
 use support::client::Client;
@@ -23,7 +25,7 @@ fn rows(log: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn until<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         match found() {
@@ -184,4 +186,55 @@ fn each_change_by_the_operator_is_told() {
         "{changes:#?}"
     );
     assert!(!fs::read_to_string(path("error.log")).unwrap().contains("a-token"));
+}
+
+/// Standard error is a pipe, and full.
+#[test]
+fn a_reader_that_does_not_read_holds_up_neither_requests_nor_signals_nor_the_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (stderr, writer) = std::io::pipe().unwrap();
+    let mut child = Command::new(COSM)
+        .args(["serve", "--cache", "off", "--memory", "0", "--workers", "1"])
+        .args(["--listen", &format!("unix:{}", path("listen").display())])
+        .args(["--admin", &format!("unix:{}", path("admin").display())])
+        .stdin(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let ask = |request: &str| -> Option<String> {
+        let mut stream = UnixStream::connect(path("admin")).ok()?;
+        stream.write_all(format!("{request} HTTP/1.0\r\n\r\n").as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    };
+    until("it listens", || ask("GET /healthz"));
+    // More lines than any pipe takes.
+    let long = "x".repeat(1500);
+    for _ in 0..200 {
+        assert!(ask(&format!("POST /purge?{long}")).unwrap().contains("400"));
+    }
+    let id = Pid::from_child(&child);
+    for signal in [Signal::HUP, Signal::USR1, Signal::USR2, Signal::TERM] {
+        kill_process(id, signal).unwrap();
+    }
+    let status = until("it ends", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+    drop(stderr);
+}
+
+#[test]
+fn a_log_is_no_cache_and_no_other_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "").unwrap();
+    let other = folder.path().join("../").join(folder.path().file_name().unwrap()).join("file");
+    for words in [["--cache", "--error-log"], ["--access-log", "--error-log"], ["--cache", "--access-log"]] {
+        let mut command = Command::new(COSM);
+        command.args(["serve", "--check", "--listen", "127.0.0.1:0"]);
+        command.arg(words[0]).arg(&path).arg(words[1]).arg(&other);
+        let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+        assert!(said.contains("are both") && said.contains("another file"), "{words:?}: {said}");
+    }
 }

@@ -378,7 +378,7 @@ fn signals_without_a_meaning_are_said_and_survived() {
         kill_process(id, signal).unwrap();
     }
     assert_eq!(Client::new(server.address).get(&origin.url("/"), &[]).unwrap().body, b"x");
-    assert_eq!(server.next_line(), "cosm: SIGUSR2 is ignored: it has no meaning");
+    assert_eq!(server.next_event(), "info settings: SIGUSR2 is ignored: it has no meaning");
     assert!(server.stop().success());
 }
 

@@ -42,14 +42,14 @@ pub mod fuzzing {
 
 pub use budget::least as transit_least;
 pub use cache::SetCookie;
-pub use console::say;
+pub use console::{say, write_stderr};
 pub use internal_error::end_on_panic;
 pub use off_peak::{Hours, OffPeak};
 pub use report::counters::Kind;
 pub use report::stats::{Row, rows};
 pub use report::{Ended, Heads, Id as RequestId, Place, Transaction};
 pub use scheme::Scheme;
-pub use settings::pages::Pages;
+pub use settings::pages::{Pages, read_small};
 pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{Disk, JOURNAL, Membership, Opening, Patience, Stores, Unopened};

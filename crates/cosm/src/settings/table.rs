@@ -68,7 +68,7 @@ pub static TABLE: &[Setting] = &[
         "Address and port of the admin interface, such as 127.0.0.1:3129, or unix:PATH; whoever can connect to it may purge. An address \
          that other hosts reach needs --admin-token"),
     row!(SERVICE, "admin-token", Other("FILE", |c, v| {
-            let text = std::fs::read_to_string(v).map_err(|error| format!("cannot read token {v}: {error}"))?;
+            let text = proxy::read_small(v.as_ref(), 4 << 10).map_err(|why| format!("cannot read token {v}: {why}"))?;
             let token = Token::new(&text).ok_or_else(|| {
                 format!("{v} has no token: one line of {} to 1024 visible ASCII characters, as of `openssl rand -hex 32`", Token::LEAST)
             })?;

@@ -29,14 +29,15 @@ const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// Whether a field, its name in lower case, is one of those that origins believe. `_` counts as `-`: to many origins both
 /// are the same.
 pub fn is_believed(name: &str) -> bool {
-    let reads = |name: &str, as_written: &str| {
-        let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-        name.len() == as_written.len() && name.bytes().map(plain).eq(as_written.bytes())
-    };
     // Nearly all names end here.
     matches!(name.as_bytes().first(), Some(b'x' | b'f' | b'c' | b't' | b'p' | b'w'))
-        && (name.get(..FAMILY.len()).is_some_and(|begin| reads(begin, FAMILY))
-            || KIN.iter().any(|kin| reads(name, kin)))
+        && (name.get(..FAMILY.len()).is_some_and(|begin| is_written_as(begin, FAMILY))
+            || KIN.iter().any(|kin| is_written_as(name, kin)))
+}
+
+fn is_written_as(name: &str, known: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    name.len() == known.len() && name.bytes().map(plain).eq(known.bytes())
 }
 
 /// Whether an origin may be told something else in a field than the client said.
@@ -60,6 +61,10 @@ impl Telling<'_> {
     /// Makes the fields of a client's request those that its origin shall believe. `host` is whom it asks.
     pub fn rewrite(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
         if let Some(id) = self.id {
+            let others = headers.keys().filter(|name| is_written_as(name.as_str(), REQUEST_ID.as_str()));
+            for name in others.cloned().collect::<Vec<_>>() {
+                headers.remove(name);
+            }
             headers.insert(REQUEST_ID, id.clone());
         }
         let told = self.client.filter(|_| self.tells).map(|client| (&client.forwarded_as, client.scheme));

@@ -219,7 +219,7 @@ fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
     let answer = (route.answer)(shared, query);
     if route.method != Method::GET {
         let outcome = answer.as_ref().map_or_else(|AdminError(_, why)| why.as_str(), |_| "done");
-        tracing::info!(target: "admin", by = %peer, what = query, outcome, "{} {}", route.method, route.path);
+        tracing::info!(target: "admin", by = %peer, outcome, what = query, "{} {}", route.method, route.path);
     }
     match answer {
         Ok(done) => reply(StatusCode::OK, route.content_type, done),

@@ -6,7 +6,7 @@ use crate::report::Transaction;
 use crate::settings::pages::{Pages, Style, Words};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 
 impl Refusal {
     /// Its content is written when it goes out (`Reason::of`).
@@ -22,23 +22,29 @@ impl Refusal {
     }
 }
 
+/// Bytes of a method that are logged.
+const METHOD: usize = 64;
+
 /// Why a request is not served, as its client reads it.
 pub struct Reason {
     pub text: String,
     pub content_type: &'static str,
+    pub id: HeaderValue,
+    /// The text's length is all that the client gets of it.
+    pub answers_head: bool,
 }
 
 impl Reason {
     /// It is also told to the operator, if the proxy or an origin is at fault.
     pub fn of(refusal: &Refusal, transaction: &Transaction, pages: &Pages) -> Reason {
         let Refusal { status, text, clients, .. } = refusal;
-        let id = transaction.id.to_string();
+        let (id, method) = (transaction.id.to_string(), transaction.method.as_str());
         if status.is_server_error() && !clients {
             tracing::error!(
                 target: "request",
                 id,
                 status = status.as_u16(),
-                method = transaction.method.as_str(),
+                method = &method[..method.floor_char_boundary(METHOD)],
                 host = transaction.host().unwrap_or_default(),
                 "{text}"
             );
@@ -49,7 +55,12 @@ impl Reason {
         };
         let reason = status.canonical_reason().unwrap_or("Error");
         let words = Words { status: status.as_u16(), reason, message: text, id: &id };
-        Reason { text: pages.say(&words, style), content_type }
+        Reason {
+            text: pages.say(&words, style),
+            content_type,
+            id: transaction.id.value(),
+            answers_head: transaction.method == Method::HEAD,
+        }
     }
 }
 

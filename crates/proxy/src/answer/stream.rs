@@ -15,7 +15,7 @@ use crate::report::{Exit, Id, Place, Transaction};
 use crate::settings::pages::Pages;
 use crate::transport::Socket;
 use cache::Report;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -119,7 +119,13 @@ impl Stream {
     pub fn worded(&self, mut response: Response<ReplyBody>, pages: &Pages) -> Response<ReplyBody> {
         let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
         let Some(reason) = self.reason(&refusal, pages) else { return response };
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(reason.content_type));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(reason.content_type));
+        headers.insert(REQUEST_ID, reason.id);
+        if reason.answers_head {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(reason.text.len()));
+            return response;
+        }
         response.map(|_| ReplyBody::whole(reason.text.into()))
     }
 
@@ -163,8 +169,10 @@ impl Stream {
         if bytes <= HELD_ANYWAY || !self.departing.get() || self.unsent.borrow().is_some() {
             return;
         }
+        // What the proxy says itself is in nobody's memory but this response's.
+        let is_own = self.transaction.borrow().as_ref().is_some_and(|t| t.report.is_none());
         let pool = match self.transaction.borrow().as_ref().map(|t| (t.place, t.hop.is_some())) {
-            Some((Place::Memory, false)) => return,
+            Some((Place::Memory, false)) if !is_own => return,
             Some((Place::Disk, _)) => &budget.disk,
             _ => &budget.origins,
         };

@@ -188,14 +188,22 @@ impl Transaction {
 
     /// Notes how the proxy's own answers would be written for this client.
     pub fn note_accept(&mut self, headers: &HeaderMap) {
-        let is_html = |value: &HeaderValue| memchr::memmem::find(value.as_bytes(), b"text/html").is_some();
-        self.asks_for_html = headers.get_all(ACCEPT).iter().any(is_html);
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        self.asks_for_html = values.flat_map(|value| value.split(',')).any(is_html);
     }
 
     /// The first byte is about to go out, or went out.
     pub fn begins(&mut self) {
         self.first.get_or_insert_with(clock::moment);
     }
+}
+
+/// Whether a member of Accept names HTML, and does not refuse it (RFC 9110 section 12.5.1).
+fn is_html(member: &str) -> bool {
+    let mut parts = member.split(';').map(str::trim);
+    let names = parts.next().is_some_and(|range| range.eq_ignore_ascii_case("text/html"));
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+    names && weight.is_none_or(|weight| weight.trim().parse().is_ok_and(|weight: f32| weight > 0.0))
 }
 
 /// Scheme, host and path of a primary key.
@@ -298,6 +306,26 @@ mod tests {
             let mut byte = [0];
             stream.read_exact(&mut byte).unwrap();
             bytes.extend(byte);
+        }
+    }
+
+    #[test]
+    fn html_is_for_who_asks_for_it() {
+        let asks = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            let peer = Peer::Unix;
+            let mut transaction = Transaction::new(Ids::default().next(), peer, Method::GET);
+            transaction.note_accept(&headers);
+            transaction.asks_for_html
+        };
+        for html in ["text/html", "image/png, TEXT/HTML;q=0.5", "text/html ; level=1;q=0.1,*/*"] {
+            assert!(asks(html), "{html}");
+        }
+        for other in
+            ["*/*", "text/html;q=0", "xtext/html", "text/htmlx", "\"text/html\"", "text/html;q=x", ""]
+        {
+            assert!(!asks(other), "{other}");
         }
     }
 

@@ -66,11 +66,7 @@ impl Pages {
                 let why = "it is for no status; such files are 400.html to 599.html, 4xx.html, 5xx.html and error.html, or .txt";
                 return Err(cannot(&path, why.into()));
             }
-            let length = fs::metadata(&path).map_err(|error| cannot(&path, error.to_string()))?.len();
-            if length > MOST {
-                return Err(cannot(&path, format!("it is larger than {MOST} bytes")));
-            }
-            let text = fs::read_to_string(&path).map_err(|error| cannot(&path, error.to_string()))?;
+            let text = read_small(&path, MOST).map_err(|why| cannot(&path, why))?;
             own.insert(name, text);
         }
         Ok(Pages { own })
@@ -84,8 +80,24 @@ impl Pages {
     }
 }
 
+/// Reads a file of at most so many bytes: nothing that may have no end, such as a pipe or a device.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
+    let about = fs::metadata(path).map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is no file".into());
+    }
+    if about.len() > most {
+        return Err(format!("it is larger than {most} bytes"));
+    }
+    fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
 fn is_for_a_status(of: &str) -> bool {
-    matches!(of, "4xx" | "5xx" | "error") || of.parse().is_ok_and(|status: u16| (400..600).contains(&status))
+    let is_status = || matches!(of.as_bytes(), [b'4' | b'5', b'0'..=b'9', b'0'..=b'9']);
+    matches!(of, "4xx" | "5xx" | "error") || is_status()
 }
 
 /// A `$` before anything else stands for itself.
@@ -181,9 +193,12 @@ mod tests {
             fs::remove_file(path(name)).unwrap();
         };
         wrong("600.html", b"", "for no status");
+        wrong("0502.html", b"", "for no status");
         wrong("errors.html", b"", "for no status");
         wrong("502.html", &[0xff], "UTF-8");
         wrong("5xx.txt", &vec![b'a'; MOST as usize + 1], "larger than");
+        fs::create_dir(path("404.html")).unwrap();
+        assert!(Pages::read(folder.path()).unwrap_err().contains("404.html: it is no file"));
         assert!(Pages::read(&path("none")).unwrap_err().contains("none"));
     }
 }

@@ -333,9 +333,13 @@ pub fn refuse_unread(link: &Link, worker: &Worker, client: &Socket, refusal: &Re
 /// A refusal as a message, for where the library is not there any more.
 fn message(link: &Link, worker: &Worker, refusal: &Refusal) -> String {
     let reason = link.stream.reason(refusal, &worker.settings().pages);
-    let (text, content_type) = reason.map(|reason| (reason.text, reason.content_type)).unwrap_or_default();
+    let (text, fields) = reason.map_or_else(Default::default, |reason| {
+        let id = reason.id.to_str().unwrap_or_default();
+        let fields = format!("content-type: {}\r\nx-request-id: {id}\r\n", reason.content_type);
+        (reason.text, fields)
+    });
     format!(
-        "HTTP/1.1 {} {}\r\nconnection: close\r\ncontent-type: {content_type}\r\n\
+        "HTTP/1.1 {} {}\r\nconnection: close\r\n{fields}\
          cache-control: no-store\r\ncontent-length: {}\r\n\r\n{text}",
         refusal.status.as_u16(),
         refusal.status.canonical_reason().unwrap_or_default(),
