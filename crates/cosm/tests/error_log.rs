@@ -102,7 +102,10 @@ fn of_one_kind_a_line_a_second_is_written_and_the_rest_is_counted() {
     for area in ["request", "origin"] {
         let of: Vec<_> = rows(&log).into_iter().filter(|row| row["area"] == area).collect();
         let told: u64 = of.iter().map(|row| 1 + row["left_out"].as_u64().unwrap_or(0)).sum();
-        assert!((2..=seconds as usize).contains(&of.len()) && told <= sent && told > 1, "{of:#?} of {sent}");
+        assert!(
+            (2..=seconds as usize).contains(&of.len()) && told <= sent && told > sent / 4,
+            "{of:#?} of {sent}"
+        );
     }
 }
 

@@ -226,7 +226,7 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
             1,
             &["cannot listen on 192.0.2.1:0", "1 error"],
         ),
-        (&format!("--cache off --admin-token {foreign}"), 2, &["has no token", "1 error"]),
+        (&format!("--cache off --admin-token {foreign}"), 2, &["cannot read token", "1 error"]),
         (
             &format!("--cache off --admin unix:{foreign}"),
             1,

@@ -229,3 +229,60 @@ async fn the_answer_to_a_post_is_not_stored_over_a_later_change() {
     assert_eq!(first.message().await.text(), "first");
     assert_eq!(client.get(origin.request("/x", "")).await.text(), "later");
 }
+
+/// An origin whose first answer takes until it may end, and whose others are newer.
+#[tokio::test]
+async fn what_comes_slowly_does_not_replace_what_was_asked_for_later() {
+    for length in [4_000_usize, 600_000] {
+        let may_end = Arc::new(tokio::sync::Semaphore::new(0));
+        let ends = may_end.clone();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counts = asked.clone();
+        let origin = Origin::with(move |mut client, seen| {
+            let (ends, counts) = (ends.clone(), counts.clone());
+            async move {
+                while let Some(head) = client.head().await {
+                    seen.lock().unwrap().push(head);
+                    let n = counts.fetch_add(1, SeqCst) + 1;
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nCache-Control: max-age=600\r\n\r\n"
+                    );
+                    client.send(head).await;
+                    let body = vec![b'0' + n as u8; length];
+                    client.try_send(&body[..length / 2]).await;
+                    if n == 1 {
+                        ends.acquire().await.unwrap().forget();
+                    }
+                    client.try_send(&body[length / 2..]).await;
+                }
+            }
+        })
+        .await;
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            Options { size: Some(64 << 20), tell: |_| {}, ..Options::at(folder.path().join("cache")) };
+        let store = Store::open(&options).unwrap();
+        let proxy = Proxy::over(Some(store.clone()), |_| {});
+        let mut slow = proxy.client().await;
+        slow.send(origin.request("/", "")).await;
+        slow.head().await.unwrap();
+        let reload = || origin.request("/", "Cache-Control: no-cache\r\n");
+        let newer = proxy.client().await.get(reload()).await;
+        assert_eq!((newer.body.len(), newer.body[0]), (length, b'2'));
+        may_end.add_permits(1);
+        let older = slow.exactly(length).await;
+        assert!(older.iter().all(|byte| *byte == b'1'));
+        proxy.settled().await;
+        for _ in 0..2 {
+            let hit = proxy.client().await.get(origin.request("/", "")).await;
+            assert!(cache_status(&hit).starts_with("cosm; hit"), "{}", hit.head);
+            assert!(hit.body.len() == length && hit.body.iter().all(|byte| *byte == b'2'), "{length}");
+        }
+        // What is asked for after all that does.
+        let newest = proxy.client().await.get(reload()).await;
+        assert_eq!(newest.body[0], b'3');
+        proxy.settled().await;
+        let hit = proxy.client().await.get(origin.request("/", "")).await;
+        assert_eq!((cache_status(&hit), hit.body[0]), ("cosm; hit", b'3'));
+    }
+}

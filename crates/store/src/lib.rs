@@ -56,6 +56,7 @@ pub use writer::Writer;
 
 use bytes::Bytes;
 use std::fmt;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -184,7 +185,7 @@ impl Options {
             scrub: None,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
-            tell: |line| eprintln!("cosm: {line}"),
+            tell: |line| drop(writeln!(std::io::stderr(), "cosm: {line}")),
         }
     }
 }

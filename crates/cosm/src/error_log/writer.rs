@@ -53,7 +53,7 @@ impl ErrorLog {
         let all = tracing_subscriber::registry().with(teller.with_filter(filter));
         tracing::subscriber::set_global_default(all)
             .map_err(|_| "there is an error log already".to_owned())?;
-        let writer = Writer { to: to.clone(), output, lost, said: None };
+        let writer = Writer { to: to.clone(), style: *style, output, lost, said: None };
         let thread = thread::Builder::new()
             .name("error-log".into())
             .spawn(move || writer.run(&received))
@@ -126,6 +126,7 @@ impl<S: Subscriber> Layer<S> for Teller {
 
 struct Writer {
     to: To,
+    style: Style,
     output: Output,
     lost: Arc<AtomicU64>,
     said: Option<Instant>,
@@ -138,7 +139,10 @@ impl Writer {
             match order {
                 Order::Write(severity, line) => {
                     // Beside what the program says of its start.
-                    let line = if self.to == To::Stderr { format!("cosm: {line}") } else { line };
+                    let line = match (&self.to, self.style) {
+                        (To::Stderr, Style::Text) => format!("cosm: {line}"),
+                        _ => line,
+                    };
                     if let Err(error) = self.output.write(line.as_bytes(), severity, sink::now()) {
                         self.lost.fetch_add(1, Relaxed);
                         why = error.to_string();

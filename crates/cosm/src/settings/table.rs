@@ -214,6 +214,7 @@ pub static TABLE: &[Setting] = &[
             c.error_log.to = match v {
                 "syslog" => To::Syslog,
                 "journald" => To::Journald,
+                "-" | "stdout" => return Err("standard output is for the access log: name stderr or a file".into()),
                 path => To::File(path.into()),
             };
             Ok(())

@@ -8,11 +8,15 @@ use cache::{Scope, key};
 use http::uri::Authority;
 use http::{StatusCode, Uri};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Of every key so far.
 const SCHEME: &str = Scheme::Http.as_str();
 /// How long an answer waits until a purge is in the file.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Purges that wait for the disk at once: a quarter of the connections.
+static WAITING: Semaphore = Semaphore::const_new(16);
 
 /// What one parameter asks to be purged.
 enum What {
@@ -65,6 +69,11 @@ pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
         }
     }
     shared.tiers.purge(scopes);
+    // Others want the connections that would wait.
+    let Ok(_place) = WAITING.try_acquire() else {
+        let why = "purged, but not yet on disk, and many purges wait for it: ask again";
+        return Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, why.into()));
+    };
     match shared.tiers.stores.persist(PATIENCE) {
         true => Ok(done),
         false => {

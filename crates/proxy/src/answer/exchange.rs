@@ -257,6 +257,7 @@ pub async fn connect(
             stream.tunnel_to(Upstream::Connected(upstream));
             Response::new(ReplyBody::empty())
         }
-        Err(refusal) => refusal.response(),
+        // What follows may have been meant for the tunnel.
+        Err(refusal) => Refusal { close: true, ..refusal }.response(),
     }
 }

@@ -1,29 +1,41 @@
 //! `PURGE URL`, as Squid, Varnish and nginx caches take it from those who may: what is stored of a URI is not served any more.
 
+use crate::access::forwarded::is_believed;
 use crate::answer::body::ReplyBody;
 use crate::answer::exchange::Exchange;
 use crate::answer::respond;
 use crate::message::refusal::Refusal;
+use http::header::VIA;
 use http::{Method, Response, StatusCode};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// How long the answer waits until a kill cannot undo it.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Purges that wait for the disk at once.
+static WAITING: Semaphore = Semaphore::const_new(16);
 
 pub fn is_purge(method: &Method) -> bool {
     method.as_str() == "PURGE"
 }
 
 impl Exchange {
-    /// 200 where something was stored, else 404.
+    /// 200 where something was stored, else 404. Of who comes through another proxy nobody knows who that is.
     pub async fn purge(&self) -> Response<ReplyBody> {
         let (request, client) = (&self.request, self.stream.client());
         let (shared, uri) = (request.worker.shared.clone(), request.uri.clone());
-        if !client.purges {
+        let headers = &request.parts.headers;
+        let is_anothers = headers.contains_key(VIA) || headers.keys().any(|name| is_believed(name.as_str()));
+        if !client.purges || client.trusted || is_anothers {
             let text = "this client may not purge; the proxy's operator allows it with --purge-from NETWORK";
             return Refusal::new(StatusCode::FORBIDDEN, text).response();
         }
+        let Ok(_place) = WAITING.try_acquire() else {
+            let text = "too many purges wait for the disk; ask again";
+            return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).response();
+        };
         let is_stored = || shared.tiers.stores.of(&uri).is_some_and(|store| store.contains(&uri));
         let was_stored = shared.tiers.memory.get(&uri).is_some() || is_stored();
         shared.tiers.forget(uri.bytes());

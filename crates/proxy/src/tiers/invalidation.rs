@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use store::Key;
 
 /// Locks of keys, and numbers of removals and replacements, of which so many share a lock.
@@ -37,8 +37,10 @@ pub struct Invalidation {
     /// The newest removal, by the hash of the primary key: variants are removed together. Changed under its lock, as what
     /// follows.
     removed: Box<[AtomicU64]>,
-    /// The newest replacement, by the hash of the whole key.
+    /// The newest replacement, by the hash of the whole key, and the latest moment that any was asked for at.
     replaced: Box<[AtomicU64]>,
+    asked: Box<[AtomicU64]>,
+    started: Instant,
     recent: Mutex<Recent>,
     seed: u64,
     /// `scopes.newest()`, for hits that know of it already.
@@ -77,6 +79,8 @@ pub struct Removal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     number: u64,
+    /// When that was, nanoseconds since the proxy started: of two between which nothing was changed it tells the later one.
+    at: u64,
     /// The newest purge by scope, which is stored with what is fetched ([`cache::Head::purges_known`]).
     pub purges: u64,
 }
@@ -116,6 +120,8 @@ impl Invalidation {
             locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
             removed: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
             replaced: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
+            asked: (0..NUMBERS).map(|_| AtomicU64::default()).collect(),
+            started: Instant::now(),
             recent: Mutex::default(),
             seed: RandomState::new().hash_one(1),
             newest: AtomicU64::new(scopes.newest()),
@@ -126,7 +132,12 @@ impl Invalidation {
 
     /// Now: for what is about to be read or asked for.
     pub fn now(&self) -> Moment {
-        Moment { number: self.number.0.load(Ordering::Acquire), purges: self.newest.load(Ordering::Acquire) }
+        let at = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Moment {
+            number: self.number.0.load(Ordering::Acquire),
+            at,
+            purges: self.newest.load(Ordering::Acquire),
+        }
     }
 
     /// Whether the key, or what it is a variant of, was removed after a moment.
@@ -154,10 +165,16 @@ impl Invalidation {
         let hash = primary_hash(key);
         let _lock = self.lock(hash);
         may(self.since(hash, key, began)).then(|| {
-            let done = put();
-            self.replaced[self.bucket(key.hash())].fetch_max(self.next(), Ordering::AcqRel);
+            let (done, bucket) = (put(), self.bucket(key.hash()));
+            self.asked[bucket].fetch_max(began.at, Ordering::AcqRel);
+            self.replaced[bucket].fetch_max(self.next(), Ordering::AcqRel);
             done
         })
+    }
+
+    /// Whether what took a key's place was asked for later than at `began`; now and then what took another's.
+    pub fn was_overtaken(&self, key: &Key, began: Moment) -> bool {
+        self.asked[self.bucket(key.hash())].load(Ordering::Acquire) > began.at
     }
 
     /// Runs `remove`, which takes away what lies under the key: what began before does not bring it back. Tells whether

@@ -289,25 +289,28 @@ impl Tiers {
                 }
             }
         };
-        match self.invalidation.replace(&key, began, |since| self.may_replace(since, began), put) {
+        match self.invalidation.replace(&key, began, |since| self.may_replace(&key, since, began), put) {
             Some(put) => put.map_err(Some),
             None => Err(None),
         }
     }
 
     /// Whether what was asked for at `began` may take the place of what lies under its key.
-    fn may_replace(&self, since: Since, began: Moment) -> bool {
+    fn may_replace(&self, key: &Key, since: Since, began: Moment) -> bool {
         match since {
             Since::Nothing => true,
-            // A purge by scope since then may cover this, and not what was asked for after it.
-            Since::Replaced => began.purges == self.now().purges,
+            // A purge by scope since then may cover this, and not what was asked for after it; nor does what comes slowly take the
+            // place of what was asked for later, and is newer.
+            Since::Replaced => {
+                began.purges == self.now().purges && !self.invalidation.was_overtaken(key, began)
+            }
             Since::Removed => false,
         }
     }
 
     /// Commits a large object, unless it was removed since it was asked for.
     pub fn finish(&self, began: Moment, key: &Key, writer: &mut Writer, meta: &[u8]) -> Finished {
-        let may = |since| self.may_replace(since, began);
+        let may = |since| self.may_replace(key, since, began);
         self.commit(began, key, may, writer, |writer| writer.finish(meta))
     }
 

@@ -121,9 +121,10 @@ impl FileDisk {
 /// and whoever else writes there meanwhile fails.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let (there, free) = (file.metadata()?.blocks() * 512, rustix::fs::fstatvfs(file)?);
-    // Of what is set aside for root, root takes too.
     let is_known = free.f_blocks > 0;
-    if is_known && bytes.saturating_sub(there) > free.f_bfree.saturating_mul(free.f_frsize) {
+    // What is set aside for root is root's.
+    let blocks = if rustix::process::geteuid().is_root() { free.f_bfree } else { free.f_bavail };
+    if is_known && bytes.saturating_sub(there) > blocks.saturating_mul(free.f_frsize) {
         return Err(io::ErrorKind::StorageFull.into());
     }
     Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?)
