@@ -26,7 +26,9 @@ impl Presented {
             return;
         }
         let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);
-        let Joined::Leader(lead) = fills.join(&want.look.key, tiers, Some(want.look.began), 0, None) else { return };
+        let Joined::Leader(lead) = fills.join(&want.look.key, tiers, Some(want.look.began), 0, None) else {
+            return;
+        };
         let counted = Counted::new(&self.worker);
         tokio::task::spawn_local(async move {
             self.for_all().fetch_all(lead, &want).await;
