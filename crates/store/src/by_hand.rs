@@ -10,7 +10,6 @@ use crate::format::Layout;
 use crate::index::Index;
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
-use crate::recovery::{Recovered, recover};
 use crate::shared::{Clock, POOL, Shared};
 use crate::{Body, Key, Object, OpenError, Options, Refused, Spans, Uses, Writer};
 use bytes::Bytes;
@@ -52,18 +51,9 @@ impl ByHand {
         Ok(ByHand::over(disk, state, options, Pool::new(POOL), chance))
     }
 
-    /// Recovers what a disk holds: a log with digests for `stretch` segments.
-    pub(crate) fn recover(
-        disk: &dyn Disk,
-        reads: &Reads<'_>,
-        layout: Layout,
-        stretch: Option<u64>,
-        options: &Options,
-    ) -> io::Result<(ByHand, Recovered)> {
-        let index = Index::of(&layout, options.objects(&layout));
-        let (state, found) = recover(reads, layout, stretch, index)?;
-        let chance = StdRng::seed_from_u64(2);
-        Ok((ByHand::over(disk, state, options, Pool::new(POOL), chance), found))
+    /// Goes on with what was recovered from a disk.
+    pub(crate) fn of(disk: &dyn Disk, state: State, options: &Options) -> ByHand {
+        ByHand::over(disk, state, options, Pool::new(POOL), StdRng::seed_from_u64(2))
     }
 
     fn over(disk: &dyn Disk, state: State, options: &Options, pool: Arc<Pool>, chance: StdRng) -> ByHand {
@@ -160,9 +150,10 @@ impl ByHand {
     }
     #[cfg(test)]
     pub(crate) fn open(disk: &dyn Disk, layout: Layout, options: &Options) -> ByHand {
-        let pool = Pool::new(POOL);
+        let (pool, index) = (Pool::new(POOL), Index::of(&layout, options.objects(&layout)));
         let stretch = crate::digester::stretch(layout.in_turn());
-        ByHand::recover(disk, &Reads::new(disk, &pool), layout, stretch, options).unwrap().0
+        let found = crate::recovery::recover(&Reads::new(disk, &pool), layout, stretch, index);
+        ByHand::of(disk, found.unwrap().0, options)
     }
     #[cfg(test)]
     pub(crate) fn renew_for_tests(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {

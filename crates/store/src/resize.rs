@@ -187,12 +187,14 @@ impl Resizing<'_> {
             tell: |_| {},
             ..self.options.clone()
         };
-        let stretch = (self.stretch)(layout.in_turn());
-        let opened = ByHand::recover(self.disk, self.reads, layout, stretch, &quiet);
-        let (store, found) = opened.map_err(unreadable)?;
+        let index = Index::of(&layout, quiet.objects(&layout));
+        let found = recover(self.reads, layout, (self.stretch)(layout.in_turn()), index);
+        let (state, found) = found.map_err(unreadable)?;
         if found.unread {
+            // Before anything is written: who goes on without it writes what hides it.
             return Err(UNREAD.into());
         }
+        let store = ByHand::of(self.disk, state, &quiet);
         let mut now = 0;
         settle(&store, self.disk, &mut now, false)?;
         let mut claims = Vec::new();

@@ -346,6 +346,35 @@ fn reads_that_fail_while_it_shrinks_bring_nothing_back() {
     assert!(kept > 1_000, "{kept} were kept");
 }
 
+/// A start that goes on without it would write what hides it.
+#[test]
+fn a_start_that_cannot_read_all_leaves_a_cache_that_shrinks_as_it_is() {
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 0);
+    while store.newest() < 410 {
+        put(&store, &disk, n, 1, &mut now);
+        n += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let shrinks = (0..100).any(|calls| {
+        disk.interrupt_after(Some(calls));
+        assert!(start(&disk, &disk, 150).is_err());
+        layout(&disk, disk.bytes().len()).is_shrinking()
+    });
+    disk.interrupt_after(None);
+    let before = disk.bytes();
+    // Of what was put last.
+    disk.fail_reads_in(size_of(9)..size_of(11));
+    let refused = start(&disk, &disk, 150).err().unwrap();
+    assert!(shrinks && refused.contains("check the disk"), "{refused}");
+    // The other superblock was not written yet.
+    assert!(disk.bytes()[2 * BLOCK..] == before[2 * BLOCK..]);
+    disk.fail_reads_in(0..0);
+    let store = start(&disk, &disk, 150).unwrap();
+    assert_eq!(get(&store, &disk, n - 1), Some(1));
+}
+
 /// A disk says that it has written, and has not: what it has then is the size before.
 #[test]
 fn a_size_that_is_not_there_is_not_gone_by() {
