@@ -6,7 +6,6 @@ use crate::census::{Census, census};
 use crate::disk::file::{format, layout};
 use crate::disk::{Disk, Traffic};
 use crate::engine::{Millis, State};
-use crate::format::Layout;
 use crate::index::Index;
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
@@ -149,7 +148,7 @@ impl ByHand {
         ByHand::open(disk, layout, options)
     }
     #[cfg(test)]
-    pub(crate) fn open(disk: &dyn Disk, layout: Layout, options: &Options) -> ByHand {
+    pub(crate) fn open(disk: &dyn Disk, layout: crate::format::Layout, options: &Options) -> ByHand {
         let (pool, index) = (Pool::new(POOL), Index::of(&layout, options.objects(&layout)));
         let stretch = crate::digester::stretch(layout.in_turn());
         let found = crate::recovery::recover(&Reads::new(disk, &pool), layout, stretch, index);
