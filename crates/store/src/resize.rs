@@ -23,17 +23,22 @@ use crate::format::superblock::{self, COPIES};
 use crate::format::table::Entry;
 use crate::format::{BLOCK, Layout, PLACE_BITS, RESIZED};
 use crate::index::Index;
-use crate::reads::Reads;
+use crate::reads::{PARALLEL, Reads};
 use crate::recovery::{entries_of, recover};
 use crate::shared::POOL;
 use crate::{Admission, Options};
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 const UNREAD: &str = "its size cannot change while parts of it cannot be read; check the disk";
 
 /// Keys at most of which it is looked up together whether what stays is theirs.
 const CLAIMS: usize = if cfg!(test) { 100 } else { 3 << 20 };
+
+/// What takes longer says so after this time, and then this often.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
+const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// How often writes are tried again, a second of the store's time after each other.
 const ATTEMPTS: u64 = 100;
@@ -171,8 +176,17 @@ impl Resizing<'_> {
     /// Whether it can be said what leaves: once the superblocks tell that it does, there is no way back.
     fn can_be_read(&self, layout: Layout) -> Result<(), String> {
         let seqs: Vec<u64> = tail(&layout).collect();
-        let read = self.reads.each(&seqs, |seq| entries_of(self.reads, layout, *seq).map(drop));
-        read.into_iter().collect::<io::Result<()>>().map_err(unreadable)
+        let mut progress = self.progress("looked at");
+        for (nth, some) in seqs.chunks(PARALLEL * 4).enumerate() {
+            let read = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq).map(drop));
+            read.into_iter().collect::<io::Result<()>>().map_err(unreadable)?;
+            progress.tell(nth * PARALLEL * 4, seqs.len());
+        }
+        Ok(())
+    }
+
+    fn progress(&self, done: &'static str) -> Progress<'_> {
+        Progress { resizing: self, done, next: self.reads.time() + TOLD_AFTER }
     }
 
     /// Removes all that is listed behind the segments that stay, unless something newer of its key lies in these.
@@ -197,22 +211,27 @@ impl Resizing<'_> {
         let store = ByHand::of(self.disk, state, &quiet);
         let mut now = 0;
         settle(&store, self.disk, &mut now, false)?;
-        let mut claims = Vec::new();
-        for seq in tail(&layout) {
-            // What is older than what was written over has nothing to bring back.
-            if layout.is_gone(seq, store.newest()) {
-                continue;
-            }
-            for Entry { hash, order, .. } in entries_of(self.reads, layout, seq).map_err(unreadable)? {
-                match store.place_of(hash).filter(|place| layout.segment_of(*place) < layout.in_turn()) {
-                    Some(place) => claims.push(Claim { place, hash, order }),
-                    None => store.remove_anyway(hash),
+        let (seqs, mut claims) = (tail(&layout).collect::<Vec<_>>(), Vec::new());
+        let mut progress = self.progress("cleared");
+        for (nth, some) in seqs.chunks(PARALLEL).enumerate() {
+            let entries = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq));
+            for (seq, entries) in some.iter().zip(entries) {
+                // What is older than what was written over has nothing to bring back.
+                if layout.is_gone(*seq, store.newest()) {
+                    continue;
                 }
+                for Entry { hash, order, .. } in entries.map_err(unreadable)? {
+                    match store.place_of(hash).filter(|place| layout.segment_of(*place) < layout.in_turn()) {
+                        Some(place) => claims.push(Claim { place, hash, order }),
+                        None => store.remove_anyway(hash),
+                    }
+                }
+                if claims.len() >= CLAIMS {
+                    self.remove_others(&store, layout, &mut claims)?;
+                }
+                settle(&store, self.disk, &mut now, false)?;
             }
-            if claims.len() >= CLAIMS {
-                self.remove_others(&store, layout, &mut claims)?;
-            }
-            settle(&store, self.disk, &mut now, false)?;
+            progress.tell(nth * PARALLEL, seqs.len());
         }
         self.remove_others(&store, layout, &mut claims)?;
         settle(&store, self.disk, &mut now, true)
@@ -222,25 +241,52 @@ impl Resizing<'_> {
     /// places may be another key's, or older: the tables know.
     fn remove_others(&self, store: &ByHand, layout: Layout, claims: &mut Vec<Claim>) -> Result<(), String> {
         claims.sort_unstable();
-        for claims in claims.chunk_by(|a, b| layout.segment_of(a.place) == layout.segment_of(b.place)) {
-            let number = layout.segment_of(claims[0].place);
-            let entries = match layout.seq_of(number, store.newest()) {
-                Some(seq) => entries_of(self.reads, layout, seq).map_err(unreadable)?,
-                None => Vec::new(),
-            };
-            let listed = |entry: &Entry| {
-                let place = layout.place(number, entry.offset as usize * layout.unit as usize);
-                entry.kind.is_answer().then_some(((place, entry.hash), entry.order))
-            };
-            let listed: HashMap<(u64, u64), u64> = entries.iter().filter_map(listed).collect();
-            let is_newer = |claim: &Claim| {
-                listed.get(&(claim.place, claim.hash)).is_some_and(|order| *order > claim.order)
-            };
-            let others = claims.iter().filter(|claim| !is_newer(claim));
-            others.for_each(|claim| store.remove_anyway(claim.hash));
+        let newest = store.newest();
+        let segment = |claim: &Claim| layout.segment_of(claim.place);
+        let claimed: Vec<&[Claim]> = claims.chunk_by(|a, b| segment(a) == segment(b)).collect();
+        for some in claimed.chunks(PARALLEL) {
+            let entries = self.reads.each(some, |claims| match layout.seq_of(segment(&claims[0]), newest) {
+                Some(seq) => entries_of(self.reads, layout, seq),
+                None => Ok(Vec::new()),
+            });
+            for (claims, entries) in some.iter().zip(entries) {
+                let entries = entries.map_err(unreadable)?;
+                let number = segment(&claims[0]);
+                let listed = |entry: &Entry| {
+                    let place = layout.place(number, entry.offset as usize * layout.unit as usize);
+                    entry.kind.is_answer().then_some(((place, entry.hash), entry.order))
+                };
+                let listed: HashMap<(u64, u64), u64> = entries.iter().filter_map(listed).collect();
+                let is_newer = |claim: &Claim| {
+                    listed.get(&(claim.place, claim.hash)).is_some_and(|order| *order > claim.order)
+                };
+                let others = claims.iter().filter(|claim| !is_newer(claim));
+                others.for_each(|claim| store.remove_anyway(claim.hash));
+            }
         }
         claims.clear();
         Ok(())
+    }
+}
+
+/// Says every now and then how far it is.
+struct Progress<'a> {
+    resizing: &'a Resizing<'a>,
+    done: &'static str,
+    next: Duration,
+}
+
+impl Progress<'_> {
+    fn tell(&mut self, done: usize, all: usize) {
+        let Resizing { reads, options, .. } = self.resizing;
+        if reads.time() >= self.next {
+            self.next = reads.time() + TOLD_EVERY;
+            (options.tell)(&format!(
+                "cache {} becomes smaller: {done} of {all} packets behind its new end are {}",
+                options.path.display(),
+                self.done
+            ));
+        }
     }
 }
 

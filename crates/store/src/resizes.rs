@@ -1,21 +1,26 @@
 //! Caches that become larger and smaller: what they keep, what they must not bring back, and what a start leaves that is interrupted
 //! meanwhile.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Pool};
+
 use crate::by_hand::ByHand;
 use crate::cases::key;
+use crate::digester::stretch;
 use crate::disk::Disk;
 use crate::disk::sim::{Faults, SimDisk};
 use crate::format::superblock::{self, COPIES};
 use crate::format::{BLOCK, DATA_START, Layout, root};
 use crate::opening::layout_of;
-use crate::resize::of_size;
+use crate::reads::Reads;
+use crate::resize::{Resizing, of_size};
 use crate::{Body, Options};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 const PACKET: u32 = 32 << 10;
 
@@ -31,6 +36,13 @@ fn make(segments: u64, seed: u64) -> (SimDisk, ByHand) {
     let disk = SimDisk::new(size_of(segments) as usize, StdRng::seed_from_u64(seed));
     let store = ByHand::make(&disk, size_of(segments), &options(), seed).unwrap();
     (disk, store)
+}
+
+fn copy(disk: &SimDisk) -> SimDisk {
+    let bytes = disk.bytes();
+    let copy = SimDisk::new(bytes.len(), StdRng::seed_from_u64(1));
+    copy.write(0, &bytes).unwrap();
+    copy
 }
 
 fn layout(disk: &dyn Disk, size: usize) -> Layout {
@@ -310,6 +322,33 @@ fn a_size_that_one_copy_has_comes_into_both() {
     let bytes = disk.bytes();
     assert!(bytes[..BLOCK] == bytes[BLOCK..2 * BLOCK]);
     assert_eq!(superblock::decode(&bytes[BLOCK..2 * BLOCK]).map(|layout| layout.segments), Ok(30));
+}
+
+#[test]
+fn a_shrink_that_takes_long_says_how_far_it_is() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 0);
+    while store.newest() < 210 {
+        put(&store, &disk, n, 1, &mut now);
+        n += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { size: Some(size_of(130)), tell, ..options() };
+    let pool = Pool::new(1 << 20);
+    for (pace, lines) in [(0, 0..1), (100, 3..10)] {
+        let disk = copy(&disk);
+        disk.set_faults(Faults { pace: Duration::from_millis(pace), ..Faults::default() });
+        let reads = Reads::in_order(&disk, &pool, || disk.time());
+        let there = layout(&disk, disk.bytes().len());
+        Resizing { disk: &disk, reads: &reads, options: &options, stretch: &stretch }.of_size(there).unwrap();
+        let said = std::mem::take(&mut *SAID.lock().unwrap());
+        assert!(lines.contains(&said.len()), "{said:?}");
+        let is_told = |line: &String| line.contains("of 70 packets behind its new end are");
+        assert!(said.iter().all(is_told), "{said:?}");
+    }
 }
 
 /// What the index does not know then, of a key that leaves, may be that what it has of it is older.
