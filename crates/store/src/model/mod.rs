@@ -236,10 +236,13 @@ fn whatever_fails_the_store_keeps_what_it_promises() {
         panic!("history {seed} failed, as told above: cargo xtask sim --seed {seed}");
     }
     let Tally { histories, hits, gets, put, sealed, saved, unaffordable, spoilt, .. } = done.tally;
+    let Tally { resized, cut_short, refused, .. } = done.tally;
     assert!(put * 5 > sealed * 4, "{put} bytes took {sealed} of the log");
     assert!(hits * 3 > gets, "the store forgets too much: {hits} hits of {gets}");
     assert!(unaffordable > histories, "{unaffordable} objects were turned away for a budget");
     assert!(spoilt * 100 > histories, "the scrub found {spoilt} damaged records");
+    let changes = [resized * 4, cut_short * 30, refused * 300];
+    assert!(changes.iter().all(|share| *share > histories), "few other sizes: {changes:?}");
     assert!(saved * 50 > hits, "groups have saved {saved} reads of {hits}");
 }
 
