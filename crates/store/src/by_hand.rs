@@ -3,15 +3,12 @@
 
 use crate::buffer::{Buffer, Pool};
 use crate::census::{Census, census};
-use crate::digester::stretch;
 use crate::disk::file::{format, layout};
 use crate::disk::{Disk, Traffic};
 use crate::engine::{Millis, State};
-use crate::format::Layout;
 use crate::index::Index;
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
-use crate::recovery::{Recovered, recover};
 use crate::shared::{Clock, POOL, Shared};
 use crate::{Body, Key, Object, OpenError, Options, Refused, Spans, Uses, Writer};
 use bytes::Bytes;
@@ -53,15 +50,9 @@ impl ByHand {
         Ok(ByHand::over(disk, state, options, Pool::new(POOL), chance))
     }
 
-    /// Recovers what a disk holds.
-    pub(crate) fn open(
-        disk: &dyn Disk,
-        layout: Layout,
-        options: &Options,
-    ) -> io::Result<(ByHand, Recovered)> {
-        let (pool, index) = (Pool::new(POOL), Index::of(&layout, options.objects(&layout)));
-        let (state, found) = recover(&Reads::new(disk, &pool), layout, stretch(layout.in_turn()), index)?;
-        Ok((ByHand::over(disk, state, options, pool, StdRng::seed_from_u64(2)), found))
+    /// Goes on with what was recovered from a disk.
+    pub(crate) fn of(disk: &dyn Disk, state: State, options: &Options) -> ByHand {
+        ByHand::over(disk, state, options, Pool::new(POOL), StdRng::seed_from_u64(2))
     }
 
     fn over(disk: &dyn Disk, state: State, options: &Options, pool: Arc<Pool>, chance: StdRng) -> ByHand {
@@ -98,7 +89,7 @@ impl ByHand {
     /// Whether all of the index is loaded, and nothing waits for a segment; `for_good`: nor for being written.
     pub(crate) fn is_settled(&self, for_good: bool) -> bool {
         let engine = self.shared.engine();
-        let is_written = engine.is_idle() && engine.unwritten_since().is_none();
+        let is_written = engine.is_idle() && engine.unlogged_since().is_none();
         engine.parts_left() == 0 && !engine.has_removals() && (is_written || !for_good)
     }
 
@@ -154,7 +145,14 @@ impl ByHand {
     #[cfg(test)]
     pub(crate) fn open_again(disk: &dyn Disk, size: u64, options: &Options) -> ByHand {
         let layout = crate::opening::layout_of(std::path::Path::new(""), disk, size).unwrap().unwrap();
-        ByHand::open(disk, layout, options).unwrap().0
+        ByHand::open(disk, layout, options)
+    }
+    #[cfg(test)]
+    pub(crate) fn open(disk: &dyn Disk, layout: crate::format::Layout, options: &Options) -> ByHand {
+        let (pool, index) = (Pool::new(POOL), Index::of(&layout, options.objects(&layout)));
+        let stretch = crate::digester::stretch(layout.in_turn());
+        let found = crate::recovery::recover(&Reads::new(disk, &pool), layout, stretch, index);
+        ByHand::of(disk, found.unwrap().0, options)
     }
     #[cfg(test)]
     pub(crate) fn renew_for_tests(&self, key: &Key, meta: &[u8], body: &[u8]) -> Result<(), Refused> {

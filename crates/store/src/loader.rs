@@ -16,6 +16,7 @@ use crate::format::table::{Table, Unreadable};
 use crate::format::{BLOCK, Layout, align_down, align_up};
 use crate::index::{Entry, Index, Slot};
 use crate::placement::Standing;
+use crate::recovery::first_of;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -110,6 +111,8 @@ enum State {
         next: u64,
         length: usize,
         sent: bool,
+        /// The next one's table, until it is known that the segment begins as that says.
+        listed: Option<Table>,
         events: Vec<Event>,
     },
     /// All of it, sorted by hash.
@@ -272,6 +275,11 @@ impl Loader {
                     let events = std::mem::take(events);
                     *state = State::Reading;
                     return Some((Loading::Sort(n), Op::Digest { events }));
+                }
+                State::Tables { next, sent: sent @ false, listed: Some(_), .. } => {
+                    *sent = true;
+                    let start = layout.start(layout.number(*next));
+                    return Some((Loading::Table(n, BLOCK), Op::Read { offset: start, length: BLOCK }));
                 }
                 State::Tables { next, length, sent: sent @ false, .. } => {
                     *sent = true;
@@ -462,8 +470,18 @@ impl Loader {
     fn table_done(&mut self, n: usize, read: usize, bytes: Option<&[u8]>, newest: u64) {
         let most = most_of_tables(self.layout.size()) as usize / size_of::<Event>();
         let (layout, Source { at, state }) = (&self.layout, &mut self.sources[n]);
-        let State::Tables { next, length, sent, events } = state else { return };
+        let State::Tables { next, length, sent, listed, events } = state else { return };
         *sent = false;
+        if let Some(table) = listed.take() {
+            // As at a start: what its records were is lost, but what was removed stays so.
+            let begins = bytes.is_none_or(|bytes| first_of(bytes) == Some((table.seq as u32, table.first)));
+            let before = events.len();
+            let ours = events_of(layout, &table).filter(|(order, _)| (at.from..at.to).contains(order));
+            let ours = ours.map(|(_, event)| event).filter(|event| begins || event.record().is_none());
+            events.extend(ours);
+            self.held += events.len() - before;
+            return self.table_is_done(n, most);
+        }
         let decoded = bytes.map(|bytes| Table::decode(layout, layout.number(*next), &bytes[..read]));
         match decoded {
             Some(Err(Unreadable::Longer(more))) => {
@@ -471,15 +489,20 @@ impl Loader {
                 return;
             }
             Some(Ok(table)) if table.seq == *next => {
-                let before = events.len();
-                let ours = events_of(layout, &table).filter(|(order, _)| (at.from..at.to).contains(order));
-                events.extend(ours.map(|(_, event)| event));
-                self.held += events.len() - before;
+                *listed = Some(table);
+                return;
             }
             // Overwritten since: nothing of it counts.
             _ if layout.is_gone(*next, newest) => {}
             _ => self.lossy = true,
         }
+        self.table_is_done(n, most);
+    }
+
+    /// Goes on with the next one, while there is room for what they say.
+    fn table_is_done(&mut self, n: usize, most: usize) {
+        let state = &mut self.sources[n].state;
+        let State::Tables { next, length, events, .. } = state else { return };
         *length = TABLE_READ;
         *next += 1;
         if self.held > most {
@@ -653,7 +676,7 @@ fn last_of(index: &Index, parts: &Range<usize>) -> u64 {
 fn tables_of(at: &DigestAt, layout: &Layout) -> State {
     // A segment's earlier turns are gone.
     let next = at.first_seq.max(layout.oldest(at.last_seq + 1));
-    State::Tables { next, length: TABLE_READ, sent: false, events: Vec::new() }
+    State::Tables { next, length: TABLE_READ, sent: false, listed: None, events: Vec::new() }
 }
 
 /// What a table lists, with its orders.
@@ -693,6 +716,34 @@ mod tests {
         });
         assert!(loader.lossy && index.is_empty());
         assert_eq!(reads.get(), layout.segments);
+    }
+
+    /// Power went while it was written: a start does not count it, and nor may who reads it for want of a digest.
+    #[test]
+    fn a_table_does_not_count_whose_segment_does_not_begin_as_it_says() {
+        let options = crate::Options { packet: 64 << 10, ..crate::Options::at("") };
+        let disk = crate::cases::filled(&options, 20_000, 100);
+        let (state, _) = crate::cases::recovered(&disk, &options);
+        let (layout, last_seq) = (state.layout, state.seq - 1);
+        let at = DigestAt { from: 0, to: 1 << 62, first_seq: 0, last_seq, place: u64::MAX, bytes: u32::MAX };
+        let in_third = || {
+            let index = Index::of(&layout, 20_000);
+            Loader::new(layout, &[at], &index, Arc::default()).load_all(
+                &index,
+                last_seq,
+                |offset, length| {
+                    let mut buffer = Buffer::new(length);
+                    disk.read(offset, &mut buffer, length).ok().map(|()| buffer)
+                },
+            );
+            let mut places = Vec::new();
+            index.each(|slot| places.push(layout.segment_of(slot.place)));
+            (places.iter().filter(|number| **number == 3).count(), places.len())
+        };
+        let (there, all) = in_third();
+        assert!(there > 100 && all > 10_000, "{there} of {all}");
+        disk.write(layout.start(3), &[0; BLOCK]).unwrap();
+        assert_eq!(in_third(), (0, all - there));
     }
 
     /// What was replayed at the start is more than the index may have, and some of it has left since.

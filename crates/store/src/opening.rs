@@ -6,7 +6,7 @@ use crate::disk::file::{self, Access, FileDisk, layout};
 use crate::format::superblock::{self, COPIES, NotOurs};
 use crate::format::{BLOCK, DATA_START, Layout, RESIZED, VERSION};
 use crate::reads::Reads;
-use crate::resize::{resize, segments_of, write_superblocks};
+use crate::resize::{of_size, segments_of};
 use crate::{IoChoice, OpenError, Options};
 use rand::Rng;
 use std::fs::File;
@@ -55,35 +55,6 @@ pub(crate) fn size_after_start(options: &Options, there: &Layout) -> Result<u64,
         None => there.in_turn(),
     };
     Ok(Layout { segments, ..*there }.size())
-}
-
-/// Gives a cache the size that it should have, if another.
-pub(crate) fn of_size(disk: &dyn Disk, there: Layout, options: &Options) -> Result<Layout, String> {
-    heal_superblocks(disk, &there)?;
-    let segments = match options.size {
-        Some(size) => segments_of(&there, size)?,
-        None => there.in_turn(),
-    };
-    let resized = resize(disk, there, segments, options)?;
-    // A start may have been interrupted before that, or after it had reserved more.
-    if superblock::version(&resized) == RESIZED {
-        disk.cut_off(resized.size()).map_err(|error| format!("the file cannot be cut off: {error}"))?;
-    }
-    Ok(resized)
-}
-
-/// A size that is in one copy alone, since a start was interrupted that changed it, comes into both: else the other copy would
-/// count once that one is damaged.
-fn heal_superblocks(disk: &dyn Disk, there: &Layout) -> Result<(), String> {
-    let pool = Pool::new(0);
-    let reads = Reads::new(disk, &pool);
-    let other = |at: &u64| {
-        reads.read(*at, BLOCK).is_ok_and(|copy| superblock::decode(&copy).is_ok_and(|found| found != *there))
-    };
-    match COPIES.iter().any(other) {
-        true => write_superblocks(disk, there),
-        false => Ok(()),
-    }
 }
 
 /// The layout of the cache on a disk of `size` bytes; `None` when the medium is blank.

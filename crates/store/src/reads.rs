@@ -81,6 +81,11 @@ impl<'a> Reads<'a> {
         now.saturating_sub(began)
     }
 
+    /// By the clock of these reads.
+    pub fn time(&self) -> Duration {
+        (self.clock)()
+    }
+
     pub fn are_given_up(&self) -> bool {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.times >= FAILURES || failed.took >= PATIENCE

@@ -64,6 +64,16 @@ pub struct Recovered {
     pub unread: bool,
 }
 
+/// What a start knows of the root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RootFound {
+    Known,
+    /// Neither copy is valid, but one was there.
+    Spoilt,
+    /// None is known, and one that does not come may be there.
+    Unread,
+}
+
 /// What lies in a segment that should have some sequence number.
 enum Found {
     Full(Table),
@@ -104,20 +114,21 @@ pub fn recover(
     let recovery = Recovery { reads, layout, fence };
     // Before failures elsewhere are too many to read on: a ledger that is not read counts as a purge of everything.
     let (ledger, copies) = recovery.ledger();
-    let (root, root_read) = recovery.root();
+    let (root, root_found) = recovery.root();
     let words = index.layout();
     let keeps = if stretch.is_some() { most_events(stretch, layout.segment) } else { 0 };
     let mut log = Log::new(layout, root.clone(), index, keeps);
-    let walks = (stretch.is_some() || root.generation > 0) && root_read;
+    let walks = (stretch.is_some() || root.generation > 0) && root_found == RootFound::Known;
     if !walks || !recovery.walk(&mut log) {
         let root = Root { generation: root.generation, ..Root::default() };
         let index = if walks { Index::new(words) } else { log.index };
         log = Log::new(layout, root, index, keeps);
         recovery.survey(&mut log);
     }
-    let unread = copies == Copies::Unread || !root_read || log.unread;
+    let unread = copies == Copies::Unread || root_found == RootFound::Unread || log.unread;
     let recovered = Recovered { scanned: log.scanned, replayed: log.replayed, unread };
-    let mut state = State { stretch, ledger, copies, lossy: unread, ..log.state(&fence) };
+    let lossy = unread || root_found == RootFound::Spoilt;
+    let mut state = State { stretch, ledger, copies, lossy, ..log.state(&fence) };
     if state.lossy {
         state.order += LEAP;
     }
@@ -190,9 +201,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// The newer valid root, which is enough even where the other copy cannot be read: it only says less. False when neither is
-    /// known, and one may be there.
-    fn root(&self) -> (Root, bool) {
+    /// The newer valid root, which is enough even where the other copy cannot be read: it only says less.
+    fn root(&self) -> (Root, RootFound) {
         let mut read = true;
         let copies = root::COPIES.map(|offset| {
             let Ok(bytes) = self.reads.read(offset, root::COPY) else {
@@ -209,8 +219,11 @@ impl Recovery<'_> {
         let newer = [a, b].into_iter().flatten().max_by_key(|root| root.generation);
         match newer {
             // The other copy may be a torn first root: the log is followed from its beginning then.
-            Some(root) if root.generation > 0 || read => (root.clone(), true),
-            _ => (Root { generation: LEAP, ..Root::default() }, false),
+            Some(root) if root.generation > 0 || read => (root.clone(), RootFound::Known),
+            _ => {
+                let found = if read { RootFound::Spoilt } else { RootFound::Unread };
+                (Root { generation: LEAP, ..Root::default() }, found)
+            }
         }
     }
 

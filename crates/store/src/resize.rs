@@ -21,19 +21,24 @@ use crate::disk::Disk;
 use crate::disk::file::layout;
 use crate::format::superblock::{self, COPIES};
 use crate::format::table::Entry;
-use crate::format::{BLOCK, Layout, PLACE_BITS};
+use crate::format::{BLOCK, Layout, PLACE_BITS, RESIZED};
 use crate::index::Index;
-use crate::reads::Reads;
+use crate::reads::{PARALLEL, Reads};
 use crate::recovery::{entries_of, recover};
 use crate::shared::POOL;
 use crate::{Admission, Options};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 const UNREAD: &str = "its size cannot change while parts of it cannot be read; check the disk";
 
 /// Keys at most of which it is looked up together whether what stays is theirs.
-const CLAIMS: usize = if cfg!(test) { 100 } else { 4 << 20 };
+const CLAIMS: usize = if cfg!(test) { 100 } else { 3 << 20 };
+
+/// What takes longer says so after this time, and then this often.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
+const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// How often writes are tried again, a second of the store's time after each other.
 const ATTEMPTS: u64 = 100;
@@ -53,66 +58,236 @@ pub(crate) fn segments_of(there: &Layout, size: u64) -> Result<u64, String> {
     Ok(wanted.segments)
 }
 
-/// Gives a cache so many segments: how it is divided then.
-pub(crate) fn resize(
-    disk: &dyn Disk,
-    there: Layout,
-    segments: u64,
-    options: &Options,
-) -> Result<Layout, String> {
-    let there = finish(disk, there, options)?;
-    if there.segments == segments {
-        return Ok(there);
-    }
+/// What leaves with this order has something newer at a place that stays, says the index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    place: u64,
+    hash: u64,
+    order: u64,
+}
+
+/// What the size of a cache is changed with.
+pub(crate) struct Resizing<'a> {
+    pub disk: &'a dyn Disk,
+    pub reads: &'a Reads<'a>,
+    pub options: &'a Options,
+    /// For how many segments a digest is made in a log of so many (`digester::stretch`).
+    pub stretch: &'a dyn Fn(u64) -> Option<u64>,
+}
+
+/// Gives a cache the size that it should have, if another.
+pub(crate) fn of_size(disk: &dyn Disk, there: Layout, options: &Options) -> Result<Layout, String> {
     let pool = Pool::new(POOL);
-    let index = Index::of(&there, options.objects(&there));
-    let (state, found) = recover(&Reads::new(disk, &pool), there, stretch(there.segments), index)
-        .map_err(|error| format!("it cannot be read: {error}"))?;
-    if found.unread {
-        return Err(UNREAD.into());
+    let reads = Reads::new(disk, &pool);
+    Resizing { disk, reads: &reads, options, stretch: &stretch }.of_size(there)
+}
+
+impl Resizing<'_> {
+    /// How the cache is divided then.
+    pub fn of_size(&self, there: Layout) -> Result<Layout, String> {
+        self.heal_superblocks(&there)?;
+        let segments = match self.options.size {
+            Some(size) => segments_of(&there, size)?,
+            None => there.in_turn(),
+        };
+        let resized = self.resize(there, segments)?;
+        // A start may have been interrupted before that, or after it had reserved more.
+        if superblock::version(&resized) == RESIZED {
+            let cut = self.disk.cut_off(resized.size());
+            cut.map_err(|error| format!("the file cannot be cut off: {error}"))?;
+        }
+        Ok(resized)
     }
-    let Some(next) = there.resized(state.seq, segments) else {
-        return Err(
-            "its size was changed too often since the log came round last; drop --cache-size until it has, \
+
+    fn resize(&self, there: Layout, segments: u64) -> Result<Layout, String> {
+        let there = self.finish(there)?;
+        if there.segments == segments {
+            return Ok(there);
+        }
+        let index = Index::of(&there, self.options.objects(&there));
+        let (state, found) = recover(self.reads, there, (self.stretch)(there.segments), index)
+            .map_err(|error| format!("it cannot be read: {error}"))?;
+        if found.unread {
+            return Err(UNREAD.into());
+        }
+        let Some(next) = there.resized(state.seq, segments) else {
+            return Err(
+                "its size was changed too often since the log came round last; drop --cache-size until it has, \
                     or remove the file to create a new one"
-                .into(),
-        );
-    };
-    drop(state);
-    if next.is_shrinking() {
-        can_be_read(&Reads::new(disk, &pool), next)?;
+                    .into(),
+            );
+        };
+        drop(state);
+        if next.is_shrinking() {
+            self.can_be_read(next)?;
+        }
+        if next.segments > there.segments {
+            self.disk.reserve(next.size()).and_then(|()| self.disk.sync()).map_err(|error| {
+                format!(
+                    "{} MiB cannot be reserved for it: {error}; free some space or choose a smaller --cache-size",
+                    next.size() >> 20
+                )
+            })?;
+        }
+        self.write_superblocks(&next)?;
+        self.finish(next)
     }
-    if next.segments > there.segments {
-        disk.reserve(next.size()).and_then(|()| disk.sync()).map_err(|error| {
-            format!(
-                "{} MiB cannot be reserved for it: {error}; free some space or choose a smaller --cache-size",
-                next.size() >> 20
-            )
-        })?;
+
+    /// Goes on with a cache that was becoming smaller.
+    fn finish(&self, layout: Layout) -> Result<Layout, String> {
+        if !layout.is_shrinking() {
+            return Ok(layout);
+        }
+        self.remove_tail(layout)?;
+        let cut = layout.cut();
+        self.write_superblocks(&cut)?;
+        Ok(cut)
     }
-    write_superblocks(disk, &next)?;
-    finish(disk, next, options)
+
+    /// A size that is in one copy alone, since a start was interrupted that changed it, comes into both: else the other copy would
+    /// count once that one is damaged.
+    fn heal_superblocks(&self, there: &Layout) -> Result<(), String> {
+        match COPIES.iter().any(|at| self.superblock(*at).is_some_and(|found| found != *there)) {
+            true => self.write_superblocks(there),
+            false => Ok(()),
+        }
+    }
+
+    fn superblock(&self, at: u64) -> Option<Layout> {
+        superblock::decode(&self.reads.read(at, BLOCK).ok()?).ok()
+    }
+
+    /// Both copies, one after the other: at any moment one of them is whole.
+    fn write_superblocks(&self, layout: &Layout) -> Result<(), String> {
+        let mut image = Buffer::new(BLOCK);
+        image.copy_from_slice(&superblock::encode(layout));
+        // One that is not there would lead into the log as it was.
+        let is_there = |at: u64| match self.superblock(at) {
+            Some(there) if there == *layout => Ok(()),
+            _ => Err(io::Error::other("what was written is not there; check the disk")),
+        };
+        let write = |at: &u64| {
+            self.disk.write(*at, &image).and_then(|()| self.disk.sync()).and_then(|()| is_there(*at))
+        };
+        let written: io::Result<()> = self.disk.sync().and_then(|()| COPIES.iter().try_for_each(write));
+        written.map_err(|error| format!("it cannot be written: {error}"))
+    }
+
+    /// Whether it can be said what leaves: once the superblocks tell that it does, there is no way back.
+    fn can_be_read(&self, layout: Layout) -> Result<(), String> {
+        let seqs: Vec<u64> = tail(&layout).collect();
+        let mut progress = self.progress("looked at");
+        for (nth, some) in seqs.chunks(PARALLEL * 4).enumerate() {
+            let read = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq).map(drop));
+            read.into_iter().collect::<io::Result<()>>().map_err(unreadable)?;
+            progress.tell(nth * PARALLEL * 4, seqs.len());
+        }
+        Ok(())
+    }
+
+    fn progress(&self, done: &'static str) -> Progress<'_> {
+        Progress { resizing: self, done, next: self.reads.time() + TOLD_AFTER }
+    }
+
+    /// Removes all that is listed behind the segments that stay, unless something newer of its key lies in these.
+    fn remove_tail(&self, layout: Layout) -> Result<(), String> {
+        // What stays has to be known of all that is there: an index for the smaller cache has no room for that.
+        let quiet = Options {
+            index_max: None,
+            admission: Admission::All,
+            write_budget: None,
+            cmax: 0,
+            group_memory: 0,
+            tell: |_| {},
+            ..self.options.clone()
+        };
+        let index = Index::of(&layout, quiet.objects(&layout));
+        let found = recover(self.reads, layout, (self.stretch)(layout.in_turn()), index);
+        let (state, found) = found.map_err(unreadable)?;
+        if found.unread {
+            // Before anything is written: who goes on without it writes what hides it.
+            return Err(UNREAD.into());
+        }
+        let store = ByHand::of(self.disk, state, &quiet);
+        let mut now = 0;
+        settle(&store, self.disk, &mut now, false)?;
+        let (seqs, mut claims) = (tail(&layout).collect::<Vec<_>>(), Vec::new());
+        let mut progress = self.progress("cleared");
+        for (nth, some) in seqs.chunks(PARALLEL).enumerate() {
+            let entries = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq));
+            for (seq, entries) in some.iter().zip(entries) {
+                // What is older than what was written over has nothing to bring back.
+                if layout.is_gone(*seq, store.newest()) {
+                    continue;
+                }
+                for Entry { hash, order, .. } in entries.map_err(unreadable)? {
+                    match store.place_of(hash).filter(|place| layout.segment_of(*place) < layout.in_turn()) {
+                        Some(place) => claims.push(Claim { place, hash, order }),
+                        None => store.remove_anyway(hash),
+                    }
+                }
+                if claims.len() >= CLAIMS {
+                    self.remove_others(&store, layout, &mut claims)?;
+                }
+                settle(&store, self.disk, &mut now, false)?;
+            }
+            progress.tell(nth * PARALLEL, seqs.len());
+        }
+        self.remove_others(&store, layout, &mut claims)?;
+        settle(&store, self.disk, &mut now, true)
+    }
+
+    /// The index knows no more than the beginning of a hash, and where it could not read all, what the key had before. What lies at these
+    /// places may be another key's, or older: the tables know.
+    fn remove_others(&self, store: &ByHand, layout: Layout, claims: &mut Vec<Claim>) -> Result<(), String> {
+        claims.sort_unstable();
+        let newest = store.newest();
+        let segment = |claim: &Claim| layout.segment_of(claim.place);
+        let claimed: Vec<&[Claim]> = claims.chunk_by(|a, b| segment(a) == segment(b)).collect();
+        for some in claimed.chunks(PARALLEL) {
+            let entries = self.reads.each(some, |claims| match layout.seq_of(segment(&claims[0]), newest) {
+                Some(seq) => entries_of(self.reads, layout, seq),
+                None => Ok(Vec::new()),
+            });
+            for (claims, entries) in some.iter().zip(entries) {
+                let entries = entries.map_err(unreadable)?;
+                let number = segment(&claims[0]);
+                let listed = |entry: &Entry| {
+                    let place = layout.place(number, entry.offset as usize * layout.unit as usize);
+                    entry.kind.is_answer().then_some(((place, entry.hash), entry.order))
+                };
+                let listed: HashMap<(u64, u64), u64> = entries.iter().filter_map(listed).collect();
+                let is_newer = |claim: &Claim| {
+                    listed.get(&(claim.place, claim.hash)).is_some_and(|order| *order > claim.order)
+                };
+                let others = claims.iter().filter(|claim| !is_newer(claim));
+                others.for_each(|claim| store.remove_anyway(claim.hash));
+            }
+        }
+        claims.clear();
+        Ok(())
+    }
 }
 
-/// Goes on with a cache that was becoming smaller.
-pub(crate) fn finish(disk: &dyn Disk, layout: Layout, options: &Options) -> Result<Layout, String> {
-    if !layout.is_shrinking() {
-        return Ok(layout);
-    }
-    remove_tail(disk, layout, options)?;
-    let cut = layout.cut();
-    write_superblocks(disk, &cut)?;
-    Ok(cut)
+/// Says every now and then how far it is.
+struct Progress<'a> {
+    resizing: &'a Resizing<'a>,
+    done: &'static str,
+    next: Duration,
 }
 
-/// Both copies, one after the other: at any moment one of them is whole.
-pub(crate) fn write_superblocks(disk: &dyn Disk, layout: &Layout) -> Result<(), String> {
-    let mut image = Buffer::new(BLOCK);
-    image.copy_from_slice(&superblock::encode(layout));
-    let written: io::Result<()> = disk
-        .sync()
-        .and_then(|()| COPIES.iter().try_for_each(|at| disk.write(*at, &image).and_then(|()| disk.sync())));
-    written.map_err(|error| format!("it cannot be written: {error}"))
+impl Progress<'_> {
+    fn tell(&mut self, done: usize, all: usize) {
+        let Resizing { reads, options, .. } = self.resizing;
+        if reads.time() >= self.next {
+            self.next = reads.time() + TOLD_EVERY;
+            (options.tell)(&format!(
+                "cache {} becomes smaller: {done} of {all} packets behind its new end are {}",
+                options.path.display(),
+                self.done
+            ));
+        }
+    }
 }
 
 /// What lies behind the segments that stay.
@@ -121,82 +296,8 @@ fn tail(layout: &Layout) -> impl Iterator<Item = u64> {
     (layout.in_turn()..layout.segments).filter_map(move |number| layout.seq_of(number, newest?))
 }
 
-/// Whether it can be said what leaves: once the superblocks tell that it does, there is no way back.
-fn can_be_read(reads: &Reads<'_>, layout: Layout) -> Result<(), String> {
-    let seqs: Vec<u64> = tail(&layout).collect();
-    let read = reads.each(&seqs, |seq| entries_of(reads, layout, *seq).map(drop));
-    read.into_iter().collect::<io::Result<()>>().map_err(unreadable)
-}
-
 fn unreadable(error: io::Error) -> String {
     format!("what has to leave it cannot be read: {error}; check the disk")
-}
-
-/// Removes all that is listed behind the segments that stay, unless something newer of its key lies in these.
-fn remove_tail(disk: &dyn Disk, layout: Layout, options: &Options) -> Result<(), String> {
-    // What stays has to be known of all that is there: an index for the smaller cache has no room for that.
-    let quiet = Options {
-        index_max: None,
-        admission: Admission::All,
-        write_budget: None,
-        cmax: 0,
-        group_memory: 0,
-        tell: |_| {},
-        ..options.clone()
-    };
-    let (store, found) = ByHand::open(disk, layout, &quiet).map_err(unreadable)?;
-    if found.unread {
-        return Err(UNREAD.into());
-    }
-    let mut now = 0;
-    settle(&store, disk, &mut now, false)?;
-    let pool = Pool::new(POOL);
-    let reads = Reads::new(disk, &pool);
-    let mut claims = Vec::new();
-    for seq in tail(&layout) {
-        // What is older than what was written over has nothing to bring back.
-        if layout.is_gone(seq, store.newest()) {
-            continue;
-        }
-        for entry in entries_of(&reads, layout, seq).map_err(unreadable)? {
-            match store.place_of(entry.hash).filter(|place| layout.segment_of(*place) < layout.in_turn()) {
-                Some(place) => claims.push((place, entry.hash)),
-                None => store.remove_anyway(entry.hash),
-            }
-        }
-        if claims.len() >= CLAIMS {
-            remove_others(&store, &reads, layout, &mut claims)?;
-        }
-        settle(&store, disk, &mut now, false)?;
-    }
-    remove_others(&store, &reads, layout, &mut claims)?;
-    settle(&store, disk, &mut now, true)
-}
-
-/// The index knows no more than the beginning of a hash. What lies at these places may be another key's: the tables know.
-fn remove_others(
-    store: &ByHand,
-    reads: &Reads<'_>,
-    layout: Layout,
-    claims: &mut Vec<(u64, u64)>,
-) -> Result<(), String> {
-    claims.sort_unstable();
-    for claims in claims.chunk_by(|a, b| layout.segment_of(a.0) == layout.segment_of(b.0)) {
-        let number = layout.segment_of(claims[0].0);
-        let entries = match layout.seq_of(number, store.newest()) {
-            Some(seq) => entries_of(reads, layout, seq).map_err(unreadable)?,
-            None => Vec::new(),
-        };
-        let listed = |entry: &Entry| {
-            let place = layout.place(number, entry.offset as usize * layout.unit as usize);
-            entry.kind.is_answer().then_some((place, entry.hash))
-        };
-        let listed: HashSet<(u64, u64)> = entries.iter().filter_map(listed).collect();
-        let others = claims.iter().filter(|claim| !listed.contains(claim));
-        others.for_each(|(_, hash)| store.remove_anyway(*hash));
-    }
-    claims.clear();
-    Ok(())
 }
 
 /// Until all is written.

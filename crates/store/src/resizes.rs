@@ -1,20 +1,26 @@
 //! Caches that become larger and smaller: what they keep, what they must not bring back, and what a start leaves that is interrupted
 //! meanwhile.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Pool};
+
 use crate::by_hand::ByHand;
 use crate::cases::key;
+use crate::digester::stretch;
 use crate::disk::Disk;
 use crate::disk::sim::{Faults, SimDisk};
 use crate::format::superblock::{self, COPIES};
 use crate::format::{BLOCK, DATA_START, Layout, root};
-use crate::opening::{layout_of, of_size};
+use crate::opening::layout_of;
+use crate::reads::Reads;
+use crate::resize::{Resizing, of_size};
 use crate::{Body, Options};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 const PACKET: u32 = 32 << 10;
 
@@ -32,6 +38,13 @@ fn make(segments: u64, seed: u64) -> (SimDisk, ByHand) {
     (disk, store)
 }
 
+fn copy(disk: &SimDisk) -> SimDisk {
+    let bytes = disk.bytes();
+    let copy = SimDisk::new(bytes.len(), StdRng::seed_from_u64(1));
+    copy.write(0, &bytes).unwrap();
+    copy
+}
+
 fn layout(disk: &dyn Disk, size: usize) -> Layout {
     layout_of(Path::new(""), disk, size as u64).unwrap().unwrap()
 }
@@ -43,7 +56,7 @@ fn start(disk: &SimDisk, through: &dyn Disk, segments: u64) -> Result<ByHand, St
     let quiet = Options { tell: |line| panic!("{line}"), ..options.clone() };
     let layout = of_size(through, layout(disk, disk.bytes().len()), &quiet)?;
     assert_eq!(layout.segments, segments);
-    Ok(ByHand::open(through, layout, &options).unwrap().0)
+    Ok(ByHand::open(through, layout, &options))
 }
 
 fn body(value: u64) -> Vec<u8> {
@@ -131,44 +144,6 @@ fn a_smaller_cache_keeps_what_lies_in_the_part_that_stays() {
     }
 }
 
-/// Passes so many writes on; then everything fails.
-struct Interrupted<'a> {
-    disk: &'a SimDisk,
-    left: AtomicU32,
-}
-
-impl Interrupted<'_> {
-    fn goes_on(&self) -> io::Result<()> {
-        let left = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        left.map(drop).map_err(|_| io::Error::other("interrupted"))
-    }
-}
-
-impl Disk for Interrupted<'_> {
-    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        self.disk.read(offset, buffer, length)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.goes_on()?;
-        self.disk.write(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.goes_on()?;
-        self.disk.sync()
-    }
-    fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.goes_on()?;
-        self.disk.reserve(bytes)
-    }
-    fn cut_off(&self, bytes: u64) -> io::Result<()> {
-        self.goes_on()?;
-        self.disk.cut_off(bytes)
-    }
-    fn read_block(&self) -> usize {
-        self.disk.read_block()
-    }
-}
-
 /// Sizes change between lives that put, remove and are killed; now and then the change is interrupted anywhere, and the power goes.
 #[test]
 fn whatever_size_a_cache_had_no_key_answers_with_what_it_had_before() {
@@ -212,8 +187,9 @@ fn whatever_size_a_cache_had_no_key_answers_with_what_it_had_before() {
             }
             if rng.random_bool(0.4) {
                 let left = if rng.random() { rng.random_range(0..12) } else { rng.random_range(0..300) };
-                let cut = Interrupted { disk: &disk, left: left.into() };
-                let started = start(&disk, &cut, rng.random_range(sizes.clone()));
+                disk.interrupt_after(Some(left));
+                let started = start(&disk, &disk, rng.random_range(sizes.clone()));
+                disk.interrupt_after(None);
                 interrupted += u32::from(started.is_err());
                 drop(started);
                 if rng.random() {
@@ -270,7 +246,7 @@ fn what_left_does_not_come_back_where_another_key_has_nearly_its_hash() {
     drop(store);
     let options = Options { size: Some(size_of(30)), index_max: Some(1 << 20), ..options() };
     let layout = of_size(&disk, layout(&disk, disk.bytes().len()), &options).unwrap();
-    let store = ByHand::open(&disk, layout, &options).unwrap().0;
+    let store = ByHand::open(&disk, layout, &options);
     assert_eq!((get(&store, &disk, left), get(&store, &disk, other)), (None, Some(3)));
 }
 
@@ -346,6 +322,140 @@ fn a_size_that_one_copy_has_comes_into_both() {
     let bytes = disk.bytes();
     assert!(bytes[..BLOCK] == bytes[BLOCK..2 * BLOCK]);
     assert_eq!(superblock::decode(&bytes[BLOCK..2 * BLOCK]).map(|layout| layout.segments), Ok(30));
+}
+
+#[test]
+fn a_shrink_that_takes_long_says_how_far_it_is() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 0);
+    while store.newest() < 210 {
+        put(&store, &disk, n, 1, &mut now);
+        n += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { size: Some(size_of(130)), tell, ..options() };
+    let pool = Pool::new(1 << 20);
+    for (pace, lines) in [(0, 0..1), (100, 3..10)] {
+        let disk = copy(&disk);
+        disk.set_faults(Faults { pace: Duration::from_millis(pace), ..Faults::default() });
+        let reads = Reads::in_order(&disk, &pool, || disk.time());
+        let there = layout(&disk, disk.bytes().len());
+        Resizing { disk: &disk, reads: &reads, options: &options, stretch: &stretch }.of_size(there).unwrap();
+        let said = std::mem::take(&mut *SAID.lock().unwrap());
+        assert!(lines.contains(&said.len()), "{said:?}");
+        let is_told = |line: &String| line.contains("of 70 packets behind its new end are");
+        assert!(said.iter().all(is_told), "{said:?}");
+    }
+}
+
+/// What the index does not know then, of a key that leaves, may be that what it has of it is older.
+#[test]
+fn reads_that_fail_while_it_shrinks_bring_nothing_back() {
+    let mut kept = 0;
+    for seed in 0..20 {
+        let (disk, store) = make(200, seed);
+        let (mut now, mut value, mut values) = (0, 0, HashMap::new());
+        while store.newest() < 390 {
+            let n = value as u32 % 700;
+            values.insert(n, value);
+            put(&store, &disk, n, value, &mut now);
+            value += 1;
+        }
+        store.flush(&disk);
+        drop(store);
+        let options = Options { size: Some(size_of(150)), ..options() };
+        let shrink = || {
+            let there = layout(&disk, disk.bytes().len());
+            disk.set_faults(Faults { read: 150, ..Faults::default() });
+            let done = of_size(&disk, there, &options);
+            disk.set_faults(Faults::default());
+            done
+        };
+        while shrink().is_err() {}
+        let store = start(&disk, &disk, 150).unwrap();
+        for (n, value) in values {
+            let found = get(&store, &disk, n);
+            assert!(found.is_none_or(|found| found == value), "seed {seed}: key {n}, {found:?}");
+            kept += u32::from(found.is_some());
+        }
+    }
+    assert!(kept > 1_000, "{kept} were kept");
+}
+
+/// A start that goes on without it would write what hides it.
+#[test]
+fn a_start_that_cannot_read_all_leaves_a_cache_that_shrinks_as_it_is() {
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 0);
+    while store.newest() < 410 {
+        put(&store, &disk, n, 1, &mut now);
+        n += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let shrinks = (0..100).any(|calls| {
+        disk.interrupt_after(Some(calls));
+        assert!(start(&disk, &disk, 150).is_err());
+        layout(&disk, disk.bytes().len()).is_shrinking()
+    });
+    disk.interrupt_after(None);
+    let before = disk.bytes();
+    // Of what was put last.
+    disk.fail_reads_in(size_of(9)..size_of(11));
+    let refused = start(&disk, &disk, 150).err().unwrap();
+    assert!(shrinks && refused.contains("check the disk"), "{refused}");
+    // The other superblock was not written yet.
+    assert!(disk.bytes()[2 * BLOCK..] == before[2 * BLOCK..]);
+    disk.fail_reads_in(0..0);
+    let store = start(&disk, &disk, 150).unwrap();
+    assert_eq!(get(&store, &disk, n - 1), Some(1));
+}
+
+/// A disk says that it has written, and has not: what it has then is the size before.
+#[test]
+fn a_size_that_is_not_there_is_not_gone_by() {
+    let (disk, mut store) = make(30, 1);
+    let (mut changed, mut refused) = (0, 0);
+    for segments in [20, 40, 21, 30].into_iter().cycle().take(80) {
+        put(&store, &disk, 1, segments, &mut 0);
+        store.flush(&disk);
+        drop(store);
+        disk.set_faults(Faults { lost: 200, ..Faults::default() });
+        let started = start(&disk, &disk, segments);
+        disk.set_faults(Faults::default());
+        match started {
+            Ok(_) => changed += 1,
+            Err(ref why) => refused += u32::from(why.contains("is not there")),
+        }
+        let bytes = disk.bytes();
+        let there = COPIES.map(|at| superblock::decode(&bytes[at as usize..]).unwrap());
+        assert!(started.is_err() || there[0] == there[1] && there[0].segments == segments);
+        store = start(&disk, &disk, there[0].in_turn()).unwrap();
+    }
+    assert!(changed > 10 && refused > 10, "{changed} and {refused}");
+}
+
+/// All tables are there, and say the same.
+#[test]
+fn a_cache_without_a_root_changes_its_size() {
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 0);
+    while store.newest() < 390 {
+        put(&store, &disk, n, 1, &mut now);
+        n += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let spoilt = vec![7; root::COPY];
+    for segments in [130, 170] {
+        root::COPIES.iter().for_each(|at| disk.write(*at, &spoilt).unwrap());
+        let store = start(&disk, &disk, segments).unwrap();
+        let kept = (0..n).filter(|n| get(&store, &disk, *n).is_some()).count();
+        assert!(kept > 500, "{kept} in {segments}");
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Store {
                 "reading cache {name} failed at its start: what could not be read counts as missing; check the disk"
             ));
         }
-        let was_blank = state.is_blank() && !recovered.unread;
+        let was_blank = state.is_blank() && !state.lossy;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
         let shared = Shared::new(state, options, pool, (traffic, disk.read_block()), ids, clock);

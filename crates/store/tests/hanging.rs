@@ -1,63 +1,20 @@
 //! A disk whose reads hang: who has patience goes elsewhere, and comes back when the disk does.
 
-use rand::{SeedableRng, rngs::StdRng};
+mod support;
+
 use std::cell::Cell;
-use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
-use store::disk::Disk;
-use store::disk::sim::SimDisk;
-use store::{Body, Buffer, Key, Lookup, Object, Options, Store};
+use store::{Body, Key, Lookup, Object, Options, Store};
+use support::Hanging;
 
 const SIZE: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(20);
 
-struct Hanging {
-    disk: SimDisk,
-    hangs: Mutex<bool>,
-    changed: Condvar,
-    /// Reads, ever.
-    begun: AtomicUsize,
-}
-
-impl Hanging {
-    fn set(&self, hangs: bool) {
-        *self.hangs.lock().unwrap() = hangs;
-        self.changed.notify_all();
-    }
-}
-
-impl Disk for Hanging {
-    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        self.begun.fetch_add(1, SeqCst);
-        drop(self.changed.wait_while(self.hangs.lock().unwrap(), |hangs| *hangs));
-        self.disk.read(offset, buffer, length)
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.disk.write(offset, bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.disk.sync()
-    }
-
-    fn read_block(&self) -> usize {
-        self.disk.read_block()
-    }
-}
-
 #[test]
 fn nobody_waits_for_a_read_that_hangs() {
-    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
-    let disk = Arc::new(Hanging {
-        disk,
-        hangs: Mutex::new(false),
-        changed: Condvar::new(),
-        begun: AtomicUsize::new(0),
-    });
+    let disk = Hanging::new(SIZE, 1);
     let options = Options { size: Some(SIZE), packet: 64 << 10, patience: PATIENCE, ..Options::at("") };
     let key = |n: u32| Key::new(format!("GET http://example.com/{n}").into_bytes());
     let store = Store::over(disk.clone(), &options).unwrap();
@@ -68,7 +25,7 @@ fn nobody_waits_for_a_read_that_hangs() {
     runtime.unwrap().block_on(async {
         let reader = store.reader().unwrap();
         assert!(matches!(reader.look(&key(0)).await, Lookup::Found(_)));
-        disk.set(true);
+        disk.set([true, false]);
         let began = Instant::now();
         // The first one waits, the others know.
         for n in 1..9 {
@@ -77,7 +34,7 @@ fn nobody_waits_for_a_read_that_hangs() {
         let waited = began.elapsed();
         assert!(waited >= PATIENCE && waited < SOON, "{waited:?}");
         assert_eq!(store.stats().busy_reads, 8);
-        disk.set(false);
+        disk.set([false, false]);
         while !matches!(reader.look(&key(1)).await, Lookup::Found(_)) {
             assert!(began.elapsed() < SOON, "the disk is well again");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -92,13 +49,7 @@ fn nobody_waits_for_a_read_that_hangs() {
 /// Its object was found before the disk began to hang.
 #[test]
 fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_there() {
-    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(2));
-    let disk = Arc::new(Hanging {
-        disk,
-        hangs: Mutex::new(false),
-        changed: Condvar::new(),
-        begun: AtomicUsize::new(0),
-    });
+    let disk = Hanging::new(SIZE, 2);
     let options = Options {
         size: Some(SIZE),
         packet: 64 << 10,
@@ -121,7 +72,7 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
             panic!("no large object")
         };
         assert!(reader.span(&spans, 0).await.is_some());
-        disk.set(true);
+        disk.set([true, false]);
         let began = Instant::now();
         let read = tokio::time::timeout(SOON, reader.span(&spans, 1)).await;
         assert!(read.expect("it waits for the disk").is_none());
@@ -137,7 +88,7 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
         assert!(matches!(reader.look_span(&spans, 1, &|| stays(3)).await, Lookup::Late) && asked.get() == 3);
         let begun = disk.begun.load(SeqCst);
         let opens = || {
-            disk.set(false);
+            disk.set([false, false]);
             true
         };
         assert!(matches!(reader.look_span(&spans, 2, &opens).await, Lookup::Found(_)));
@@ -151,9 +102,7 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
 #[test]
 fn reads_that_come_soon_set_no_timer_each() {
     const READS: usize = 64;
-    let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(3));
-    let (hangs, changed, begun) = (Mutex::new(false), Condvar::new(), AtomicUsize::new(0));
-    let disk = Arc::new(Hanging { disk, hangs, changed, begun });
+    let disk = Hanging::new(SIZE, 3);
     let options = Options { size: Some(SIZE), packet: 64 << 10, patience: SOON, ..Options::at("") };
     let key = Key::new("GET http://example.com/");
     let store = Store::over(disk.clone(), &options).unwrap();
@@ -169,10 +118,10 @@ fn reads_that_come_soon_set_no_timer_each() {
         };
         let (read, written) = (disk.begun.load(SeqCst), writes());
         for _ in 0..READS {
-            disk.set(true);
+            disk.set([true, false]);
             let (found, ()) = tokio::join!(reader.get(&key), async {
                 pause().await;
-                disk.set(false);
+                disk.set([false, false]);
             });
             assert!(found.is_some());
             // Nothing is awaited that has a timer.

@@ -1,55 +1,14 @@
 //! A store that is left: nobody waits for a disk that hangs, and it is opened again only when nothing of the old one can reach it.
 
-use rand::{SeedableRng, rngs::StdRng};
-use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+mod support;
+
 use std::time::{Duration, Instant};
-use store::disk::Disk;
-use store::disk::sim::{Faults, SimDisk};
-use store::{Buffer, Key, Lookup, Options, Store};
+use store::disk::sim::Faults;
+use store::{Key, Lookup, Options, Store};
+use support::Hanging;
 
 const SIZE: u64 = 4 << 20;
 const SOON: Duration = Duration::from_secs(20);
-
-struct Hanging {
-    disk: SimDisk,
-    /// Reads, and writes.
-    hang: Mutex<[bool; 2]>,
-    changed: Condvar,
-}
-
-impl Hanging {
-    fn new(seed: u64) -> Arc<Hanging> {
-        let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(seed));
-        Arc::new(Hanging { disk, hang: Mutex::default(), changed: Condvar::new() })
-    }
-
-    fn set(&self, hang: [bool; 2]) {
-        *self.hang.lock().unwrap() = hang;
-        self.changed.notify_all();
-    }
-
-    fn pass(&self, which: usize) {
-        drop(self.changed.wait_while(self.hang.lock().unwrap(), |hang| hang[which]));
-    }
-}
-
-impl Disk for Hanging {
-    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        self.pass(0);
-        self.disk.read(offset, buffer, length)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.pass(1);
-        self.disk.write(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.disk.sync()
-    }
-    fn read_block(&self) -> usize {
-        self.disk.read_block()
-    }
-}
 
 fn options() -> Options {
     let patience = Duration::from_millis(20);
@@ -86,7 +45,7 @@ fn run<T>(body: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_write_that_hangs_keeps_the_claim_and_nobody_waits_for_it() {
-    let disk = Hanging::new(1);
+    let disk = Hanging::new(SIZE, 1);
     let store = Store::over(disk.clone(), &options()).unwrap();
     assert!(store.was_blank());
     store.put(&key(1), b"", &[1; 500]).unwrap();
@@ -108,7 +67,7 @@ fn a_write_that_hangs_keeps_the_claim_and_nobody_waits_for_it() {
 
 #[test]
 fn what_hangs_or_fails_is_seen_until_a_read_comes() {
-    let disk = Hanging::new(2);
+    let disk = Hanging::new(SIZE, 2);
     let store = Store::over(disk.clone(), &options()).unwrap();
     (0..40).for_each(|n| store.put(&key(n), b"", &[1; 500]).unwrap());
     assert!(store.close());
@@ -138,7 +97,7 @@ fn what_hangs_or_fails_is_seen_until_a_read_comes() {
 
 #[test]
 fn a_cache_that_begins_anew_is_empty_and_another() {
-    let disk = Hanging::new(3);
+    let disk = Hanging::new(SIZE, 3);
     let store = Store::over(disk.clone(), &options()).unwrap();
     store.put(&key(1), b"", &[1; 500]).unwrap();
     store.set_ledger(b"old").unwrap();

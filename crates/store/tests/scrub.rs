@@ -1,17 +1,16 @@
 //! The scrub of a store with its threads, on a file: what is flipped beside it is found in the set time.
 
+mod support;
+
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env::var;
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
-use store::disk::Disk;
-use store::disk::sim::SimDisk;
-use store::{Body, Buffer, Key, Options, Refused, Store};
+use store::{Body, Key, Options, Refused, Store};
+use support::Hanging;
 
 const MIB: u64 = 1 << 20;
 const SOON: Duration = Duration::from_secs(60);
@@ -134,46 +133,11 @@ fn a_thousand_flipped_bits_are_found_in_the_set_time() {
     scrubbed(&folder, gib << 30, 20_000, 1_000, Duration::from_secs(seconds));
 }
 
-/// Reads hang while told so.
-struct Hanging {
-    disk: SimDisk,
-    hangs: Mutex<bool>,
-    changed: Condvar,
-    /// Reads that have hung.
-    hung: AtomicU64,
-}
-
-impl Hanging {
-    fn new(size: u64) -> Arc<Hanging> {
-        let disk = SimDisk::new(size as usize, StdRng::seed_from_u64(1));
-        let (hangs, changed, hung) = (Mutex::new(false), Condvar::new(), AtomicU64::new(0));
-        Arc::new(Hanging { disk, hangs, changed, hung })
-    }
-}
-
-impl Disk for Hanging {
-    fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
-        let hangs = self.hangs.lock().unwrap();
-        self.hung.fetch_add(u64::from(*hangs), Relaxed);
-        drop(self.changed.wait_while(hangs, |hangs| *hangs));
-        self.disk.read(offset, buffer, length)
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.disk.write(offset, bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.disk.sync()
-    }
-    fn read_block(&self) -> usize {
-        self.disk.read_block()
-    }
-}
-
 /// The scrub of everything in a second would read all the time.
 #[test]
 fn while_a_client_reads_the_scrub_waits() {
     const SIZE: u64 = 4 << 20;
-    let disk = Hanging::new(SIZE);
+    let disk = Hanging::new(SIZE, 1);
     let options = Options {
         size: Some(SIZE),
         packet: 64 << 10,
@@ -184,7 +148,7 @@ fn while_a_client_reads_the_scrub_waits() {
     let store = Store::over(disk.clone(), &options).unwrap();
     store.set_off_peak(None);
     fill(&store, SIZE, 4_000);
-    *disk.hangs.lock().unwrap() = true;
+    disk.set([true, false]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
     let got = runtime.unwrap().block_on(async {
         let reader = store.reader().unwrap();
@@ -197,8 +161,7 @@ fn while_a_client_reads_the_scrub_waits() {
             assert!(began.elapsed() < SOON);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        *disk.hangs.lock().unwrap() = false;
-        disk.changed.notify_all();
+        disk.set([false, false]);
         reading.await.unwrap()
     });
     assert!(matches!(got.unwrap().body, Body::Whole(bytes) if bytes == body(3, 4_000)));
@@ -215,23 +178,23 @@ fn while_a_client_reads_the_scrub_waits() {
 #[test]
 fn a_stop_does_not_wait_for_a_step_that_hangs() {
     const SIZE: u64 = 4 << 20;
-    let disk = Hanging::new(SIZE);
+    let disk = Hanging::new(SIZE, 1);
     let scrub = Some(Duration::from_secs(1));
     let options = Options { size: Some(SIZE), packet: 64 << 10, scrub, ..Options::at("") };
     let store = Store::over(disk.clone(), &options).unwrap();
     store.set_off_peak(None);
     fill(&store, SIZE, 4_000);
-    *disk.hangs.lock().unwrap() = true;
+    disk.set([true, false]);
+    let before = disk.begun.load(SeqCst);
     store.set_off_peak(Some(1.0));
     let began = Instant::now();
-    while disk.hung.load(Relaxed) == 0 {
+    while disk.begun.load(SeqCst) == before {
         assert!(began.elapsed() < SOON);
         std::thread::sleep(Duration::from_millis(5));
     }
     let (told, closed) = std::sync::mpsc::channel();
     std::thread::spawn(move || told.send(store.close()));
     let clean = closed.recv_timeout(SOON);
-    *disk.hangs.lock().unwrap() = false;
-    disk.changed.notify_all();
+    disk.set([false, false]);
     assert_eq!(clean, Ok(true));
 }

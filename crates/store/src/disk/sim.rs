@@ -1,6 +1,7 @@
 //! A medium in memory that fails on command: for tests and simulation. What was written since the last sync may be
 //! lost, torn in the middle of a block, or kept when the power goes; reads and writes may fail, be lost without a word or hit the
-//! wrong place; bits may flip, on the medium or on their way; a file with holes may find no space.
+//! wrong place; bits may flip, on the medium or on their way; a file with holes may find no space. Whoever writes may be
+//! interrupted. It is a file, which can be cut off, or a device, which has what it has.
 
 use super::Disk;
 use crate::buffer::Buffer;
@@ -43,6 +44,9 @@ struct State {
     unsynced: Vec<usize>,
     before: Vec<u8>,
     faults: Faults,
+    /// One less than so many more calls succeed; then all but reads fail.
+    left: Option<u32>,
+    is_device: bool,
     /// Where every write fails.
     bad: Range<u64>,
     /// Where every read fails.
@@ -61,6 +65,8 @@ impl SimDisk {
             unsynced: Vec::new(),
             before: Vec::new(),
             faults: Faults::default(),
+            left: None,
+            is_device: false,
             bad: 0..0,
             unreadable: 0..0,
             time: Duration::ZERO,
@@ -68,6 +74,13 @@ impl SimDisk {
             rng,
         };
         SimDisk { state: Mutex::new(state) }
+    }
+
+    /// One that keeps its size, and what lies behind the end of a cache.
+    pub fn device(size: usize, rng: StdRng) -> SimDisk {
+        let disk = SimDisk::new(size, rng);
+        disk.state().is_device = true;
+        disk
     }
 
     pub fn set_faults(&self, faults: Faults) {
@@ -82,6 +95,11 @@ impl SimDisk {
     /// Reads that touch these bytes fail. An empty range ends that.
     pub fn fail_reads_in(&self, bytes: Range<u64>) {
         self.state().unreadable = bytes;
+    }
+
+    /// Whoever writes is interrupted after so many more calls: one write stops anywhere, and then all but reads fail. `None` ends that.
+    pub fn interrupt_after(&self, calls: Option<u32>) {
+        self.state().left = calls.map(|calls| calls + 1);
     }
 
     /// Power loss: of the sectors written since the last sync each keeps its new bytes or gets its old ones back.
@@ -117,6 +135,10 @@ impl SimDisk {
         self.state().flipped
     }
 
+    pub fn size(&self) -> u64 {
+        self.state().bytes.len() as u64
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         self.state().bytes.clone()
     }
@@ -130,6 +152,12 @@ impl State {
     /// Of 1,000.
     fn happens(&mut self, chance: u32) -> bool {
         chance > 0 && self.rng.random_ratio(chance, 1_000)
+    }
+
+    /// Counts a call that is no read.
+    fn goes_on(&mut self) -> io::Result<()> {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        if self.left == Some(0) { Err(io::Error::other("interrupted")) } else { Ok(()) }
     }
 
     /// Whole sectors.
@@ -168,6 +196,9 @@ impl Disk for SimDisk {
         let mut at = offset as usize;
         assert!(at + bytes.len() <= state.bytes.len(), "a write past the end of the cache");
         assert!(at.is_multiple_of(SECTOR) && bytes.len().is_multiple_of(SECTOR), "sectors are written whole");
+        if state.left == Some(0) {
+            return Err(io::Error::other("interrupted"));
+        }
         if state.happens(state.faults.no_space) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -193,12 +224,16 @@ impl Disk for SimDisk {
             let blocks = (state.bytes.len() - bytes.len()) / BLOCK;
             at = state.rng.random_range(1..=blocks) * BLOCK;
         }
-        state.store(at, bytes);
-        Ok(())
+        let stops = state.left == Some(1);
+        let sectors =
+            if stops { state.rng.random_range(0..=bytes.len() / SECTOR) } else { bytes.len() / SECTOR };
+        state.store(at, &bytes[..sectors * SECTOR]);
+        state.goes_on()
     }
 
     fn sync(&self) -> io::Result<()> {
         let state = &mut *self.state();
+        state.goes_on()?;
         state.unsynced.clear();
         state.before.clear();
         Ok(())
@@ -206,7 +241,11 @@ impl Disk for SimDisk {
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         let state = &mut *self.state();
-        if state.faults.full || state.happens(state.faults.no_space) {
+        state.goes_on()?;
+        if state.is_device && bytes <= state.bytes.len() as u64 {
+            return Ok(());
+        }
+        if state.is_device || state.faults.full || state.happens(state.faults.no_space) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let bytes = state.bytes.len().max(bytes as usize);
@@ -217,6 +256,10 @@ impl Disk for SimDisk {
 
     fn cut_off(&self, bytes: u64) -> io::Result<()> {
         let state = &mut *self.state();
+        state.goes_on()?;
+        if state.is_device {
+            return Ok(());
+        }
         state.bytes.truncate(bytes as usize);
         state.taken.truncate((bytes as usize).div_ceil(BLOCK));
         // What is cut off does not come back.

@@ -592,11 +592,12 @@ impl Engine {
     /// When the oldest of what was taken and is not in the file yet, or not where a restart finds it, was taken; `None`
     /// when there is nothing of that.
     pub fn unwritten_since(&self) -> Option<Millis> {
-        if self.digester.is_urgent()
-            || self.digester.owes
-            || self.owed == u64::MAX
-            || self.oldest_unwritten().is_some_and(|seq| seq < self.owed)
-        {
+        if self.digester.is_urgent() || self.digester.owes { Some(0) } else { self.unlogged_since() }
+    }
+
+    /// The same where a restart looks at all of the log.
+    pub fn unlogged_since(&self) -> Option<Millis> {
+        if self.owed == u64::MAX || self.oldest_unwritten().is_some_and(|seq| seq < self.owed) {
             return Some(0);
         }
         let others = [self.dirty_since, self.removals_since, self.keeper.unwritten_since()];

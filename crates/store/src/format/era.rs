@@ -148,13 +148,16 @@ impl Layout {
 
     /// The sequence number of the segment that is written over this one. What is cut off goes with what was opened next.
     pub fn overwritten_by(&self, seq: u64) -> u64 {
-        let seq = self.cut().uncut(seq);
+        self.next_turn(self.cut().uncut(seq))
+    }
+
+    fn next_turn(&self, seq: u64) -> u64 {
         self.turns_from(self.number(seq), seq + 1).next().map_or(u64::MAX, |(_, seq)| seq)
     }
 
     /// Whether nothing is left of this segment when `newest` has been opened.
     pub fn is_gone(&self, seq: u64, newest: u64) -> bool {
-        self.is_cut(seq) || self.overwritten_by(seq) <= newest
+        self.is_cut(seq) || self.overwritten_by(seq) <= newest || self.next_turn(seq) <= newest
     }
 
     /// Segments with lower sequence numbers are gone when those before `end` have been opened.
@@ -274,6 +277,10 @@ mod tests {
                 there.resize(next.segments as usize, None);
                 for (number, lies) in there.iter().enumerate().filter(|_| seq > 0) {
                     assert_eq!(next.seq_of(number as u64, seq - 1), *lies, "{seed}");
+                }
+                for opened in all.iter().rev().take(100) {
+                    let is_there = there.contains(&Some(*opened));
+                    assert_eq!(next.is_gone(*opened, seq - 1), !is_there, "{seed}, {opened} of {next:?}");
                 }
                 layout = next.cut();
                 there.truncate(layout.segments as usize);

@@ -40,6 +40,9 @@ impl Outcome {
             gets,
             hits,
             starts,
+            resized,
+            cut_short,
+            refused,
             put,
             sealed,
             live,
@@ -53,7 +56,7 @@ impl Outcome {
         } = self.tally;
         let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
         format!(
-            "{histories} histories, {:.0} a second; {gets} gets, {:.1} % hits; {saved} reads saved by groups; {starts} starts; {unaffordable} turned away for a budget; {} MiB scrubbed, {spoilt} damaged; \
+            "{histories} histories, {:.0} a second; {gets} gets, {:.1} % hits; {saved} reads saved by groups; {starts} starts; {resized} other sizes, {cut_short} starts cut short, {refused} refused; {unaffordable} turned away for a budget; {} MiB scrubbed, {spoilt} damaged; \
              {} h of the stores' time; {} MiB put, {:.1} % of the segments that were filled; in the end {:.1} % of the log in use, {:.1} % of that by \
              spans without a head; seeds up to {}",
             histories as f64 / self.took.as_secs_f64().max(0.001),

@@ -2,8 +2,10 @@
 
 use crate::disk::sim::Faults;
 use crate::engine::Millis;
+use crate::format::DATA_START;
 use crate::{Admission, WriteBudget};
 use rand::{RngExt, rngs::StdRng};
+use std::ops::Range;
 use std::time::Duration;
 
 /// What fails.
@@ -68,8 +70,8 @@ const DAMAGE: [Damage; 3] = [Damage::Bits, Damage::Lost, Damage::Misdirected];
 pub struct Scenario {
     pub trouble: Trouble,
     pub segments: u64,
-    /// Segments for which a digest is made.
-    pub stretch: Option<u64>,
+    /// Segments for which a digest is made, in a log of at least so many.
+    digests: Option<(u64, u64)>,
     pub admission: Admission,
     pub write_budget: Option<WriteBudget>,
     pub cmax: u8,
@@ -81,6 +83,11 @@ pub struct Scenario {
     pub again: f64,
     /// In how long the scrub goes round.
     pub scrub: Option<Duration>,
+    /// How often a start gives the cache another size, and how many segments it has then.
+    pub resizes: f64,
+    pub sizes: Range<u64>,
+    /// The cache is on a device, which has room for the largest.
+    pub is_device: bool,
     /// Reads and writes of the engine that are under way at once, and how long each takes, mostly and at most.
     pub workers: usize,
     pub pace: (Millis, Millis),
@@ -109,6 +116,10 @@ impl Scenario {
             () if rng.random_bool(0.1) => (6, 1.0),
             () => (60, 0.2),
         };
+        let resizes = [0.0, 0.0, 0.15, 0.6][rng.random_range(0..4)];
+        let sizes = if many { 60..140 } else { 15..segments * 2 };
+        // A log that becomes smaller than that does without.
+        let least = if resizes > 0.0 && rng.random_bool(0.3) { segments } else { 0 };
         let bounded = rng.random_bool(0.2);
         // Too little for all that is put, in most of them.
         let write_budget = rng.random_bool(0.15).then(|| WriteBudget {
@@ -118,7 +129,7 @@ impl Scenario {
         Scenario {
             trouble,
             segments,
-            stretch,
+            digests: stretch.map(|stretch| (stretch, least)),
             admission: [Admission::All, Admission::Worth][rng.random_range(0..2)],
             write_budget,
             cmax: (segments == 24).into(),
@@ -127,10 +138,24 @@ impl Scenario {
             many,
             again,
             scrub: rng.random_bool(0.5).then(|| Duration::from_millis(rng.random_range(2_000..60_000))),
+            resizes,
+            sizes,
+            is_device: rng.random_bool(0.3),
             workers: [1, 4, 64][rng.random_range(0..3)],
             pace: [(0, 0), (0, 0), (20, 400), (500, 40_000)][rng.random_range(0..4)],
             is_calm: false,
         }
+    }
+
+    /// Of the largest cache, with segments of so many bytes.
+    pub fn most_bytes(&self, segment: u32) -> u64 {
+        DATA_START + self.sizes.end * u64::from(segment)
+    }
+
+    /// Segments for which a digest is made in a log of so many.
+    pub fn stretch(&self, segments: u64) -> Option<u64> {
+        let (stretch, least) = self.digests?;
+        (segments >= least).then_some(stretch)
     }
 
     /// Nothing fails but that the process is killed.
@@ -202,6 +227,19 @@ impl Scenario {
             Trouble::Failing(Failing::All) => Some(Faults { no_space: 1_000, ..Faults::default() }),
             Trouble::Failing(Failing::Full) => Some(Faults { full: true, ..Faults::default() }),
             _ => None,
+        }
+    }
+
+    /// While a start changes the size; places fail besides.
+    pub fn faults_of_a_change(&self) -> Faults {
+        match self.trouble {
+            Trouble::Failing(Failing::Some) => {
+                Faults { read: 20, write: 30, no_space: 20, ..Faults::default() }
+            }
+            Trouble::Failing(Failing::Reads | Failing::ReadsAndPlace) => {
+                Faults { read: 100, ..Faults::default() }
+            }
+            _ => self.outage().unwrap_or(self.faults()),
         }
     }
 

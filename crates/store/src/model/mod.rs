@@ -34,16 +34,22 @@
 //! was put or removed meanwhile, found or not, and said to be in the file stays so. One that cannot read either copy of the ledger
 //! says so.
 //!
+//! A start may give the cache another size, larger or smaller, and again and again until the store refuses that. What lies behind the end of
+//! a smaller one is gone: what is said above of what a key may answer is true of all sizes together. What stays is there. A start that is
+//! interrupted meanwhile, or that fails, leaves a cache that the next one makes of any size.
+//!
 //! In the end nothing fails any more. Then what is put is taken, and what is written answers after a kill, whatever failed before. Where
 //! reads had never failed and nothing was damaged, all that the index had, of every kind, is there again; after a close too, and where
 //! the process is killed what was in the file.
 //!
-//! `faults` says what a history is like, `traffic` what is asked, `starts` how a life ends and begins, `past` what a key may answer.
+//! `faults` says what a history is like, `traffic` what is asked, `starts` how a life ends and begins,
+//! `resizing` how a start changes the size, `past` what a key may answer.
 
 mod driver;
 mod faults;
 mod past;
 mod readers;
+mod resizing;
 mod starts;
 mod traffic;
 mod values;
@@ -52,6 +58,9 @@ mod world;
 use crate::Key;
 use crate::disk::Disk;
 use crate::format::record::{self, Kind};
+use crate::index::Entry;
+use crate::reads::Reads;
+use crate::recovery::read_table;
 use driver::{Run, number, run};
 use faults::{Failing, Trouble};
 use rand::RngExt;
@@ -143,22 +152,42 @@ impl World {
         }
     }
 
+    /// What these segments list, as the index has it. What lay there before, of which the table was lost, stays in the index until it
+    /// is asked for.
+    fn listed(&self, seqs: HashSet<u64>) -> HashSet<(usize, u64, u64)> {
+        let (layout, index) = (&self.layout, &self.shared.index);
+        let disk = &*self.disk;
+        let reads = Reads::in_order(disk, &self.pool, || disk.time());
+        let of = |seq: u64| {
+            let number = layout.number(seq);
+            let table = read_table(&reads, layout, number).ok().flatten().filter(|table| table.seq == seq);
+            let entries = table.map_or(Vec::new(), |table| table.entries).into_iter();
+            entries.map(move |entry| {
+                let place = layout.place(number, entry.offset as usize * layout.unit as usize);
+                (index.part_of(entry.hash), index.print_of(entry.hash), place)
+            })
+        };
+        seqs.into_iter().flat_map(of).collect()
+    }
+
     /// What the index points to at the end.
     fn survey(&mut self) {
         let mut engine = self.shared.engine();
         let (newest, swept, counters) = (engine.newest(), engine.swept(), engine.counters());
-        let (verified, scrubbed) = (engine.scrub_for_tests().gone_through.clone(), engine.scrubbed());
+        let (gone_through, scrubbed) = (engine.scrub_for_tests().gone_through.clone(), engine.scrubbed());
         drop(engine);
-        let mut slots = Vec::new();
-        self.shared.index.each(|slot| slots.push(slot));
-        assert_eq!(slots.len(), self.shared.index.len(), "the index has miscounted");
+        let index = &self.shared.index;
+        let of = |part| index.entries(part).map(move |entry| (part, entry));
+        let there: Vec<_> = (0..index.parts()).flat_map(of).collect();
+        assert_eq!(there.len(), index.len(), "the index has miscounted");
+        let verified = self.listed(gone_through);
         let (mut heads, mut spans) = (HashSet::new(), Vec::new());
         let sound = self.scenario.trouble == Trouble::Nothing;
         let found = [scrubbed.damaged, scrubbed.unreadable, scrubbed.tables];
         assert!(found == [0; 3] || !sound, "the scrub found damage where nothing was: {found:?}");
         self.tally.scrubbed += scrubbed.bytes;
         self.tally.spoilt += scrubbed.damaged;
-        for slot in slots {
+        for (part, Entry { print, slot }) in there {
             let at = self.layout.offset(slot.place);
             let length =
                 (slot.length as usize).min(self.layout.segment as usize - self.layout.within(slot.place));
@@ -171,7 +200,7 @@ impl World {
                 continue;
             }
             let found = record::parse(self.layout.identity, &bytes[..length]);
-            let verified = seq.is_some_and(|seq| verified.contains(&seq));
+            let verified = verified.contains(&(part, print, slot.place));
             assert!(found.is_some() || !sound && !verified, "the index points to nothing");
             let Some(found) = found else { continue };
             let key = Key::new(bytes[found.key.clone()].to_vec());
@@ -207,10 +236,13 @@ fn whatever_fails_the_store_keeps_what_it_promises() {
         panic!("history {seed} failed, as told above: cargo xtask sim --seed {seed}");
     }
     let Tally { histories, hits, gets, put, sealed, saved, unaffordable, spoilt, .. } = done.tally;
+    let Tally { resized, cut_short, refused, .. } = done.tally;
     assert!(put * 5 > sealed * 4, "{put} bytes took {sealed} of the log");
     assert!(hits * 3 > gets, "the store forgets too much: {hits} hits of {gets}");
     assert!(unaffordable > histories, "{unaffordable} objects were turned away for a budget");
     assert!(spoilt * 100 > histories, "the scrub found {spoilt} damaged records");
+    let changes = [resized * 4, cut_short * 30, refused * 300];
+    assert!(changes.iter().all(|share| *share > histories), "few other sizes: {changes:?}");
     assert!(saved * 50 > hits, "groups have saved {saved} reads of {hits}");
 }
 

@@ -57,23 +57,9 @@ pub enum End {
     PowerLost,
 }
 
-/// A start that reads nothing in `unread`.
-pub fn open(
-    disk: &Arc<SimDisk>,
-    pool: &Arc<Pool>,
-    layout: Layout,
-    scenario: &Scenario,
-    unread: Range<u64>,
-    seed: u64,
-) -> io::Result<Arc<Shared>> {
-    disk.set_faults(scenario.faults_at_start());
-    disk.fail_writes_in(0..0);
-    if unread.is_empty() {
-        let found = layout_of(Path::new("the simulated disk"), &**disk, layout.size());
-        assert!(found.as_ref().is_ok_and(|found| *found == Some(layout)), "{found:?}");
-    }
-    disk.fail_reads_in(unread);
-    let options = Options {
+/// What a start is told.
+pub fn options(scenario: &Scenario, seed: u64) -> Options {
+    Options {
         admission: scenario.admission,
         write_budget: scenario.write_budget,
         cmax: scenario.cmax,
@@ -88,10 +74,29 @@ pub fn open(
         patience: Duration::from_secs(1 << 20),
         tell: |_| {},
         ..Options::at("")
-    };
+    }
+}
+
+/// A start that reads nothing in `unread`.
+pub fn open(
+    disk: &Arc<SimDisk>,
+    pool: &Arc<Pool>,
+    layout: Layout,
+    scenario: &Scenario,
+    unread: Range<u64>,
+    seed: u64,
+) -> io::Result<Arc<Shared>> {
+    disk.set_faults(scenario.faults_at_start());
+    disk.fail_writes_in(0..0);
+    if unread.is_empty() {
+        let found = layout_of(Path::new("the simulated disk"), &**disk, disk.size());
+        assert!(found.as_ref().is_ok_and(|found| *found == Some(layout)), "{found:?}, not {layout:?}");
+    }
+    disk.fail_reads_in(unread);
+    let options = options(scenario, seed);
     let index = Index::of(&layout, options.objects(&layout));
     let reads = Reads::in_order(&**disk, pool, || disk.time());
-    let found = recover(&reads, layout, scenario.stretch, index);
+    let found = recover(&reads, layout, scenario.stretch(layout.segments), index);
     disk.fail_reads_in(0..0);
     disk.set_faults(scenario.faults());
     let (state, _) = found?;
@@ -132,12 +137,12 @@ impl World {
         self.end(End::Closed);
     }
 
-    fn is_being_damaged(&self) -> bool {
+    pub fn is_being_damaged(&self) -> bool {
         matches!(self.scenario.trouble, Trouble::Damage(_))
     }
 
     /// What the next start cannot read.
-    fn unreadable(&mut self) -> Range<u64> {
+    pub fn unreadable(&mut self) -> Range<u64> {
         if self.scenario.is_calm {
             return 0..0;
         }
@@ -176,7 +181,7 @@ impl World {
             _ if self.scenario.is_sure() => Some(self.shared.engine().unwritten_since().unwrap_or(u64::MAX)),
             _ => None,
         };
-        let (lies, written) = (self.lies(end), self.written(end));
+        let (mut lies, mut written) = (self.lies(end), self.written(end));
         self.count_life();
         self.flying.clear();
         self.carried_out.clear();
@@ -185,12 +190,13 @@ impl World {
         if end == End::PowerLost && self.rng.random_bool(0.7) {
             self.disk.lose_power();
         }
+        let flipped = self.disk.flipped();
+        let resized = self.resize(end == End::PowerLost || !unsynced);
         let mut unread = self.unreadable();
         let seed = self.rng.random();
         let again = |world: &World, unread: Range<u64>| {
             open(&world.disk, &world.pool, world.layout, &world.scenario, unread, seed)
         };
-        let flipped = self.disk.flipped();
         self.shared = match again(self, unread.clone()) {
             Ok(shared) => shared,
             Err(_) => {
@@ -199,6 +205,10 @@ impl World {
                 again(self, 0..0).expect("all can be read")
             }
         };
+        let newest = self.shared.engine().newest();
+        let keeps = |seq: &u64| resized.keeps(&self.layout, *seq, newest);
+        lies.iter_mut().for_each(|lies| *lies = lies.filter(keeps));
+        written.retain(|lies| keeps(&lies.seq));
         self.forget_clients();
         self.pass(0);
         (self.began, self.least_over) = (self.now, 0.0);
@@ -375,11 +385,13 @@ impl World {
             world.layout.seq_of(number, newest)
         };
         put.retain(|(n, _)| place(self, *n).is_some());
-        let put: Vec<_> = put.into_iter().map(|(n, value)| (n, value, seq(self, n))).collect();
+        let mut put: Vec<_> = put.into_iter().map(|(n, value)| (n, value, seq(self, n))).collect();
         assert!(!put.is_empty(), "what was put last is not there");
         self.kill();
         self.load_all();
-        for (n, value, seq) in put.into_iter().filter(|(.., seq)| *seq > self.swept()) {
+        let is_kept = |seq: u64| self.swept().is_none_or(|swept| seq > swept) && !self.layout.is_cut(seq);
+        put.retain(|(.., seq)| seq.is_some_and(is_kept));
+        for (n, value, seq) in put {
             let got = self.hand.get(&*self.disk, &key(n));
             let found = matches!(got, Got::Value(got, _) if Some(got) == value);
             // Of the entries that a bounded index may have, each of its parts is loaded no more than its share.
@@ -430,7 +442,8 @@ impl World {
                 self.pass(INTERVAL / 5);
             }
         }
-        panic!("not written a flush interval and the writes later");
+        // As in `remove_what_went_and_kill`.
+        assert!(self.shared.engine().digester().owes, "not written a flush interval and the writes later");
     }
 
     /// Everything written and synced: earlier values are gone for good.
@@ -492,7 +505,7 @@ impl World {
     fn takes(&mut self, n: u64) {
         // Before one removals may have to be noted, segments written, tables read again, and room made in the index: what a start
         // found may be more than it may have, and each attempt sweeps some of it.
-        let attempts = 8 + self.scenario.index_max.map_or(0, |_| self.scenario.segments);
+        let attempts = 8 + self.scenario.index_max.map_or(0, |_| self.layout.segments);
         let taken = (0..attempts).any(|_| {
             let taken = self.is_taken(n);
             self.settle();

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The flush interval, milliseconds.
 pub const INTERVAL: Millis = 500;
 /// Bytes of a segment.
-const SEGMENT: u32 = 32 << 10;
+pub const SEGMENT: u32 = 32 << 10;
 /// Segments that one put may sweep: its own, and those for an index that is full.
 const SWEPT_BY_A_PUT: u64 = 4;
 
@@ -109,6 +109,10 @@ pub struct Tally {
     pub gets: u64,
     pub hits: u64,
     pub starts: u64,
+    /// Changes of the size; starts that were to change it and were interrupted, or failed; and those that were refused.
+    pub resized: u64,
+    pub cut_short: u64,
+    pub refused: u64,
     /// Bytes of objects put, of the segments that took them, and of what objects lay in at the end.
     pub put: u64,
     pub sealed: u64,
@@ -133,6 +137,9 @@ impl Tally {
             gets,
             hits,
             starts,
+            resized,
+            cut_short,
+            refused,
             put,
             sealed,
             live,
@@ -148,6 +155,9 @@ impl Tally {
         *gets += more.gets;
         *hits += more.hits;
         *starts += more.starts;
+        *resized += more.resized;
+        *cut_short += more.cut_short;
+        *refused += more.refused;
         *put += more.put;
         *sealed += more.sealed;
         *live += more.live;
@@ -166,7 +176,11 @@ impl World {
         let mut rng = StdRng::seed_from_u64(seed);
         let scenario = Scenario::of(seed, &mut rng);
         let layout = Layout::new(SEGMENT, scenario.segments, 0xfeed);
-        let disk = Arc::new(SimDisk::new(layout.size() as usize, StdRng::seed_from_u64(rng.random())));
+        let chance = StdRng::seed_from_u64(rng.random());
+        let disk = Arc::new(match scenario.is_device {
+            true => SimDisk::device(scenario.most_bytes(SEGMENT) as usize, chance),
+            false => SimDisk::new(layout.size() as usize, chance),
+        });
         let pool = Pool::new(1 << 20);
         if seed.is_multiple_of(4) {
             use_for_another(&disk, &pool, layout, &scenario, seed);
@@ -346,14 +360,19 @@ impl World {
             self.most = self.most.saturating_add(puts as usize);
         }
         let calls = puts.max(1);
-        assert!(swept <= before.1 + calls * SWEPT_BY_A_PUT, "a put swept {} segments", swept - before.1);
+        // What was cut off leaves with what was opened next.
+        let swept = (before.1..swept).filter(|seq| !self.layout.is_cut(*seq)).count() as u64;
+        assert!(swept <= calls * SWEPT_BY_A_PUT, "a put swept {swept} segments");
         done
     }
 
     /// The index keeps to its bound, also while it is loaded, and what waits for a digest to its own.
     pub fn check(&mut self) {
         let events = self.shared.engine().digester().events_in_memory();
-        let most = most_events(self.scenario.stretch, SEGMENT) + self.scenario.keys as usize;
+        let least = most_events(self.scenario.stretch(self.layout.segments), SEGMENT);
+        // Where a cache became smaller, one segment may have nothing but removals.
+        let removals = if self.scenario.resizes > 0.0 { SEGMENT as usize / 64 } else { 0 };
+        let most = least + self.scenario.keys as usize + removals;
         assert!(events <= 3 * most, "{events} events wait for a digest");
         self.check_budget();
         let Some(most) = self.scenario.index_max.map(|most| most as usize) else { return };
