@@ -1,9 +1,9 @@
 //! The operator's service: a listener of its own, with a thread of its own.
 //!
-//! `POST /purge?url=…` and its kin, `GET /healthz`, `GET /stats.json`. Only people and programs that reach the address itself are served:
+//! `POST /purge?url=…` and its kin, `GET /healthz`, `GET /stats.json`, `GET /metrics`. Only people and programs that reach the address itself are served:
 //! nothing that came through a proxy, and no page of another site in somebody's browser.
 
-use crate::report::stats;
+use crate::report::{metrics, stats};
 use crate::scheme::Scheme;
 use crate::transport::{Bound, Listener};
 use crate::worker::Shared;
@@ -171,7 +171,14 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         help: "what was counted since the start, and what is stored, as numbers",
         content_type: "application/json",
-        answer: |shared, _| Ok(stats::json(&shared.counters, &shared.budget, &shared.tiers)),
+        answer: |shared, _| Ok(stats::json(&shared.counted())),
+    },
+    Route {
+        path: "/metrics",
+        method: Method::GET,
+        help: "the same for Prometheus, in its text format",
+        content_type: metrics::CONTENT_TYPE,
+        answer: |shared, _| Ok(metrics::text(&shared.counted())),
     },
 ];
 
