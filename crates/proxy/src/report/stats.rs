@@ -207,7 +207,7 @@ pub struct Now<'a> {
 pub(super) enum Value {
     Number(u64),
     /// The elements, and the sum in nanoseconds.
-    Histogram([u64; BUCKETS], u64),
+    Histogram(Box<[u64; BUCKETS]>, u64),
 }
 
 impl<'a> Now<'a> {
@@ -234,7 +234,7 @@ impl<'a> Now<'a> {
             Source::Sum(time) => sum(&|counters| counters.sum(time)),
             Source::Time(time) => {
                 let all: Vec<_> = self.workers.iter().map(|counters| counters.times(time)).collect();
-                let elements = std::array::from_fn(|n| all.iter().map(|times| times[n]).sum());
+                let elements = Box::new(std::array::from_fn(|n| all.iter().map(|times| times[n]).sum()));
                 return Some(Value::Histogram(elements, sum(&|counters| counters.sum(time))));
             }
             Source::Lost => self.lost,
