@@ -140,7 +140,7 @@ fn run(
     reload: Reload,
 ) -> std::io::Result<()> {
     let running = match log {
-        Some(log) => proxy::start_telling(config.proxy, stores, log.told()),
+        Some(log) => proxy::start_logging(config.proxy, stores, log.told()),
         None => proxy::start(config.proxy, stores),
     }?;
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());

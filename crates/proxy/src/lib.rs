@@ -46,8 +46,9 @@ pub use console::{say, write_stderr};
 pub use internal_error::end_on_panic;
 pub use off_peak::{Hours, OffPeak};
 pub use report::counters::Kind;
+pub use report::metrics::{Family, families};
 pub use report::stats::{Row, rows};
-pub use report::{Ended, Heads, Id as RequestId, Place, Transaction};
+pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::pages::{Pages, read_small};
 pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
@@ -64,7 +65,7 @@ use crate::worker::Shared;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
@@ -88,11 +89,20 @@ pub fn start_telling(
     stores: impl Into<Stores>,
     ended: impl Fn(&Transaction) + Send + Sync + 'static,
 ) -> io::Result<Running> {
+    start_logging(settings, stores, Arc::new(ended))
+}
+
+/// The same, with a log that says what it lost.
+pub fn start_logging(
+    settings: Settings,
+    stores: impl Into<Stores>,
+    log: Arc<dyn Log>,
+) -> io::Result<Running> {
     let stores = stores.into();
     let workers = settings.workers.max(1);
     let (addresses, mut listeners) = listen(&settings.listen, workers)?;
     let limit = ConnectionLimit::new(settings.bounds.connections);
-    let shared = Arc::new(shared(settings, stores, Arc::new(ended)));
+    let shared = Arc::new(shared(settings, stores, log));
     let weak = Arc::downgrade(&shared);
     shared.tiers.stores.when_apart(move || {
         if let Some(shared) = weak.upgrade() {
@@ -186,11 +196,11 @@ fn work(
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let notes_heads = shared.settings.newest().notes_heads;
-    let exit = Exit::new(counters, shared.ended.clone()).noting_heads(notes_heads);
+    let exit = Exit::new(counters, shared.log.clone()).noting_heads(notes_heads);
     runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
 }
 
-fn shared(settings: Settings, stores: Stores, ended: Ended) -> Shared {
+fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
     let budget = budget::Budget::new(bounds.transit_bytes, bounds.total_bytes);
     Shared {
@@ -209,7 +219,8 @@ fn shared(settings: Settings, stores: Stores, ended: Ended) -> Shared {
         ),
         budget,
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
-        ended,
+        log,
+        started: SystemTime::now(),
         settings: InForce::new(settings),
     }
 }

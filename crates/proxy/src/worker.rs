@@ -8,7 +8,8 @@ use crate::message::hops::Names;
 use crate::message::target::Reverse;
 use crate::origin::Origins;
 use crate::report::counters::Counters;
-use crate::report::{Ended, Exit};
+use crate::report::stats::Now;
+use crate::report::{Exit, Log};
 use crate::settings::Settings;
 use crate::settings::current::{Current, InForce};
 use crate::tiers::Tiers;
@@ -17,6 +18,7 @@ use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// What all workers share.
 pub struct Shared {
@@ -27,7 +29,16 @@ pub struct Shared {
     pub budget: Budget,
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
-    pub ended: Ended,
+    pub log: Arc<dyn Log>,
+    /// When it was started.
+    pub started: SystemTime,
+}
+
+impl Shared {
+    /// What is counted, for whoever asks now.
+    pub fn counted(&self) -> Now<'_> {
+        Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
+    }
 }
 
 /// What one worker's requests share.

@@ -131,6 +131,99 @@ async fn requests_and_bytes_are_counted_by_what_came_of_them() {
     assert!(found["memory"]["objects"].as_u64() >= Some(2));
 }
 
+/// The value on the line that begins so.
+fn metric(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[tokio::test]
+async fn prometheus_is_told_the_same_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a \"cache\"");
+    let origin = origin_of(|request, _| match request.contains("/fails") {
+        true => "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".into(),
+        false => ok("Cache-Control: max-age=60\r\n", "fresh"),
+    })
+    .await;
+    let proxy = Proxy::over(Some(open(&path)), |settings| {
+        with_admin(settings);
+        settings.workers = 2;
+    });
+    for path in ["/", "/", "/fails", "/"] {
+        proxy.client().await.get(origin.request(path, "")).await;
+    }
+    let expected = [
+        ("requests", "hit-memory", 2),
+        ("requests", "miss", 2),
+        ("responses", "2xx", 3),
+        ("responses", "5xx", 1),
+        ("origin", "server-errors", 1),
+        ("connections", "open", 0),
+    ];
+    let found = counted(&proxy, &expected).await;
+    let answer = proxy.admin(STATS.replace("/stats.json", "/metrics")).await;
+    assert_eq!(answer.field("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = answer.text();
+    let disk = path.display().to_string().replace('"', "\\\"");
+    for (name, value) in [
+        ("cosm_requests_total{outcome=\"hit-memory\"}", 2.0),
+        ("cosm_sent_bytes_total{outcome=\"hit-memory\"}", 10.0),
+        ("cosm_responses_total{status=\"5xx\"}", 1.0),
+        ("cosm_origin_fetches_total", 2.0),
+        ("cosm_origin_server_errors_total", 1.0),
+        ("cosm_origin_first_byte_seconds_count", 2.0),
+        ("cosm_first_byte_seconds_count{outcome=\"miss\"}", 2.0),
+        ("cosm_first_byte_seconds_bucket{outcome=\"hit-memory\",le=\"+Inf\"}", 2.0),
+        (&format!("cosm_disk_serves{{disk=\"{disk}\"}}"), 1.0),
+        (&format!("cosm_store_size_bytes{{disk=\"{disk}\"}}"), (64 << 20) as f64),
+        ("cosm_access_log_lost_lines_total", 0.0),
+    ] {
+        assert_eq!(metric(text, name), Some(value), "{name} in\n{text}");
+    }
+    let sum = found["first-byte"]["miss-sum"].as_u64().unwrap() as f64 / 1e9;
+    assert_eq!(metric(text, "cosm_first_byte_seconds_sum{outcome=\"miss\"}"), Some(sum));
+    assert!(sum > 0.0 && metric(text, "cosm_resident_memory_bytes") > Some(1e6));
+    assert!(metric(text, "cosm_start_time_seconds") > Some(1.6e9));
+    for family in proxy::families() {
+        assert!(text.contains(&format!("# TYPE cosm_{} ", family.name)), "{}", family.name);
+    }
+}
+
+/// Names of metrics that a text mentions.
+fn named(text: &str) -> Vec<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins = text.match_indices("cosm_").filter(|(at, _)| !text[..*at].ends_with(is_part));
+    begins.map(|(at, _)| text[at..].split(|c| !is_part(c)).next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_name_what_there_is() {
+    let dashboard = include_str!("../../../contrib/grafana/cosm.json");
+    let rules = include_str!("../../../contrib/prometheus/cosm.rules.yml");
+    let families = proxy::families();
+    for name in named(dashboard).into_iter().chain(named(rules)) {
+        let is_of = |family: &proxy::Family| {
+            let rest = name.strip_prefix("cosm_").and_then(|name| name.strip_prefix(family.name));
+            let of_histogram = ["_bucket", "_sum", "_count"].map(Some).contains(&rest);
+            rest == Some("") && family.kind != proxy::Kind::Histogram
+                || of_histogram && family.kind == proxy::Kind::Histogram
+        };
+        assert!(families.iter().any(is_of), "there is no {name}");
+    }
+    assert!(named(rules).len() > 15 && named(dashboard).len() > 30);
+    let dashboard: Value = serde_json::from_str(dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let ids: std::collections::HashSet<_> =
+        panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len());
+    for panel in panels {
+        assert!(panel["title"].is_string() && panel["type"] == "timeseries", "{panel}");
+        assert!(panel["gridPos"]["x"].as_u64().unwrap() + panel["gridPos"]["w"].as_u64().unwrap() <= 24);
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(!targets.is_empty() && targets.iter().all(|target| target["expr"].is_string()), "{panel}");
+    }
+}
+
 #[tokio::test]
 async fn the_numbers_are_for_the_operator() {
     let proxy = Proxy::with(with_admin);

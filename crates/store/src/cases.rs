@@ -81,6 +81,50 @@ fn a_digest_does_not_wait_for_writes_that_never_end() {
     assert!(counters.segments > 1_000 && counters.digests > 2, "{counters:?}");
 }
 
+/// What is told of the log: how full it is, when it comes round, and what a start would have to read.
+#[test]
+fn how_far_the_log_is_can_be_told() {
+    let size = 64 << 20;
+    let disk = disk(size);
+    let options = Options { packet: 64 << 10, ..Options::at("") };
+    ByHand::make(&disk, size, &options, 1).unwrap();
+    let shared = again(&disk, &options);
+    let (segments, segment) = (shared.layout.segments, 64u64 << 10);
+    let stretch = crate::digester::stretch(segments).unwrap();
+    let mut now = 0;
+    let mut put = |count: u32| {
+        for n in 0..count {
+            now += 10;
+            let _ = shared.put_anyway(&key(n), b"meta", &[7; 10_000]);
+            shared.engine().tick(now);
+            loop {
+                let next = shared.engine().next_io();
+                let Some(Io { id, op }) = next else { break };
+                let result = shared.carry_out(&disk, op);
+                shared.engine().done(id, result, now);
+            }
+        }
+        now
+    };
+    assert_eq!(shared.engine().lap(0), 0);
+    let now = put(1_000);
+    let engine = shared.engine();
+    let (opened, filled, lap) = (engine.counters().segments, engine.filled(), engine.lap(now));
+    drop(engine);
+    assert!(
+        opened < segments && (filled / segment).abs_diff(opened) <= 1,
+        "{opened} segments, {filled} bytes"
+    );
+    let expected = now / 1000 * segments / opened;
+    assert!(lap.abs_diff(expected) <= expected / 4, "{lap} of {expected}");
+    let now = put(9_000);
+    let engine = shared.engine();
+    assert!(engine.counters().segments > segments && engine.filled() == segments * segment);
+    let (age, undigested) = engine.undigested(now);
+    assert!(undigested <= 3 * stretch && age < now / 1000 / 4, "{undigested} segments, {age} s of {now} ms");
+    assert_eq!(engine.undigested(now + 5_000), (age + 5, undigested));
+}
+
 /// A start on the disk.
 fn opened(disk: &SimDisk, options: &Options) -> std::sync::Arc<crate::shared::Shared> {
     let pool = crate::buffer::Pool::new(1 << 20);

@@ -24,6 +24,11 @@ impl LastDay {
         self.hours[(hour % HOURS) as usize] += more;
     }
 
+    /// How long the time is that `total` is of.
+    pub fn covers(now: Millis) -> Millis {
+        if now < DAY { now } else { DAY - HOUR + now % HOUR }
+    }
+
     pub fn total(&self, now: Millis) -> u64 {
         let first = (now / HOUR + 1).saturating_sub(HOURS);
         let known = (self.hour + 1).saturating_sub(HOURS);
@@ -41,6 +46,7 @@ mod tests {
         for hour in 0..100 {
             day.add(1, hour * HOUR);
             assert_eq!(day.total(hour * HOUR + 5), (hour + 1).min(24), "{hour}");
+            assert_eq!(LastDay::covers(hour * HOUR + 5), hour.min(23) * HOUR + 5, "{hour}");
         }
         assert_eq!(day.total(110 * HOUR), 13);
         assert_eq!(day.total(123 * HOUR), 0);

@@ -476,6 +476,11 @@ impl Digester {
         job.stage = Stage::Pages(events, Vec::new());
     }
 
+    /// What was put and removed in segments with lower sequence numbers is in digests.
+    pub fn covered(&self) -> u64 {
+        self.root.seq
+    }
+
     /// The outcome of a sync or write. True when a new root is in force.
     pub fn io_done(&mut self, ok: bool, now: Millis) -> bool {
         let Some(job) = &mut self.job else { return false };

@@ -306,6 +306,8 @@ fn span_bytes(id: u64, n: u32) -> [u8; 16] {
 pub struct Stats {
     /// Bytes of the cache file.
     pub size: u64,
+    /// Bytes of the segments that hold something.
+    pub filled: u64,
     pub objects: u64,
     pub index_bytes: u64,
     /// Parts of the index that are not loaded yet after a start.
@@ -317,6 +319,14 @@ pub struct Stats {
     pub device_read_bytes: u64,
     pub device_writes: u64,
     pub device_written_bytes: u64,
+    /// Reads of objects that wait for the device now, and packets and flushes that are being written or wait for that.
+    pub waiting_reads: u64,
+    pub waiting_writes: u64,
+    /// Seconds in which the log comes round, as it is written in the last 24 hours, or since the store was opened; 0: not written.
+    pub lap: u64,
+    /// Seconds since a digest was in force last, or since the store was opened; and segments opened since, whose tables a start reads.
+    pub digest_age: u64,
+    pub undigested: u64,
     /// Bytes that the device was given to write in the last 24 hours, or since the store was opened.
     pub written_last_day: u64,
     /// Bytes that it may be given in 24 hours; 0: any number.
@@ -342,6 +352,7 @@ impl Stats {
     pub fn and(self, other: Stats) -> Stats {
         Stats {
             size: self.size + other.size,
+            filled: self.filled + other.filled,
             objects: self.objects + other.objects,
             index_bytes: self.index_bytes + other.index_bytes,
             parts_left: self.parts_left + other.parts_left,
@@ -351,6 +362,11 @@ impl Stats {
             device_read_bytes: self.device_read_bytes + other.device_read_bytes,
             device_writes: self.device_writes + other.device_writes,
             device_written_bytes: self.device_written_bytes + other.device_written_bytes,
+            waiting_reads: self.waiting_reads + other.waiting_reads,
+            waiting_writes: self.waiting_writes + other.waiting_writes,
+            lap: shorter(self.lap, other.lap),
+            digest_age: self.digest_age.max(other.digest_age),
+            undigested: self.undigested + other.undigested,
             written_last_day: self.written_last_day + other.written_last_day,
             write_budget: self.write_budget + other.write_budget,
             group_reads: self.group_reads + other.group_reads,
@@ -363,4 +379,9 @@ impl Stats {
             scrub_behind: self.scrub_behind + other.scrub_behind,
         }
     }
+}
+
+/// Of two times, where 0 is none.
+fn shorter(one: u64, other: u64) -> u64 {
+    if one == 0 || other == 0 { one.max(other) } else { one.min(other) }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     tick: Duration,
     clock: Clock,
     /// How the cache is called, and who is told when writes, or reads before them, begin to fail or work again.
-    name: String,
+    pub name: String,
     tell: fn(&str),
     told: Mutex<Reported>,
     /// When it was said last that reads fail; 0: never.

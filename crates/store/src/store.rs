@@ -410,6 +410,11 @@ impl Store {
         }
     }
 
+    /// The file or device, as it was given.
+    pub fn name(&self) -> &str {
+        &self.0.shared.name
+    }
+
     /// One line for the log: what was opened and recovered, in how long, and how it is read.
     pub fn opened(&self) -> &str {
         &self.0.opened
@@ -421,11 +426,14 @@ impl Store {
         let now = shared.millis();
         let (counters, writes_fail) = (engine.counters(), engine.is_failing());
         let (parts_left, written_last_day) = (engine.parts_left() as u64, engine.written_last_day(now));
+        let (filled, lap, waiting_writes) = (engine.filled(), engine.lap(now), engine.waiting_writes());
+        let (digest_age, undigested) = engine.undigested(now);
         let (scrub, scrub_behind) = (engine.scrubbed(), engine.scrub_behind(now));
         let off_peak = engine.is_off_peak();
         drop(engine);
         Stats {
             size: shared.layout.size(),
+            filled,
             objects: shared.index.len() as u64,
             index_bytes: shared.index.bytes() as u64,
             parts_left,
@@ -435,6 +443,11 @@ impl Store {
             device_read_bytes: shared.traffic.read_bytes.load(Relaxed),
             device_writes: shared.traffic.writes.load(Relaxed),
             device_written_bytes: shared.traffic.written_bytes.load(Relaxed),
+            waiting_reads: shared.readers.load(Relaxed),
+            waiting_writes,
+            lap,
+            digest_age,
+            undigested,
             written_last_day,
             write_budget: shared.write_budget.map_or(0, WriteBudget::in_a_day),
             group_reads: shared.groups.reads.load(Relaxed),

@@ -7,7 +7,7 @@ use super::format::Format;
 use super::mask::Mask;
 use cache::Item;
 use jiff::{Timestamp, tz::TimeZone};
-use proxy::Transaction;
+use proxy::{Log, Transaction};
 use std::cell::Cell;
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -29,6 +29,8 @@ pub struct Buffers {
     zone: TimeZone,
     buffers: [Buffer; BUFFERS],
     dropped: AtomicU64,
+    /// Lines that nobody will read, since the start.
+    lost: AtomicU64,
     orders: Sender<Order>,
 }
 
@@ -73,6 +75,7 @@ impl Buffers {
             zone: TimeZone::system(),
             buffers: Default::default(),
             dropped: AtomicU64::default(),
+            lost: AtomicU64::default(),
             orders,
         }
     }
@@ -91,6 +94,7 @@ impl Buffers {
         }
         if lines.len() >= ROOM {
             self.dropped.fetch_add(1, Relaxed);
+            self.lose(1);
             return;
         }
         if *second != Some(ended.as_second()) {
@@ -104,6 +108,11 @@ impl Buffers {
         if before < ROOM / 2 && lines.len() >= ROOM / 2 {
             self.order(Order::Look);
         }
+    }
+
+    /// So many lines could not be written.
+    pub fn lose(&self, lines: u64) {
+        self.lost.fetch_add(lines, Relaxed);
     }
 
     /// Tells the writer; in vain if it has ended.
@@ -126,6 +135,16 @@ impl Buffers {
             }
         }
         self.dropped.swap(0, Relaxed)
+    }
+}
+
+impl Log for Buffers {
+    fn ended(&self, transaction: &Transaction) {
+        self.add(transaction);
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
     }
 }
 
@@ -171,6 +190,7 @@ mod tests {
         let line = "192.0.2.7 - - [09/Sep/2001:01:46:40 +0000] \"-\" 0 0 \"-\" \"-\"\n";
         assert!(lines.len() <= ROOM + line.len() && lines.starts_with(line.as_bytes()));
         assert_eq!((lines.len() / line.len()) as u64 + dropped, 40_000);
+        assert!(dropped > 0 && buffers.lost() == dropped);
         buffers.add_at(&told(), ended);
         let mut more = Vec::new();
         assert_eq!((buffers.take(&mut more), more.len()), (0, line.len()), "and then there is room again");

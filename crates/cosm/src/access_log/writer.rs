@@ -4,7 +4,7 @@ use super::buffers::{Buffers, Order};
 use super::{INTERVAL, Settings};
 use crate::sink::{self, Output, Severity, To};
 use cache::Item;
-use proxy::{Transaction, say};
+use proxy::{Log, say};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -47,9 +47,8 @@ impl AccessLog {
     }
 
     /// What workers tell requests to.
-    pub fn told(&self) -> impl Fn(&Transaction) + Send + Sync + use<> {
-        let buffers = self.buffers.clone();
-        move |transaction| buffers.add(transaction)
+    pub fn told(&self) -> Arc<dyn Log> {
+        self.buffers.clone()
     }
 
     /// What has the file opened anew.
@@ -93,7 +92,9 @@ impl Writer {
             if !lines.is_empty()
                 && let Err(error) = self.output.write(&lines, Severity::Info, sink::now())
             {
-                self.lost += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+                let lines = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+                self.lost += lines;
+                self.buffers.lose(lines);
                 why = error.to_string();
             }
             lines.clear();

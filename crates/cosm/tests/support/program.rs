@@ -146,5 +146,8 @@ pub fn run<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) ->
 
 /// The readiness line ends in the address.
 fn listening(line: &str) -> Option<SocketAddr> {
+    if line.starts_with("cosm: admin on ") {
+        return None;
+    }
     line.rsplit(' ').next()?.parse().ok().filter(|address: &SocketAddr| address.port() != 0)
 }

@@ -39,7 +39,7 @@ pub fn ready(shared: &Shared) -> Result<String, AdminError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Exit;
+    use crate::report::{Exit, Transaction};
     use crate::report::counters::Counters;
     use std::sync::Arc;
     use std::thread::sleep;
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_beat_ends_the_silence() {
         let counters = Arc::<Counters>::default();
-        let exit = Exit::new(counters.clone(), Arc::new(|_| {}));
+        let exit = Exit::new(counters.clone(), Arc::new(|_: &Transaction| {}));
         sleep(Duration::from_millis(300));
         let before = counters.silent_for();
         exit.beat();

@@ -7,7 +7,7 @@ mod health;
 mod purge;
 
 use self::guard::Needs;
-use crate::report::stats;
+use crate::report::{metrics, stats};
 use crate::transport::{Bound, Listener, Peer};
 use crate::worker::Shared;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -182,7 +182,15 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         help: "what was counted since the start, and what is stored, as numbers",
         content_type: "application/json",
-        answer: |shared, _| Ok(stats::json(&shared.counters, &shared.budget, &shared.tiers)),
+        answer: |shared, _| Ok(stats::json(&shared.counted())),
+        open: false,
+    },
+    Route {
+        path: "/metrics",
+        method: Method::GET,
+        help: "the same for Prometheus, in its text format",
+        content_type: metrics::CONTENT_TYPE,
+        answer: |shared, _| Ok(metrics::text(&shared.counted())),
         open: false,
     },
 ];

@@ -159,10 +159,14 @@ mod tests {
         let store = Store::open(&options).unwrap();
         let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
         let client = Client::of(Peer::Unix, &settings);
-        let shared = crate::shared(settings, Stores::from(Some(store)), Arc::new(|_| {}));
+        let shared =
+            crate::shared(settings, Stores::from(Some(store)), Arc::new(|_: &crate::report::Transaction| {}));
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
         runtime.unwrap().block_on(async {
-            let worker = Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_| {})));
+            let worker = Worker::new(
+                Arc::new(shared),
+                Exit::new(Arc::default(), Arc::new(|_: &crate::report::Transaction| {})),
+            );
             let reader = (*worker.readers.of(&key).unwrap()).clone();
             let Lookup::Found(store::Object { body: Spans(spans), .. }) = reader.look(&key).await else {
                 panic!("no large object")

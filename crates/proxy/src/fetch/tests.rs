@@ -56,8 +56,8 @@ fn worker_with(change: impl FnOnce(&mut Settings)) -> Rc<Worker> {
 }
 
 fn worker_over(stores: Stores, settings: Settings) -> Rc<Worker> {
-    let shared = crate::shared(settings, stores, Arc::new(|_| {}));
-    Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_| {})))
+    let shared = crate::shared(settings, stores, Arc::new(|_: &crate::report::Transaction| {}));
+    Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_: &crate::report::Transaction| {})))
 }
 
 /// A request of nobody's, with fields.

@@ -1,13 +1,14 @@
 //! A response as caching takes it in: how its body ends is settled, and what came with its head is here.
 
 use crate::budget::ClientsClaim;
+use crate::clock;
 use crate::message::interim::Interim;
 use crate::message::length;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::body::OriginBody;
 use crate::origin::{Origins, Outgoing};
-use crate::report::counters::Number;
+use crate::report::counters::{Number, Time};
 use http::{StatusCode, response};
 use std::rc::Rc;
 
@@ -28,9 +29,14 @@ impl Origins {
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
         self.exit.add(Number::Fetches, 1);
+        let begun = clock::moment();
         let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
         let sent = self.send(target, outgoing, relay).await;
         let (response, line, gate) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
+        self.exit.took(Time::Origin, clock::moment().duration_since(begun));
+        if Number::of(response.status()) == Number::Status5 {
+            self.exit.add(Number::ServerErrors, 1);
+        }
         let shareable = line.shareable;
         let (mut parts, incoming) = response.into_parts();
         let length = length::settle(&mut parts).map_err(|why| {

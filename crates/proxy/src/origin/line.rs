@@ -9,6 +9,8 @@ use super::interim::Interims;
 use super::pool::Key;
 use super::wire::Wire;
 use crate::access::reach::Zone;
+use crate::report::Exit;
+use crate::report::counters::Number;
 use crate::settings::Bounds;
 use crate::transport::Socket;
 use bytes::Bytes;
@@ -43,6 +45,7 @@ pub struct Line {
     pub shareable: bool,
     reused: bool,
     since: Instant,
+    exit: Rc<Exit>,
 }
 
 impl Line {
@@ -61,6 +64,7 @@ impl Line {
             .handshake(TokioIo::new(wire.clone()))
             .await;
         let (sender, mut connection) = handshake?;
+        pool.exit.add(Number::OriginOpen, 1);
         let (give, ended) = oneshot::channel();
         let task = spawn_local(async move {
             let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
@@ -81,6 +85,7 @@ impl Line {
             shareable,
             reused: false,
             since: Instant::now(),
+            exit: pool.exit.clone(),
         })
     }
 
@@ -167,5 +172,6 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         self.task.abort();
+        self.exit.subtract(Number::OriginOpen, 1);
     }
 }

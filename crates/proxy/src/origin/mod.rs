@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn exit() -> Rc<Exit> {
-        Rc::new(Exit::new(Arc::default(), Arc::new(|_| {})))
+        Rc::new(Exit::new(Arc::default(), Arc::new(|_: &crate::report::Transaction| {})))
     }
 
     /// One request to a loopback origin from a client of a zone, on a proxy that serves everybody.

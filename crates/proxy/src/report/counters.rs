@@ -2,6 +2,7 @@
 
 use super::{Place, Transaction};
 use cache::{Outcome, Pass};
+use http::StatusCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,23 @@ pub enum Kind {
     /// An array: element 0 counts what took less than a microsecond, element i what took at least 2^(i-1) and less than 2^i
     /// microseconds, the last one the rest.
     Histogram,
+}
+
+/// What a number is called in Prometheus: the name behind `cosm_`, and the label that tells it from others of that name.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    pub family: &'static str,
+    pub label: Option<(&'static str, &'static str)>,
+    /// Of what is counted here so many are one in base units.
+    pub per: u64,
+}
+
+pub(super) const fn plain(family: &'static str) -> Metric {
+    Metric { family, label: None, per: 1 }
+}
+
+pub(super) const fn labelled(family: &'static str, label: &'static str, value: &'static str) -> Metric {
+    Metric { family, label: Some((label, value)), per: 1 }
 }
 
 /// Variants in the order of their rows.
@@ -102,43 +120,85 @@ impl Class {
 }
 
 table! {
-    /// What is counted beside requests: the section, the name, the kind, and what it means.
-    Number, (&'static str, &'static str, Kind, &'static str),
-    BrokenOff ("responses", "broken-off", Kind::Counter, "responses and tunnels that did not end as they should: the origin broke off, \
-        the client left, or neither moved");
-    Healed ("responses", "healed", Kind::Counter, "answers from disk of which the origin gave pieces that the disk had lost");
-    Accepted ("connections", "accepted", Kind::Counter, "connections of clients that were accepted");
-    Open ("connections", "open", Kind::Gauge, "connections of clients that are open");
-    Fetches ("origin", "fetches", Kind::Counter, "requests to origins: for clients, to validate, and for the rest of a body");
-    Failed ("origin", "failed", Kind::Counter, "of these, those that no response came to");
-    Connections ("origin", "connections", Kind::Counter, "connections to origins that were opened, those of tunnels included");
-    OriginBytes ("origin", "bytes", Kind::Counter, "bytes of bodies that came from origins, without tunnels");
+    /// What is counted beside requests: the section, the name, the kind, the metric, and what it means.
+    Number, (&'static str, &'static str, Kind, Metric, &'static str),
+    Status1 ("responses", "1xx", Kind::Counter, labelled("responses_total", "status", "1xx"), "responses with a status from 100 to 199: upgrades");
+    Status2 ("responses", "2xx", Kind::Counter, labelled("responses_total", "status", "2xx"), "responses with a status from 200 to 299");
+    Status3 ("responses", "3xx", Kind::Counter, labelled("responses_total", "status", "3xx"), "responses with a status from 300 to 399");
+    Status4 ("responses", "4xx", Kind::Counter, labelled("responses_total", "status", "4xx"), "responses with a status from 400 to 499");
+    Status5 ("responses", "5xx", Kind::Counter, labelled("responses_total", "status", "5xx"), "responses with a status from 500 on");
+    BrokenOff ("responses", "broken-off", Kind::Counter, plain("responses_broken_off_total"), "responses and tunnels that did not end as \
+        they should: the origin broke off, the client left, or neither moved");
+    Healed ("responses", "healed", Kind::Counter, plain("responses_healed_total"), "answers from disk of which the origin gave pieces that the disk had lost");
+    Accepted ("connections", "accepted", Kind::Counter, plain("connections_accepted_total"), "connections of clients that were accepted");
+    Open ("connections", "open", Kind::Gauge, plain("connections_open"), "connections of clients that are open");
+    Fetches ("origin", "fetches", Kind::Counter, plain("origin_fetches_total"), "requests to origins: for clients, to validate, and for the rest of a body");
+    Failed ("origin", "failed", Kind::Counter, plain("origin_fetches_failed_total"), "requests to origins that no response came to");
+    ServerErrors ("origin", "server-errors", Kind::Counter, plain("origin_server_errors_total"), "responses of origins with a status from 500 on");
+    Connections ("origin", "connections", Kind::Counter, plain("origin_connections_total"), "connections to origins that were opened, those of tunnels included");
+    OriginOpen ("origin", "open", Kind::Gauge, plain("origin_connections_open"), "connections to origins that are open, without those of tunnels");
+    OriginBytes ("origin", "bytes", Kind::Counter, plain("origin_received_bytes_total"), "bytes of bodies that came from origins, without tunnels");
+}
+
+impl Number {
+    /// By the first digit; what is beyond counts as an error of the server (RFC 9110 section 15).
+    pub fn of(status: StatusCode) -> Number {
+        match status.as_u16() / 100 {
+            1 => Number::Status1,
+            2 => Number::Status2,
+            3 => Number::Status3,
+            4 => Number::Status4,
+            _ => Number::Status5,
+        }
+    }
 }
 
 table! {
-    /// Whose time to the first byte is counted.
-    Time, (&'static str, &'static str),
-    HitMemory ("hit-memory", "time to the first byte of answers from memory");
-    HitDisk ("hit-disk", "time to the first byte of answers from disk");
-    Miss ("miss", "time to the first byte of what was fetched");
+    /// What takes how long: the section, the names of the histogram and of its sum, the metric, and what it means.
+    Time, (&'static str, &'static str, &'static str, Metric, &'static str),
+    HitMemory ("first-byte", "hit-memory", "hit-memory-sum", first_byte("hit-memory"), "time to the first byte of answers from memory");
+    HitDisk ("first-byte", "hit-disk", "hit-disk-sum", first_byte("hit-disk"), "time to the first byte of answers from disk");
+    Stale ("first-byte", "stale-on-error", "stale-on-error-sum", first_byte("stale-on-error"), "the same of stale answers for the origin's");
+    Revalidated ("first-byte", "revalidated", "revalidated-sum", first_byte("revalidated"), "the same of what the origin said still holds");
+    Miss ("first-byte", "miss", "miss-sum", first_byte("miss"), "time to the first byte of what was fetched");
+    Collapsed ("first-byte", "collapsed", "collapsed-sum", first_byte("collapsed"), "the same of what another request had begun to fetch");
+    Pass ("first-byte", "pass", "pass-sum", first_byte("pass"), "the same of what was passed");
+    Origin ("origin", "first-byte", "first-byte-sum", plain("origin_first_byte_seconds"), "time from a request to an origin, with \
+        the connection if that is new, to the head of its response");
+}
+
+const fn first_byte(outcome: &'static str) -> Metric {
+    labelled("first_byte_seconds", "outcome", outcome)
 }
 
 impl Time {
     fn of(class: Class) -> Option<Time> {
-        match class {
-            Class::HitMemory => Some(Time::HitMemory),
-            Class::HitDisk => Some(Time::HitDisk),
-            Class::Miss => Some(Time::Miss),
-            _ => None,
-        }
+        Some(match class {
+            Class::HitMemory => Time::HitMemory,
+            Class::HitDisk => Time::HitDisk,
+            Class::StaleOnError => Time::Stale,
+            Class::Revalidated => Time::Revalidated,
+            Class::Miss => Time::Miss,
+            Class::Collapsed => Time::Collapsed,
+            Class::PassMethod
+            | Class::PassNoStore
+            | Class::PassUpgrade
+            | Class::PassContent
+            | Class::PassPrecondition => Time::Pass,
+            _ => return None,
+        })
     }
 }
 
 /// Elements of a histogram; the last begins at 67 seconds.
 pub const BUCKETS: usize = 28;
 
-fn bucket(time: Duration) -> usize {
-    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+fn nanos(time: Duration) -> u64 {
+    time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(time.subsec_nanos().into())
+}
+
+fn bucket(nanos: u64) -> usize {
+    let micros = nanos / 1000;
     ((u64::BITS - micros.leading_zeros()) as usize).min(BUCKETS - 1)
 }
 
@@ -152,6 +212,8 @@ pub struct Counters {
     born: Instant,
     /// Milliseconds after that, when the worker was last known to do something.
     beat: AtomicU64,
+    /// Of all of them, nanoseconds.
+    sums: [Count; Time::ALL.len()],
 }
 
 /// Written by one thread, so that an addition needs no locked instruction.
@@ -173,6 +235,7 @@ impl Default for Counters {
             times: std::array::from_fn(|_| std::array::from_fn(zero)),
             born: Instant::now(),
             beat: AtomicU64::new(0),
+            sums: std::array::from_fn(zero),
         }
     }
 }
@@ -183,12 +246,18 @@ impl Counters {
         self.requests[class as usize].add(1);
         self.bytes[class as usize].add(bytes);
         if let Some(time) = Time::of(class) {
-            self.times[time as usize][bucket(to_first)].add(1);
+            self.took(time, to_first);
         }
     }
 
     pub(super) fn beat(&self) {
         self.beat.store(self.born.elapsed().as_millis() as u64, Relaxed);
+    }
+
+    pub(super) fn took(&self, time: Time, duration: Duration) {
+        let nanos = nanos(duration);
+        self.times[time as usize][bucket(nanos)].add(1);
+        self.sums[time as usize].add(nanos);
     }
 
     pub(super) fn add(&self, number: Number, by: u64) {
@@ -218,6 +287,10 @@ impl Counters {
     pub fn times(&self, time: Time) -> [u64; BUCKETS] {
         std::array::from_fn(|n| self.times[time as usize][n].0.load(Relaxed))
     }
+
+    pub fn sum(&self, time: Time) -> u64 {
+        self.sums[time as usize].0.load(Relaxed)
+    }
 }
 
 #[cfg(test)]
@@ -234,9 +307,9 @@ mod tests {
     #[test]
     fn buckets_are_powers_of_two_microseconds() {
         for (micros, expected) in
-            [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1023, 10), (1024, 11), (u64::MAX, 27)]
+            [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1023, 10), (1024, 11), (u64::MAX / 1000, 27)]
         {
-            assert_eq!(bucket(Duration::from_micros(micros)), expected, "{micros}");
+            assert_eq!(bucket(nanos(Duration::from_micros(micros))), expected, "{micros}");
         }
     }
 

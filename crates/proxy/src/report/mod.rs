@@ -6,11 +6,12 @@
 
 pub mod counters;
 mod id;
+pub mod metrics;
 pub mod stats;
 
 pub use self::id::Id;
 
-use self::counters::{Class, Counters, Number};
+use self::counters::{Class, Counters, Number, Time};
 use self::id::Ids;
 use crate::clock;
 use crate::message::target::Target;
@@ -26,7 +27,21 @@ use store::Key;
 
 /// Is told of each request by the worker that served it, whose other requests wait meanwhile: what it does with that, it hands to
 /// another thread.
-pub type Ended = Arc<dyn Fn(&Transaction) + Send + Sync>;
+pub trait Log: Send + Sync {
+    fn ended(&self, transaction: &Transaction);
+
+    /// Of what it was told, what nobody will read: lines since the start.
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+/// Loses nothing.
+impl<F: Fn(&Transaction) + Send + Sync> Log for F {
+    fn ended(&self, transaction: &Transaction) {
+        self(transaction);
+    }
+}
 
 /// A request whose response has ended: its last byte went to the kernel, it broke off, or the client left.
 #[derive(Debug)]
@@ -217,15 +232,15 @@ fn uri(key: &Key) -> Option<(&str, &str, &str)> {
 /// One worker's exit. It stays with its thread: nobody else writes these counters.
 pub struct Exit {
     counters: Arc<Counters>,
-    ended: Ended,
     ids: Ids,
+    log: Arc<dyn Log>,
     pub notes_heads: bool,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
-    pub fn new(counters: Arc<Counters>, ended: Ended) -> Exit {
-        Exit { counters, ended, ids: Ids::default(), notes_heads: false, _stays: PhantomData }
+    pub fn new(counters: Arc<Counters>, log: Arc<dyn Log>) -> Exit {
+        Exit { counters, log, ids: Ids::default(), notes_heads: false, _stays: PhantomData }
     }
 
     /// What the heads say is noted, if so.
@@ -241,10 +256,13 @@ impl Exit {
         transaction.last = Some(clock::moment());
         let class = Class::of(transaction);
         self.counters.count(class, transaction.sent, transaction.to_first());
+        if let Some(status) = transaction.status {
+            self.add(Number::of(status), 1);
+        }
         if !transaction.whole {
             self.add(Number::BrokenOff, 1);
         }
-        (self.ended)(transaction);
+        self.log.ended(transaction);
     }
 
     pub fn add(&self, number: Number, by: u64) {
@@ -254,6 +272,10 @@ impl Exit {
     /// The worker is alive.
     pub fn beat(&self) {
         self.counters.beat();
+    }
+
+    pub fn took(&self, time: Time, duration: Duration) {
+        self.counters.took(time, duration);
     }
 
     pub fn subtract(&self, number: Number, by: u64) {

@@ -1,12 +1,14 @@
 //! All that is counted, as one table of names, and its values as JSON.
 
-use super::counters::{Class, Counters, Kind, Number, Time};
+use super::counters::{BUCKETS, Class, Counters, Kind, Metric, Number, Time, labelled, plain};
 use crate::budget::Budget;
 use crate::tiers::Tiers;
 use crate::tiers::memory::Memory;
 use crate::tiers::stores::{DiskStats, State, Stores};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
+use std::fs;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use store::Stats;
 
 /// A value that is told, under `section.name`.
@@ -14,162 +16,264 @@ pub struct Row {
     pub section: &'static str,
     pub name: &'static str,
     pub kind: Kind,
+    /// What Prometheus calls it; the sum of a histogram is part of that.
+    pub metric: Option<Metric>,
     pub help: &'static str,
-    source: Source,
+    pub(super) source: Source,
 }
 
 #[derive(Clone, Copy)]
-enum Source {
+pub(super) enum Source {
     Requests(Class),
     Bytes(Class),
     Number(Number),
     Time(Time),
+    Sum(Time),
+    Lost,
+    Process(fn(&Process) -> u64),
     Budget(fn(&Budget) -> u64),
     Memory(fn(&Memory) -> u64),
     Store(fn(&Stats) -> u64),
     Stores(fn(&Stores) -> u64),
 }
 
-type StatRow<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);
+type StatRow<T> = (&'static str, Kind, Metric, &'static str, fn(&T) -> u64);
 
 #[rustfmt::skip]
 const BUDGET: &[StatRow<Budget>] = &[
-    ("total", Kind::Gauge, "bytes of memory that the process may take", |b| b.total),
-    ("heads", Kind::Gauge, "bytes of that for large heads of requests", |b| b.heads.size() as u64),
-    ("heads-used", Kind::Gauge, "of these taken", |b| b.heads.taken() as u64),
-    ("origins", Kind::Gauge, "bytes for bodies on their way from origins", |b| b.origins.size() as u64),
-    ("origins-used", Kind::Gauge, "of these taken", |b| b.origins.taken() as u64),
-    ("disk", Kind::Gauge, "bytes for what was read from the disk for a response", |b| b.disk.size() as u64),
-    ("disk-used", Kind::Gauge, "of these taken", |b| b.disk.taken() as u64),
+    ("total", Kind::Gauge, plain("memory_limit_bytes"), "bytes of memory that the process may take", |b| b.total),
+    ("heads", Kind::Gauge, labelled("transit_limit_bytes", "pool", "heads"), "bytes of that for large heads of requests", |b| b.heads.size() as u64),
+    ("heads-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "heads"), "of these taken", |b| b.heads.taken() as u64),
+    ("origins", Kind::Gauge, labelled("transit_limit_bytes", "pool", "origins"), "bytes for bodies on their way from origins", |b| b.origins.size() as u64),
+    ("origins-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "origins"), "of these taken", |b| b.origins.taken() as u64),
+    ("disk", Kind::Gauge, labelled("transit_limit_bytes", "pool", "disk"), "bytes for what was read from the disk for a response", |b| b.disk.size() as u64),
+    ("disk-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "disk"), "of these taken", |b| b.disk.taken() as u64),
 ];
 
+#[rustfmt::skip]
 const MEMORY: &[StatRow<Memory>] = &[
-    ("objects", Kind::Gauge, "responses and markers in the memory tier", Memory::count),
-    ("bytes", Kind::Gauge, "bytes of memory that they take, about", Memory::weight),
-    ("lent", Kind::Gauge, "bytes of bodies that left it while clients still take them", Memory::lent),
+    ("objects", Kind::Gauge, plain("memory_tier_objects"), "responses and markers in the memory tier", Memory::count),
+    ("bytes", Kind::Gauge, plain("memory_tier_bytes"), "bytes of memory that the memory tier takes, about", Memory::weight),
+    ("lent", Kind::Gauge, plain("memory_tier_lent_bytes"), "bytes of bodies that left the memory tier while clients still take them", Memory::lent),
 ];
 
 #[rustfmt::skip]
 const STORE: &[StatRow<Stats>] = &[
-    ("size", Kind::Gauge, "bytes of the cache file", |s| s.size),
-    ("objects", Kind::Gauge, "records that the index knows: objects, markers, pieces of large bodies", |s| s.objects),
-    ("index-bytes", Kind::Gauge, "bytes of memory of the index", |s| s.index_bytes),
-    ("parts-left", Kind::Gauge, "parts of the index that are not loaded yet", |s| s.parts_left),
-    ("puts", Kind::Counter, "records taken", |s| s.engine.puts),
-    ("put-bytes", Kind::Counter, "bytes of records and updates taken", |s| s.engine.put_bytes),
-    ("refused", Kind::Counter, "records not taken, for writes were behind or failed", |s| s.engine.refused),
-    ("swept", Kind::Counter, "objects that left when the sweep came by", |s| s.engine.swept),
-    ("put-again", Kind::Counter, "objects that were used, and written again to stay", |s| s.engine.put_again),
-    ("not-admitted", Kind::Counter, "objects that were not worth their place, or to be written", |s| s.engine.turned_away),
-    ("not-afforded", Kind::Counter, "of these, objects that were turned away for the write budget alone", |s| s.engine.unaffordable),
-    ("segments", Kind::Counter, "segments that were opened", |s| s.engine.segments),
-    ("digests", Kind::Counter, "digests of the log that were written", |s| s.engine.digests),
-    ("write-errors", Kind::Counter, "writes and syncs that failed; each is tried again", |s| s.engine.write_errors),
-    ("writes-fail", Kind::Gauge, "1 while a write has failed and was neither written nor given up", |s| s.writes_fail.into()),
-    ("given-up", Kind::Counter, "packets whose place takes no writes", |s| s.engine.given_up),
-    ("device-reads", Kind::Counter, "reads from the device", |s| s.device_reads),
-    ("device-read-bytes", Kind::Counter, "bytes read from the device", |s| s.device_read_bytes),
-    ("device-writes", Kind::Counter, "writes to the device", |s| s.device_writes),
-    ("device-written-bytes", Kind::Counter, "bytes written to the device", |s| s.device_written_bytes),
-    ("write-budget", Kind::Gauge, "bytes that may be written to the device in 24 hours; 0: any number", |s| s.write_budget),
-    ("written-last-day", Kind::Gauge, "bytes given to the device to write in the last 24 hours, or since the start", |s| s.written_last_day),
-    ("bad-records", Kind::Counter, "records that proved torn, damaged or overwritten when read", |s| s.bad_records),
-    ("read-errors", Kind::Counter, "reads that failed", |s| s.read_errors),
-    ("group-reads", Kind::Counter, "reads that brought what lies around, too", |s| s.group_reads),
-    ("saved-reads", Kind::Counter, "reads that these saved", |s| s.saved_reads),
-    ("busy-reads", Kind::Counter, "reads refused because the disk kept others waiting", |s| s.busy_reads),
-    ("off-peak", Kind::Gauge, "1 in off-peak hours, when the scrub reads", |s| s.off_peak.into()),
-    ("scrub-segments", Kind::Counter, "segments that the scrub has gone through", |s| s.scrub.segments),
-    ("scrub-bytes", Kind::Counter, "bytes of records that it verified", |s| s.scrub.bytes),
-    ("scrub-damaged", Kind::Counter, "records that it found damaged, and forgot", |s| s.scrub.damaged),
-    ("scrub-unreadable", Kind::Counter, "records that it could not read, and forgot", |s| s.scrub.unreadable),
-    ("scrub-tables", Kind::Counter, "segments whose table of contents it found damaged", |s| s.scrub.tables),
-    ("scrub-behind", Kind::Gauge, "segments that it should have gone through by now, and has not", |s| s.scrub_behind),
-    ("scrub-yields", Kind::Counter, "times that it waited for clients or writes", |s| s.scrub.yields),
-    ("scrub-yielded", Kind::Counter, "milliseconds that it waited for them", |s| s.scrub.yielded),
+    ("size", Kind::Gauge, plain("store_size_bytes"), "bytes of the cache file", |s| s.size),
+    ("filled", Kind::Gauge, plain("store_filled_bytes"), "bytes of the segments that hold something: all, once the log has come round", |s| s.filled),
+    ("lap", Kind::Gauge, plain("store_lap_seconds"), "seconds until the log comes round and an object leaves, as it is written in the last 24 hours; 0: not written", |s| s.lap),
+    ("objects", Kind::Gauge, plain("store_objects"), "records that the index knows: objects, markers, pieces of large bodies", |s| s.objects),
+    ("index-bytes", Kind::Gauge, plain("store_index_bytes"), "bytes of memory of the index", |s| s.index_bytes),
+    ("parts-left", Kind::Gauge, plain("store_parts_left"), "parts of the index that are not loaded yet", |s| s.parts_left),
+    ("puts", Kind::Counter, plain("store_puts_total"), "records taken", |s| s.engine.puts),
+    ("put-bytes", Kind::Counter, plain("store_put_bytes_total"), "bytes of records and updates taken", |s| s.engine.put_bytes),
+    ("refused", Kind::Counter, plain("store_refused_puts_total"), "records not taken, for writes were behind or failed", |s| s.engine.refused),
+    ("swept", Kind::Counter, plain("store_swept_objects_total"), "objects that left when the sweep came by", |s| s.engine.swept),
+    ("put-again", Kind::Counter, plain("store_put_again_objects_total"), "objects that were used, and written again to stay", |s| s.engine.put_again),
+    ("not-admitted", Kind::Counter, plain("store_not_admitted_total"), "objects that were not worth their place, or to be written", |s| s.engine.turned_away),
+    ("not-afforded", Kind::Counter, plain("store_not_afforded_total"), "objects that were turned away for the write budget alone", |s| s.engine.unaffordable),
+    ("segments", Kind::Counter, plain("store_segments_total"), "segments that were opened", |s| s.engine.segments),
+    ("digests", Kind::Counter, plain("store_digests_total"), "digests of the log that were written", |s| s.engine.digests),
+    ("digest-age", Kind::Gauge, plain("store_digest_age_seconds"), "seconds since a digest of the log was written last, or since the start", |s| s.digest_age),
+    ("undigested", Kind::Gauge, plain("store_undigested_segments"), "segments since the last digest, whose tables a start reads", |s| s.undigested),
+    ("write-errors", Kind::Counter, plain("store_write_errors_total"), "writes and syncs that failed; each is tried again", |s| s.engine.write_errors),
+    ("writes-fail", Kind::Gauge, plain("store_writes_fail"), "1 while a write has failed and was neither written nor given up", |s| s.writes_fail.into()),
+    ("given-up", Kind::Counter, plain("store_packets_given_up_total"), "packets whose place takes no writes", |s| s.engine.given_up),
+    ("device-reads", Kind::Counter, plain("store_device_reads_total"), "reads from the device", |s| s.device_reads),
+    ("device-read-bytes", Kind::Counter, plain("store_device_read_bytes_total"), "bytes read from the device", |s| s.device_read_bytes),
+    ("device-writes", Kind::Counter, plain("store_device_writes_total"), "writes to the device", |s| s.device_writes),
+    ("device-written-bytes", Kind::Counter, plain("store_device_written_bytes_total"), "bytes written to the device", |s| s.device_written_bytes),
+    ("waiting-reads", Kind::Gauge, plain("store_waiting_reads"), "reads that wait for the device now", |s| s.waiting_reads),
+    ("waiting-writes", Kind::Gauge, plain("store_waiting_writes"), "packets and flushes that are being written, or wait for that", |s| s.waiting_writes),
+    ("write-budget", Kind::Gauge, plain("store_write_budget_bytes"), "bytes that may be written to the device in 24 hours; 0: any number", |s| s.write_budget),
+    ("written-last-day", Kind::Gauge, plain("store_written_last_day_bytes"), "bytes given to the device to write in the last 24 hours, or since the start", |s| s.written_last_day),
+    ("bad-records", Kind::Counter, plain("store_bad_records_total"), "records that proved torn, damaged or overwritten when read", |s| s.bad_records),
+    ("read-errors", Kind::Counter, plain("store_read_errors_total"), "reads that failed", |s| s.read_errors),
+    ("group-reads", Kind::Counter, plain("store_group_reads_total"), "reads that brought what lies around, too", |s| s.group_reads),
+    ("saved-reads", Kind::Counter, plain("store_saved_reads_total"), "reads that group reads saved", |s| s.saved_reads),
+    ("busy-reads", Kind::Counter, plain("store_busy_reads_total"), "reads refused because the disk kept others waiting", |s| s.busy_reads),
+    ("off-peak", Kind::Gauge, plain("store_off_peak"), "1 in off-peak hours, when the scrub reads", |s| s.off_peak.into()),
+    ("scrub-segments", Kind::Counter, plain("store_scrub_segments_total"), "segments that the scrub has gone through", |s| s.scrub.segments),
+    ("scrub-bytes", Kind::Counter, plain("store_scrub_verified_bytes_total"), "bytes of records that the scrub verified", |s| s.scrub.bytes),
+    ("scrub-damaged", Kind::Counter, plain("store_scrub_damaged_records_total"), "records that the scrub found damaged, and forgot", |s| s.scrub.damaged),
+    ("scrub-unreadable", Kind::Counter, plain("store_scrub_unreadable_records_total"), "records that the scrub could not read, and forgot", |s| s.scrub.unreadable),
+    ("scrub-tables", Kind::Counter, plain("store_scrub_damaged_tables_total"), "segments whose table of contents the scrub found damaged", |s| s.scrub.tables),
+    ("scrub-behind", Kind::Gauge, plain("store_scrub_behind_segments"), "segments that the scrub should have gone through by now, and has not", |s| s.scrub_behind),
+    ("scrub-yields", Kind::Counter, plain("store_scrub_yields_total"), "times that the scrub waited for clients or writes", |s| s.scrub.yields),
+    ("scrub-yielded", Kind::Counter, Metric { per: 1000, ..plain("store_scrub_yielded_seconds_total") }, "time that the scrub waited for clients or writes; in stats.json milliseconds", |s| s.scrub.yielded),
 ];
 
 #[rustfmt::skip]
 const STORES: &[StatRow<Stores>] = &[
-    ("disks", Kind::Gauge, "disks that serve", |s| s.count(State::Serves)),
-    ("disks-left", Kind::Gauge, "disks that are left until they work", |s| s.count(State::Left)),
-    ("remembered", Kind::Gauge, "changed keys that a disk has to be told of when it comes back, at most 262,144", Stores::remembered),
+    ("disks", Kind::Gauge, plain("disks_serving"), "disks that serve", |s| s.count(State::Serves)),
+    ("disks-left", Kind::Gauge, plain("disks_left"), "disks that are left until they work", |s| s.count(State::Left)),
+    ("remembered", Kind::Gauge, plain("disks_remembered_keys"), "changed keys that a disk has to be told of when it comes back, at most 262,144", Stores::remembered),
 ];
+
+#[rustfmt::skip]
+const PROCESS: &[StatRow<Process>] = &[
+    ("start-time", Kind::Gauge, plain("start_time_seconds"), "when it was started, in seconds since 1970", |p| p.start_time),
+    ("uptime", Kind::Gauge, plain("uptime_seconds"), "seconds since then", |p| p.uptime),
+    ("resident-bytes", Kind::Gauge, plain("resident_memory_bytes"), "bytes of memory that the process has; 0: unknown", |p| p.resident),
+];
+
+/// The process that serves.
+pub(super) struct Process {
+    start_time: u64,
+    uptime: u64,
+    resident: u64,
+}
+
+impl Process {
+    fn since(started: SystemTime) -> Process {
+        let start_time = started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let uptime = started.elapsed().map_or(0, |since| since.as_secs());
+        Process { start_time, uptime, resident: resident().unwrap_or(0) }
+    }
+}
+
+/// As Linux tells it.
+fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1 << 10)
+}
 
 /// All that is told. Names stay as they are.
 pub fn rows() -> Vec<Row> {
-    let row = |section, name, kind, help, source| Row { section, name, kind, help, source };
+    let row = |section, name, kind, metric, help, source| Row { section, name, kind, metric, help, source };
     let mut rows = Vec::new();
-    for &(class, (name, help)) in Class::ALL {
-        rows.push(row("requests", name, Kind::Counter, help, Source::Requests(class)));
+    let counter = |section, family, (name, help), source| {
+        row(section, name, Kind::Counter, Some(labelled(family, "outcome", name)), help, source)
+    };
+    for &(class, about) in Class::ALL {
+        rows.push(counter("requests", "requests_total", about, Source::Requests(class)));
     }
-    for &(class, (name, help)) in Class::ALL {
-        rows.push(row("bytes", name, Kind::Counter, help, Source::Bytes(class)));
+    for &(class, about) in Class::ALL {
+        rows.push(counter("bytes", "sent_bytes_total", about, Source::Bytes(class)));
     }
-    for &(number, (section, name, kind, help)) in Number::ALL {
-        rows.push(row(section, name, kind, help, Source::Number(number)));
+    for &(number, (section, name, kind, metric, help)) in Number::ALL {
+        rows.push(row(section, name, kind, Some(metric), help, Source::Number(number)));
     }
-    for &(time, (name, help)) in Time::ALL {
-        rows.push(row("first-byte", name, Kind::Histogram, help, Source::Time(time)));
+    for &(time, (section, name, sum, metric, help)) in Time::ALL {
+        rows.push(row(section, name, Kind::Histogram, Some(metric), help, Source::Time(time)));
+        rows.push(row(section, sum, Kind::Counter, None, "nanoseconds of these together", Source::Sum(time)));
     }
-    rows.extend(
-        BUDGET.iter().map(|&(name, kind, help, of)| row("budget", name, kind, help, Source::Budget(of))),
-    );
-    rows.extend(
-        MEMORY.iter().map(|&(name, kind, help, of)| row("memory", name, kind, help, Source::Memory(of))),
-    );
-    rows.extend(
-        STORE.iter().map(|&(name, kind, help, of)| row("store", name, kind, help, Source::Store(of))),
-    );
-    rows.extend(
-        STORES.iter().map(|&(name, kind, help, of)| row("store", name, kind, help, Source::Stores(of))),
-    );
+    add(&mut rows, "process", PROCESS, Source::Process);
+    rows.push(row(
+        "access-log",
+        "lost",
+        Kind::Counter,
+        Some(plain("access_log_lost_lines_total")),
+        "lines of the access log that could not be written, or were too many at once",
+        Source::Lost,
+    ));
+    add(&mut rows, "budget", BUDGET, Source::Budget);
+    add(&mut rows, "memory", MEMORY, Source::Memory);
+    add(&mut rows, "store", STORE, Source::Store);
+    add(&mut rows, "store", STORES, Source::Stores);
     rows
 }
 
-/// What is counted now, of all workers, as a JSON object of sections. Without a store, there is no section of it.
-pub fn json(workers: &[Arc<Counters>], budget: &Budget, tiers: &Tiers) -> String {
-    let stats = tiers.stores.stats();
-    let sum = |of: &dyn Fn(&Counters) -> u64| -> Value {
-        workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters))).into()
-    };
-    let mut sections = Map::new();
-    for row in rows() {
-        let value = match row.source {
+fn add<T>(
+    rows: &mut Vec<Row>,
+    section: &'static str,
+    table: &[StatRow<T>],
+    source: fn(fn(&T) -> u64) -> Source,
+) {
+    rows.extend(table.iter().map(|&(name, kind, metric, help, of)| Row {
+        section,
+        name,
+        kind,
+        metric: Some(metric),
+        help,
+        source: source(of),
+    }));
+}
+
+/// What is counted now, of all workers.
+pub struct Now<'a> {
+    workers: &'a [Arc<Counters>],
+    budget: &'a Budget,
+    tiers: &'a Tiers,
+    process: Process,
+    lost: u64,
+    /// Of all stores that serve, if there are any.
+    stats: Option<Stats>,
+    pub(super) disks: Vec<DiskStats>,
+}
+
+/// What a row says.
+pub(super) enum Value {
+    Number(u64),
+    /// The elements, and the sum in nanoseconds.
+    Histogram(Box<[u64; BUCKETS]>, u64),
+}
+
+impl<'a> Now<'a> {
+    pub fn of(
+        workers: &'a [Arc<Counters>],
+        (budget, tiers): (&'a Budget, &'a Tiers),
+        started: SystemTime,
+        lost: u64,
+    ) -> Now<'a> {
+        let disks = tiers.stores.disks();
+        let stats = disks.iter().filter_map(|disk| disk.stats).reduce(Stats::and);
+        Now { workers, budget, tiers, process: Process::since(started), lost, stats, disks }
+    }
+
+    /// Of a store, without one, nothing.
+    pub(super) fn value(&self, source: Source) -> Option<Value> {
+        let sum = |of: &dyn Fn(&Counters) -> u64| {
+            self.workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters)))
+        };
+        Some(Value::Number(match source {
             Source::Requests(class) => sum(&|counters| counters.requests(class)),
             Source::Bytes(class) => sum(&|counters| counters.bytes(class)),
             Source::Number(number) => sum(&|counters| counters.number(number)),
+            Source::Sum(time) => sum(&|counters| counters.sum(time)),
             Source::Time(time) => {
-                let all: Vec<_> = workers.iter().map(|counters| counters.times(time)).collect();
-                (0..super::counters::BUCKETS).map(|n| all.iter().map(|times| times[n]).sum::<u64>()).collect()
+                let all: Vec<_> = self.workers.iter().map(|counters| counters.times(time)).collect();
+                let elements = Box::new(std::array::from_fn(|n| all.iter().map(|times| times[n]).sum()));
+                return Some(Value::Histogram(elements, sum(&|counters| counters.sum(time))));
             }
-            Source::Budget(of) => of(budget).into(),
-            Source::Memory(of) => of(&tiers.memory).into(),
-            Source::Store(of) => match &stats {
-                Some(stats) => of(stats).into(),
-                None => continue,
-            },
-            Source::Stores(_) if stats.is_none() => continue,
-            Source::Stores(of) => of(&tiers.stores).into(),
+            Source::Lost => self.lost,
+            Source::Process(of) => of(&self.process),
+            Source::Budget(of) => of(self.budget),
+            Source::Memory(of) => of(&self.tiers.memory),
+            Source::Store(of) => of(self.stats.as_ref()?),
+            Source::Stores(of) if !self.disks.is_empty() => of(&self.tiers.stores),
+            Source::Stores(_) => return None,
+        }))
+    }
+}
+
+/// As a JSON object of sections. Without a store, there is no section of it.
+pub fn json(now: &Now<'_>) -> String {
+    let mut sections = Map::new();
+    for row in rows() {
+        let value = match now.value(row.source) {
+            Some(Value::Number(number)) => number.into(),
+            Some(Value::Histogram(elements, _)) => elements.to_vec().into(),
+            None => continue,
         };
         let section = sections.entry(row.section).or_insert_with(|| Map::new().into());
         section[row.name] = value;
     }
-    let disks: Vec<Value> = tiers.stores.disks().iter().map(disk).collect();
-    if !disks.is_empty() {
-        sections.insert("disks".into(), disks.into());
+    if now.disks.len() > 1 {
+        sections.insert("disks".into(), now.disks.iter().map(disk).collect());
     }
-    format!("{:#}\n", Value::Object(sections))
+    format!("{:#}\n", Json::Object(sections))
 }
 
 /// One of several disks.
-fn disk(disk: &DiskStats) -> Value {
+fn disk(disk: &DiskStats) -> Json {
     let state = match disk.state {
         State::Serves => "serves",
         State::Left => "left",
     };
     let mut told = json!({ "name": disk.name, "state": state, "share": disk.share });
-    for (name, _, _, of) in STORE {
+    for (name, _, _, _, of) in STORE {
         if let Some(stats) = &disk.stats {
             told[*name] = of(stats).into();
         }

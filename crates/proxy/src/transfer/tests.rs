@@ -41,10 +41,17 @@ fn over_a_store<F: Future<Output = ()>>(test: impl FnOnce(Rc<Worker>, Store) -> 
     let disk = Arc::new(SimDisk::new(SIZE, StdRng::seed_from_u64(1)));
     let store =
         Store::over(disk, &Options { size: Some(SIZE as u64), tell: |_| {}, ..Options::at("") }).unwrap();
-    let shared = crate::shared(Settings::default(), Stores::from(Some(store.clone())), Arc::new(|_| {}));
+    let shared = crate::shared(
+        Settings::default(),
+        Stores::from(Some(store.clone())),
+        Arc::new(|_: &crate::report::Transaction| {}),
+    );
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     runtime.unwrap().block_on(async {
-        let worker = Worker::new(Arc::new(shared), Exit::new(Arc::default(), Arc::new(|_| {})));
+        let worker = Worker::new(
+            Arc::new(shared),
+            Exit::new(Arc::default(), Arc::new(|_: &crate::report::Transaction| {})),
+        );
         test(worker, store).await;
     });
 }

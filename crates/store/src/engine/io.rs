@@ -180,7 +180,11 @@ impl Engine {
             Some(Running::Verify { seq }) => self.verified(seq, result),
             Some(Running::Digest) => match result {
                 Ok(Answer::Digested(events)) => self.digester.sorted(events),
-                _ => self.counters.digests += u64::from(self.digester.io_done(ok, now)),
+                _ if self.digester.io_done(ok, now) => {
+                    self.counters.digests += 1;
+                    self.digested = now;
+                }
+                _ => {}
             },
             Some(Running::Gather) => self.digester.gathered(bytes, self.newest(), now),
             Some(Running::Ledger) => self.keeper.io_done(ok, now),

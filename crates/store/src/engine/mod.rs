@@ -137,6 +137,8 @@ pub struct Engine {
     removals: VecDeque<u64>,
     removals_since: Option<Millis>,
     digester: Digester,
+    /// When a digest was in force last.
+    digested: Millis,
     last_sync: LastSync,
     loader: Loader,
     loads: bool,
@@ -239,6 +241,7 @@ impl Engine {
             next_id: 1,
             removals: VecDeque::new(),
             removals_since: None,
+            digested: 0,
             last_sync: LastSync::Done,
             loads: true,
             load_is_next: true,
@@ -302,6 +305,29 @@ impl Engine {
     /// Bytes that the device was given to write in the last 24 hours.
     pub fn written_last_day(&self, now: Millis) -> u64 {
         self.written.total(now)
+    }
+
+    /// Seconds in which the log comes round, as it is written in the last 24 hours, or since the start; 0: not written.
+    pub fn lap(&self, now: Millis) -> u64 {
+        let log = u128::from(self.layout.segments) * u128::from(self.layout.segment);
+        let millis = log * u128::from(LastDay::covers(now)) / u128::from(self.written.total(now).max(1));
+        if self.written.total(now) == 0 { 0 } else { u64::try_from(millis / 1000).unwrap_or(u64::MAX) }
+    }
+
+    /// Bytes of the segments that hold something.
+    pub fn filled(&self) -> u64 {
+        let held = self.seq - self.layout.oldest(self.seq);
+        held.min(self.layout.segments) * u64::from(self.layout.segment)
+    }
+
+    pub fn waiting_writes(&self) -> u64 {
+        self.writes.len() as u64
+    }
+
+    /// Seconds since a digest was in force last, or since the start; and segments that were opened since.
+    pub fn undigested(&self, now: Millis) -> (u64, u64) {
+        let segments = self.seq.saturating_sub(self.digester.covered()).min(self.layout.segments);
+        (now.saturating_sub(self.digested) / 1000, segments)
     }
 
     #[cfg(test)]

@@ -277,10 +277,14 @@ impl Stores {
         all.serving().map(|(_, store)| store.stats()).reduce(Stats::and)
     }
 
-    /// Of each disk, where there are several.
+    /// Of each disk.
     pub fn disks(&self) -> Vec<DiskStats> {
         match &self.0 {
-            Kind::None | Kind::One(_) => Vec::new(),
+            Kind::None => Vec::new(),
+            Kind::One(one) => {
+                let (name, stats) = (one.store.name().to_owned(), Some(one.store.stats()));
+                vec![DiskStats { name, share: 1.0, state: State::Serves, stats }]
+            }
             Kind::Set(set) => set.stats(),
         }
     }

@@ -1,0 +1,210 @@
+//! The same numbers in Prometheus' text format, version 0.0.4: the rows of `stats`, of the store once for each disk.
+
+use super::counters::{BUCKETS, Kind};
+use super::stats::{Now, Row, Source, Value, rows};
+use crate::tiers::stores::{DiskStats, State};
+use std::fmt::Write;
+
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What all names begin with.
+const PREFIX: &str = "cosm_";
+
+/// A metric with all that its labels tell apart.
+#[derive(Debug)]
+pub struct Family {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// What tells its values apart, if anything does.
+    pub label: Option<&'static str>,
+    pub help: &'static str,
+}
+
+/// Of those that several rows are of, what they have in common.
+const HELP: &[(&str, &str)] = &[
+    ("requests_total", "requests by what came of them (docs/caching.md)"),
+    ("sent_bytes_total", "bytes of bodies sent to clients, by what came of the request"),
+    ("responses_total", "responses by the first digit of their status"),
+    ("first_byte_seconds", "time from a request's head to the first byte of its response"),
+    ("transit_limit_bytes", "bytes of memory for what is on its way, by pool"),
+    ("transit_used_bytes", "bytes of memory that what is on its way takes now, by pool"),
+];
+
+/// What is told of the program and of each disk beside the rows.
+type DiskRow = (&'static str, &'static str, fn(&DiskStats) -> f64);
+
+const DISKS: &[DiskRow] = &[
+    ("disk_serves", "1 while the disk serves, 0 while it is left", |disk| match disk.state {
+        State::Serves => 1.0,
+        State::Left => 0.0,
+    }),
+    ("disk_keys_ratio", "share of the keys that belong to the disk, of 1", |disk| disk.share),
+];
+const BUILD: (&str, &str) = ("build_info", "1; which version this is");
+
+/// A label of a disk.
+const DISK: &str = "disk";
+
+/// Of the histogram's elements every second one ends a bucket, from the one below 16 microseconds on.
+const ENDS: std::ops::Range<usize> = 4..BUCKETS - 1;
+
+/// All that `text` tells.
+pub fn families() -> Vec<Family> {
+    let (name, help) = BUILD;
+    let mut families = vec![Family { name, kind: Kind::Gauge, label: Some("version"), help }];
+    for row in rows() {
+        let Some(metric) = row.metric else { continue };
+        if families.iter().any(|family| family.name == metric.family) {
+            continue;
+        }
+        let common = HELP.iter().find(|(name, _)| *name == metric.family);
+        let label = match row.source {
+            Source::Store(_) => Some(DISK),
+            _ => metric.label.map(|(label, _)| label),
+        };
+        let help = common.map_or(row.help, |(_, help)| help);
+        families.push(Family { name: metric.family, kind: row.kind, label, help });
+    }
+    let gauge = |&(name, help, _): &DiskRow| Family { name, kind: Kind::Gauge, label: Some(DISK), help };
+    families.extend(DISKS.iter().map(gauge));
+    families
+}
+
+/// What is counted now.
+pub fn text(now: &Now<'_>) -> String {
+    let (rows, mut out) = (rows(), String::new());
+    for family in families() {
+        let mut samples = Samples { name: family.name, text: String::new() };
+        if family.name == BUILD.0 {
+            samples.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        }
+        let of_family = |row: &&Row| row.metric.is_some_and(|metric| metric.family == family.name);
+        rows.iter().filter(of_family).for_each(|row| samples.add_row(row, now));
+        for (_, _, of) in DISKS.iter().filter(|(name, ..)| *name == family.name) {
+            now.disks.iter().for_each(|disk| samples.add("", &[(DISK, &disk.name)], of(disk)));
+        }
+        if samples.text.is_empty() {
+            continue;
+        }
+        let kind = match family.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let Family { name, help, .. } = family;
+        let head = format!("# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}\n");
+        out.push_str(&head);
+        out.push_str(&samples.text);
+    }
+    out
+}
+
+/// Lines of one family.
+struct Samples {
+    name: &'static str,
+    text: String,
+}
+
+impl Samples {
+    fn add_row(&mut self, row: &Row, now: &Now<'_>) {
+        let Some(metric) = row.metric else { return };
+        let scaled = |number: u64| match metric.per {
+            1 => number.to_string(),
+            per => (number as f64 / per as f64).to_string(),
+        };
+        if let Source::Store(of) = row.source {
+            for disk in &now.disks {
+                if let Some(stats) = &disk.stats {
+                    self.add("", &[(DISK, &disk.name)], scaled(of(stats)));
+                }
+            }
+            return;
+        }
+        let labels = metric.label.as_slice();
+        match now.value(row.source) {
+            Some(Value::Number(number)) => self.add("", labels, scaled(number)),
+            Some(Value::Histogram(elements, nanos)) => self.add_histogram(labels, &elements, nanos),
+            None => {}
+        }
+    }
+
+    fn add_histogram(&mut self, labels: &[(&str, &str)], elements: &[u64; BUCKETS], nanos: u64) {
+        let (mut count, mut begins) = (0, 0);
+        for end in ENDS.step_by(2) {
+            count += elements[begins..=end].iter().sum::<u64>();
+            begins = end + 1;
+            let limit = ((1u64 << end) as f64 / 1e6).to_string();
+            self.add("_bucket", &[labels, &[("le", &limit)]].concat(), count);
+        }
+        count += elements[begins..].iter().sum::<u64>();
+        self.add("_bucket", &[labels, &[("le", "+Inf")]].concat(), count);
+        self.add("_sum", labels, nanos as f64 / 1e9);
+        self.add("_count", labels, count);
+    }
+
+    fn add(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let _ = write!(self.text, "{PREFIX}{}{suffix}", self.name);
+        for (n, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.text, "{}{label}=\"{value}\"", if n == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_to_the_conventions() {
+        for Family { name, kind, .. } in families() {
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{name}"
+            );
+            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+            assert!(kind != Kind::Histogram || name.ends_with("_seconds"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_family_of_several_rows_says_what_they_have_in_common() {
+        let rows = rows();
+        for Family { name, kind, .. } in families() {
+            let of: Vec<_> =
+                rows.iter().filter(|row| row.metric.is_some_and(|metric| metric.family == name)).collect();
+            assert!(of.iter().all(|row| row.kind == kind), "{name}");
+            assert_eq!(of.len() > 1, HELP.iter().any(|(common, _)| *common == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_adds_up() {
+        let mut samples = Samples { name: "x_seconds", text: String::new() };
+        let elements = std::array::from_fn(|n| n as u64);
+        samples.add_histogram(&[("a", "\"b\\\n")], &elements, 1_500_000_000);
+        let lines: Vec<_> = samples.text.lines().collect();
+        assert_eq!(lines[0], r#"cosm_x_seconds_bucket{a="\"b\\\n",le="0.000016"} 10"#);
+        assert_eq!(lines[11], r#"cosm_x_seconds_bucket{a="\"b\\\n",le="67.108864"} 351"#);
+        assert_eq!(lines[12], r#"cosm_x_seconds_bucket{a="\"b\\\n",le="+Inf"} 378"#);
+        assert_eq!(
+            lines[13..],
+            [r#"cosm_x_seconds_sum{a="\"b\\\n"} 1.5"#, r#"cosm_x_seconds_count{a="\"b\\\n"} 378"#]
+        );
+    }
+
+    #[test]
+    fn the_page_lists_all() {
+        let page = include_str!("../../../../docs/metrics.md");
+        let expected: Vec<String> = families()
+            .iter()
+            .map(|Family { name, kind, label, help }| {
+                let label = label.map_or(String::new(), |label| format!("`{label}`"));
+                format!("| `{PREFIX}{name}` | {kind:?} | {label} | {help} |")
+            })
+            .collect();
+        let listed: Vec<_> = page.lines().filter(|line| line.starts_with("| `cosm_")).collect();
+        assert_eq!(listed, expected, "docs/metrics.md should have:\n{}", expected.join("\n"));
+    }
+}
