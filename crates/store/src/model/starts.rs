@@ -177,6 +177,7 @@ impl World {
             _ => None,
         };
         let (lies, written) = (self.lies(end), self.written(end));
+        let (written_end, order) = self.log_end();
         self.count_life();
         self.flying.clear();
         self.carried_out.clear();
@@ -212,6 +213,10 @@ impl World {
             unread: in_log,
             written_before,
         };
+        let found_end = self.shared.engine().found_end();
+        assert!(found_end <= order, "the log ends behind all that was put");
+        let is_whole = self.scenario.is_sure() && self.scenario.is_read_whole();
+        assert!(!is_whole || found_end >= written_end, "the log ends at {found_end}, not {written_end}");
         self.start_finds_ledger(&unread, self.disk.flipped() - flipped);
         let start = self.load_badly_or_well(start);
         for (n, past) in self.pasts.iter_mut().enumerate() {
@@ -231,6 +236,12 @@ impl World {
                 self.get(n);
             }
         }
+    }
+
+    /// Where the log ends in the file, and in memory.
+    fn log_end(&self) -> (u64, u64) {
+        let engine = self.shared.engine();
+        (engine.written_end(), engine.order())
     }
 
     /// Where reads fail, either all of the index is loaded while they do not, or what cannot be read is as if the start had not.
