@@ -155,6 +155,21 @@ fn what_is_no_cache_is_refused_and_so_is_one_that_is_named_twice() {
 }
 
 #[test]
+fn a_cache_that_was_cut_off_is_refused_alone_and_left_by_others() {
+    let disks = Disks::new();
+    assert!(disks.both().stop().success());
+    fs::File::options().write(true).open(&disks.two).unwrap().set_len(1 << 20).unwrap();
+    let server = disks.both();
+    assert!(server.opened.contains("was cut off: 1 MiB are left"), "{}", server.opened);
+    assert!(server.opened.contains("it is left until it works"), "{}", server.opened);
+    assert!(disks.hits(&server) == 0 && disks.hits(&server) > 0);
+    assert!(server.stop().success());
+    let output = run(["serve", "--listen", "127.0.0.1:0", "--cache", disks.two.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was cut off"));
+}
+
+#[test]
 fn what_is_no_disk_holds_up_no_start() {
     let disks = Disks::new();
     let pipe = disks.one.with_file_name("pipe");

@@ -16,12 +16,15 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Ordered by time. A number by chance tells apart those that two sets began without each other.
+/// Ordered by time. A number by chance tells apart those that two sets began without each other; its upper half stays the set's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch {
     number: u64,
     chance: u64,
 }
+
+/// Of a chance, what is not the set's.
+const OF_EPOCH: u64 = u32::MAX as u64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -52,7 +55,7 @@ impl Record {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let epoch = Epoch {
             number: now.max(self.epoch.number.saturating_add(1)),
-            chance: RandomState::new().hash_one(self.epoch.chance),
+            chance: self.epoch.chance & !OF_EPOCH | RandomState::new().hash_one(now) & OF_EPOCH,
         };
         Record { epoch, from: self.epoch, members, settled: false }
     }
@@ -126,15 +129,20 @@ pub struct Found {
     pub size: u64,
 }
 
-/// The record that counts, if any disk was ever used: the newest, also of a disk that was in a set before anything was put on it. Of caches that were alone the one that knows the newest purge counts,
-/// then the largest. It is settled if one disk knows that.
+/// The record that counts, if any disk was ever used: the newest, also of a disk that was in a set before anything was put on it, if that is the
+/// set of one that was used. Of caches that were alone the one that knows the newest purge counts, then the largest. It is settled if one disk knows that.
 pub fn leader(found: &[Found]) -> Option<Record> {
     let rank = |one: &&Found| {
         let Epoch { number, chance } = one.record.epoch;
         (number, one.newest_purge, one.size, chance)
     };
-    let was_used = |one: &&Found| !one.blank || one.record.epoch.number > 0;
-    let newest = &found.iter().filter(was_used).max_by_key(rank)?.record;
+    let set = |one: &Found| one.record.epoch.chance & !OF_EPOCH;
+    let used: Vec<u64> = found.iter().filter(|one| !one.blank).map(set).collect();
+    let leads = |one: &&Found| {
+        let knows = one.record.epoch.number > 0 && (used.is_empty() || used.contains(&set(one)));
+        !one.blank || knows
+    };
+    let newest = &found.iter().filter(leads).max_by_key(rank)?.record;
     let settled = found.iter().any(|one| one.record.settled && one.record.epoch == newest.epoch);
     Some(Record { settled, ..newest.clone() })
 }
@@ -225,6 +233,11 @@ mod tests {
         let joined = one.next(vec![1, 2]);
         let knows = Found { blank: true, ..found(2, &joined) };
         assert_eq!(leader(&[found(1, &one), knows]), Some(joined.clone()), "it knows who is in the set");
+        let elsewhere =
+            Found { blank: true, ..found(3, &Record::of_one(3 << 32).next(vec![3, 4]).next(vec![3])) };
+        let set = [found(1, &joined), found(2, &joined)];
+        assert_eq!(leader(&[&set[..], std::slice::from_ref(&elsewhere)].concat()), Some(joined.clone()));
+        assert_eq!(leader(std::slice::from_ref(&elsewhere)), Some(elsewhere.record));
         let larger = Found { size: 9, ..found(2, &two) };
         assert_eq!(leader(&[larger.clone(), found(1, &one)]), Some(two.clone()));
         assert!(!one.knows_not(&two) && !two.knows_not(&one), "nobody knows who was later");

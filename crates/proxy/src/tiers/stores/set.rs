@@ -3,6 +3,7 @@
 //! Locks, in the order in which they are taken: the ledger's, the view's, the journal's.
 
 use super::DiskStats;
+use super::answers::Answers;
 use super::care::{Care, Patience, Why};
 use super::journal::Journal;
 use super::record::{Epoch, Found, Record, leader};
@@ -640,8 +641,8 @@ fn open_all(disks: &Arc<[Disk]>, patience: Duration) -> Result<Vec<Result<Store,
         Err(Unopened { why, later: true })
     };
     let mut results: Vec<Result<Store, Unopened>> = disks.iter().map(late).collect();
-    let until = Instant::now() + patience;
-    while let Ok((n, result)) = opened.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    let names = disks.iter().map(|disk| disk.name.clone());
+    for (n, result) in Answers::new(opened, names, patience, say) {
         if let Err(Unopened { why, later: false }) = result {
             return Err(why);
         }

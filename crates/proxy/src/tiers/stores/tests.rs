@@ -439,6 +439,19 @@ fn a_disk_on_which_nothing_was_ever_put_does_not_say_what_was_purged() {
     assert_eq!((hits(&stores, 0..20), stores.ledger()), (20, purges(5)));
 }
 
+/// It was in another set later than these in theirs.
+#[test]
+fn a_blank_disk_of_another_set_costs_the_others_nothing() {
+    let bays: Vec<_> = (0..4).map(Bay::new).collect();
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..100).for_each(|n| put(&stores, n, n));
+    stores.set_ledger(&purges(5));
+    assert!(stores.close());
+    assert!(start(&[&bays[2], &bays[3]]).close());
+    let stores = start(&[&bays[0], &bays[1], &bays[2]]);
+    assert_eq!((hits(&stores, 0..100), stores.ledger()), (100, purges(5)));
+}
+
 #[test]
 fn copies_of_one_cache_are_refused_and_a_ledger_that_is_lost_costs_its_disk() {
     let bays = [Bay::new(1), Bay::new(2)];
