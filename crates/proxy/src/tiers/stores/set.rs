@@ -104,8 +104,8 @@ struct Ledger {
     first: Record,
     /// The epochs of all that the set has had since then.
     since: VecDeque<Epoch>,
-    /// Disks that serve again, and whose files lack some of what they missed: they are no members yet.
-    coming: Vec<Store>,
+    /// Disks that are about to serve again: no purge counts as written now.
+    coming: usize,
 }
 
 /// What is known of one disk beside its store.
@@ -229,13 +229,17 @@ impl Set {
         let until = Instant::now() + patience;
         loop {
             // A disk that is being left is, or the others know it.
-            let (epoch, generation, view) = {
+            let (coming, epoch, generation, view) = {
                 let ledger = self.ledger();
                 let view = self.view();
-                (ledger.record.epoch, self.generation(), view.clone())
+                (ledger.coming > 0, ledger.record.epoch, self.generation(), view.clone())
             };
             let rest = || until.saturating_duration_since(Instant::now());
-            if view.serving().all(|(_, store)| store.persist(rest())) {
+            if coming && !rest().is_zero() {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            if !coming && view.serving().all(|(_, store)| store.persist(rest())) {
                 if self.is_settled(epoch) {
                     return view.serving().count() > 0;
                 }
@@ -264,7 +268,7 @@ impl Set {
     pub(super) fn settle(&self) {
         let mut ledger = self.ledger();
         let view = self.view();
-        if !ledger.record.settled && ledger.members(&view).all(Store::is_ledger_written) {
+        if !ledger.record.settled && view.serving().all(|(_, store)| store.is_ledger_written()) {
             ledger.settle(&view);
         }
     }
@@ -293,9 +297,14 @@ impl Set {
     pub fn close(&self) -> bool {
         // Nothing comes back from here on.
         let view = {
-            let _ledger = self.ledger();
+            let mut ledger = self.ledger();
             self.stopping.store(true, Ordering::Release);
-            self.view().clone()
+            let view = self.view().clone();
+            if ledger.coming > 0 {
+                // What is about to may have the present record.
+                ledger.advance(&view);
+            }
+            view
         };
         self.stop.1.notify_all();
         let (sender, closed) = channel();
@@ -389,22 +398,17 @@ impl Set {
     pub(super) fn leave(&self, n: usize, why: Why, now: Instant) {
         let mut ledger = self.ledger();
         let mut view = self.view_to_change();
-        let Some(store) = view.store(n).cloned() else { return };
-        let is_last = ledger.members(&view).all(|member| member.is_same(&store));
-        if is_last || self.stopping.load(Ordering::Acquire) {
+        if view.serving().count() < 2 || self.stopping.load(Ordering::Acquire) {
             return;
         }
-        view.0[n].store = None;
+        let Some(store) = view.0[n].store.take() else { return };
         self.generation.fetch_add(1, Ordering::AcqRel);
         drop(view);
         store.leave();
         {
             let one = &mut self.care()[n];
-            // Otherwise the attempt to take it back is not at its end.
-            if !ledger.is_coming(&store) {
-                one.care.left(now);
-            }
             one.old = Some(store);
+            one.care.left(now);
             one.why.clear();
         }
         ledger.advance(&self.view());
@@ -444,24 +448,31 @@ impl Set {
         let opened = |how| disk.open(how).map_err(|unopened| unopened.why);
         let was_seen = self.view().0[n].identity.is_some();
         let mut store = opened(if was_seen { Opening::Again } else { Opening::AsItIs })?;
-        let needs = self.care()[n].needs;
-        let known = if self.knows(n, &store) { self.changed(needs) } else { None };
-        let empty = known.is_none();
-        let (mut missed, mut from) = (0, 0);
-        if let Some((changed, next)) = known {
-            (missed, from) = (changed.len(), next);
-            store.remove_all(&changed);
-        } else if !store.was_blank() {
-            leave_for_good(&store, self.patience.open, name)?;
-            drop(store);
-            store = opened(Opening::Anew)?;
-        }
-        // That it takes writes is seen by some. Most of what is to be written is then, while nobody waits for it.
-        let some = match empty {
-            true => self.ledger().encode(),
-            false => store.ledger(),
+        let (mut from, mut missed) = (0, 0);
+        let known = self.knows(n, &store).then(|| {
+            let needs = self.care()[n].needs;
+            // What is changed from here on comes at the end.
+            let _nobody = self.view_to_change();
+            let journal = self.journal();
+            from = journal.tick();
+            journal.since(needs)
+        });
+        let empty = match known.flatten() {
+            Some(changed) => {
+                missed = changed.len();
+                store.remove_all(&changed);
+                false
+            }
+            None if store.was_blank() => true,
+            None => {
+                leave_for_good(&store, self.patience.open, name)?;
+                drop(store);
+                store = opened(Opening::Anew)?;
+                true
+            }
         };
-        let writes = store.set_ledger(&some).is_ok() && store.persist(self.patience.open);
+        // That it takes writes is seen by some. Most of what is to be written is then, while nobody waits for it.
+        let writes = store.set_ledger(&store.ledger()).is_ok() && store.persist(self.patience.open);
         let taken = writes && self.take_in(n, &store, from, empty);
         if !taken {
             store.leave();
@@ -505,25 +516,31 @@ impl Set {
         is_ours && before.is_none_or(is_same)
     }
 
-    /// What was changed from a tick of the journal on, if all of that is known, and the tick from which on there may be more.
-    fn changed(&self, from: u64) -> Option<(Vec<u64>, u64)> {
-        let journal = self.journal();
-        Some((journal.since(from)?, journal.tick()))
-    }
-
-    /// Has it serve again: from here on it takes part in all changes. It becomes a member, and gets the record, when all is in its file that it
-    /// had missed, or at once if it is empty. A kill before costs what it holds.
+    /// Has it serve again. Its removals are in its file first, then the present record of the set: so if it has that, whatever becomes
+    /// of this process, it missed nothing of which a purge's answer tells. None is answered meanwhile.
     fn take_in(&self, n: usize, store: &Store, from: u64, empty: bool) -> bool {
-        let changed = |from| if empty { Some((Vec::new(), 0)) } else { self.changed(from) };
-        // Most of it is removed while nobody waits for that.
-        let Some((more, rest)) = changed(from) else { return false };
-        store.remove_all(&more);
-        {
-            let mut ledger = self.ledger();
-            let mut view = self.view_to_change();
-            let is_stopping = self.stopping.load(Ordering::Acquire);
-            let Some((last, _)) = changed(rest).filter(|_| !is_stopping) else { return false };
-            store.remove_all(&last);
+        let changed = || if empty { Some(Vec::new()) } else { self.journal().since(from) };
+        self.ledger().coming += 1;
+        let mut is_written = changed().is_some_and(|changed| {
+            store.remove_all(&changed);
+            store.persist(self.patience.open)
+        });
+        let present = {
+            let ledger = self.ledger();
+            if is_written {
+                is_written = store.set_ledger(&ledger.record.encode(&ledger.purges)).is_ok();
+            }
+            ledger.record.epoch
+        };
+        is_written = is_written && store.persist(self.patience.open);
+        let mut ledger = self.ledger();
+        ledger.coming -= 1;
+        let mut view = self.view_to_change();
+        let last = changed().filter(|_| {
+            is_written && ledger.record.epoch == present && !self.stopping.load(Ordering::Acquire)
+        });
+        if let Some(last) = &last {
+            store.remove_all(last);
             let size = store.stats().size as f64;
             let slot = &mut view.0[n];
             slot.identity = Some(store.identity());
@@ -532,31 +549,14 @@ impl Set {
             self.generation.fetch_add(1, Ordering::AcqRel);
             let needs = if empty { self.journal().tick() } else { from };
             drop(view);
-            {
-                let one = &mut self.care()[n];
-                (one.needs, one.end) = (needs, store.written_end());
-            }
-            if empty {
-                ledger.advance(&self.view());
-                return true;
-            }
-            ledger.coming.push(store.clone());
+            let one = &mut self.care()[n];
+            (one.needs, one.end) = (needs, store.written_end());
+        } else {
+            drop(view);
         }
-        if !store.persist(self.patience.open) {
-            self.leave(n, Why::Writes, Instant::now());
-        }
-        let mut ledger = self.ledger();
-        let view = self.view();
-        let serves = view.store(n).is_some_and(|now| now.is_same(store));
-        if serves && self.stopping.load(Ordering::Acquire) {
-            // It is a member no more.
-            return true;
-        }
-        ledger.coming.retain(|coming| !coming.is_same(store));
-        if serves {
-            ledger.advance(&view);
-        }
-        serves
+        // Another one begins also where it does not serve: it may have the present one.
+        ledger.advance(&self.view());
+        last.is_some()
     }
 }
 
@@ -591,7 +591,7 @@ fn look_after(set: &Weak<Set>, look: Duration) {
 impl Ledger {
     /// The set is another from now on: those that serve write that down.
     fn advance(&mut self, view: &View) {
-        self.record = self.record.next(self.members(view).map(Store::identity).collect());
+        self.record = self.record.next(view.members());
         if self.since.len() >= EPOCHS {
             self.since.pop_front();
         }
@@ -606,22 +606,10 @@ impl Ledger {
     }
 
     fn write(&self, view: &View) {
-        let bytes = self.encode();
-        for store in self.members(view) {
+        let bytes = self.record.encode(&self.purges);
+        for (_, store) in view.serving() {
             let _ = store.set_ledger(&bytes);
         }
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        self.record.encode(&self.purges)
-    }
-
-    fn is_coming(&self, store: &Store) -> bool {
-        self.coming.iter().any(|coming| coming.is_same(store))
-    }
-
-    fn members<'a>(&'a self, view: &'a View) -> impl Iterator<Item = &'a Store> {
-        view.serving().map(|(_, store)| store).filter(|store| !self.is_coming(store))
     }
 }
 
@@ -707,7 +695,7 @@ fn agree(
             purges: UNREAD.to_vec(),
             since: VecDeque::new(),
             first,
-            coming: Vec::new(),
+            coming: 0,
         });
     }
     let first = leader(&readable).unwrap_or_else(|| readable[0].record.clone());
@@ -756,7 +744,7 @@ fn agree(
         newest.purge(Scope::All, millis());
     }
     let purges = if newest == Purges::default() { Vec::new() } else { newest.encode() };
-    Ok(Ledger { record: first.clone(), purges, since: VecDeque::new(), first, coming: Vec::new() })
+    Ok(Ledger { record: first.clone(), purges, since: VecDeque::new(), first, coming: 0 })
 }
 
 /// Has all that serve write down that another epoch begins, before anything is changed in it. A disk that cannot is left. That all have

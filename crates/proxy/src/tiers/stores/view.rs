@@ -59,4 +59,9 @@ impl View {
     pub fn serving(&self) -> impl Iterator<Item = (usize, &Store)> {
         self.0.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.store.as_ref()?)))
     }
+
+    /// The identities of those.
+    pub fn members(&self) -> Vec<u64> {
+        self.serving().map(|(_, store)| store.identity()).collect()
+    }
 }
