@@ -4,10 +4,10 @@ use crate::preflight::same_twice;
 use crate::settings::Config;
 use proxy::{Disk, Opening, Patience, Stores, Unopened};
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use store::format::DATA_START;
+use store::format::{BLOCK, DATA_START, superblock};
 use store::{Options, Store};
 
 /// Opens them, or says what is wrong.
@@ -31,14 +31,23 @@ fn open_one(options: &Options, how: Opening) -> Result<Store, Unopened> {
         return Err(Unopened { why: format!("cache {} is not there", path.display()), later: true });
     }
     let options = Options { anew: how == Opening::Anew, ..options.clone() };
-    Store::open(&options).map_err(|error| Unopened { why: error.to_string(), later: !is_readable(path) })
+    Store::open(&options).map_err(|error| Unopened { why: error.to_string(), later: may_work_later(path) })
 }
 
-/// Whether something is there that can be read: then there is a reason not to open it that does not go away by itself.
-fn is_readable(path: &Path) -> bool {
+/// Whether it cannot be read, or is a cache that was cut off. Otherwise something is there that is not to be touched, and the reason not to
+/// open it does not go away by itself.
+fn may_work_later(path: &Path) -> bool {
     // A pipe would be waited for.
     let is_disk = |kind: Metadata| kind.is_file() || kind.file_type().is_block_device();
-    let is_other = path.metadata().is_ok_and(|kind| !is_disk(kind));
-    let read = || File::open(path)?.take(DATA_START).read_to_end(&mut Vec::new());
-    is_other || read().is_ok()
+    if path.metadata().is_ok_and(|kind| !is_disk(kind)) {
+        return false;
+    }
+    let read = || {
+        let (mut file, mut first) = (File::open(path)?, Vec::new());
+        file.by_ref().take(DATA_START).read_to_end(&mut first)?;
+        Ok::<_, io::Error>((first, file.seek(SeekFrom::End(0))?))
+    };
+    let Ok((first, size)) = read() else { return true };
+    let copies = first.chunks_exact(BLOCK).take(superblock::COPIES.len());
+    copies.filter_map(|copy| superblock::decode(copy).ok()).any(|layout| layout.size() > size)
 }

@@ -5,9 +5,10 @@ use crate::access_log;
 use crate::machine::Machine;
 use crate::settings::{CacheMemory, Config};
 use crate::values::say_size;
+use proxy::{Answers, say};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Memory, Options};
 
 const MIB: u64 = 1 << 20;
@@ -200,10 +201,9 @@ fn look(stores: &[Options], workers: u64) -> Vec<Option<Memory>> {
         std::thread::spawn(move || send.send((n, Memory::of(&store, workers, OBJECT).ok())));
     }
     drop(send);
-    let (mut found, until) = (vec![None; stores.len()], Instant::now() + ANSWER);
-    while let Ok((n, memory)) = received.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        found[n] = memory;
-    }
+    let mut found = vec![None; stores.len()];
+    let names = stores.iter().map(|store| store.path.display().to_string());
+    Answers::new(received, names, ANSWER, say).for_each(|(n, memory)| found[n] = memory);
     found
 }
 

@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use support::client::Client;
 use support::origin::{Origin, Reply};
@@ -35,15 +36,33 @@ impl Disks {
         self.start(&format!("--cache {}", self.two.display()))
     }
 
-    fn hits(&self, server: &Server) -> usize {
+    fn url(&self, n: usize) -> String {
+        format!("http://{}/{n}", self.origin.address)
+    }
+
+    fn which_hit(&self, server: &Server) -> Vec<usize> {
         let mut client = Client::new(server.address);
-        let url = |n: usize| format!("http://{}/{n}", self.origin.address);
-        let ask = |n: usize| {
-            let answer = client.get(&url(n), &[]).unwrap();
+        let mut is_hit = |n: usize| {
+            let answer = client.get(&self.url(n), &[]).unwrap();
             assert!(answer.status == 200 && answer.body.len() == 3000);
             answer.is_hit()
         };
-        (0..KEYS).map(ask).filter(|hit| *hit).count()
+        (0..KEYS).filter(|n| is_hit(*n)).collect()
+    }
+
+    fn hits(&self, server: &Server) -> usize {
+        self.which_hit(server).len()
+    }
+
+    /// Purges these, and waits until a kill can no longer undo it.
+    fn purge(&self, server: &Server, keys: Range<usize>) {
+        // Of what it listens on the admin interface is told first.
+        assert!(server.readiness.contains("admin on"), "{}", server.readiness);
+        let mut client = Client::new(server.address);
+        for n in keys {
+            let target = format!("/purge?url={}", self.url(n));
+            assert_eq!(client.send("POST", &target, &[], b"").unwrap().status, 200);
+        }
     }
 }
 
@@ -91,6 +110,32 @@ fn each_of_two_disks_has_its_share_and_a_start_goes_on_without_one() {
 }
 
 #[test]
+fn a_disk_that_is_put_back_from_a_copy_of_before_the_last_start_begins_anew() {
+    for killed in [false, true] {
+        let disks = Disks::new();
+        let server = disks.both();
+        assert_eq!((disks.hits(&server), disks.hits(&server)), (0, KEYS));
+        assert!(server.stop().success());
+        let copy = disks.two.with_extension("copy");
+        fs::copy(&disks.two, &copy).unwrap();
+        let server = disks.start(&format!("--cache {} --admin 127.0.0.1:0", disks.two.display()));
+        disks.purge(&server, 0..KEYS / 2);
+        if killed {
+            server.kill();
+        } else {
+            assert!(server.stop().success());
+        }
+        fs::copy(&copy, &disks.two).unwrap();
+        let server = disks.both();
+        assert!(server.opened.contains("it begins empty"), "{}", server.opened);
+        let hits = disks.which_hit(&server);
+        assert!(hits.iter().all(|n| *n >= KEYS / 2), "what was purged answers again: {hits:?}");
+        assert!(!hits.is_empty(), "the other disk has lost nothing");
+        assert!(server.stop().success());
+    }
+}
+
+#[test]
 fn what_is_no_cache_is_refused_and_so_is_one_that_is_named_twice() {
     let disks = Disks::new();
     fs::write(&disks.two, "not ours\n".repeat(200_000)).unwrap();
@@ -107,6 +152,21 @@ fn what_is_no_cache_is_refused_and_so_is_one_that_is_named_twice() {
     assert!(disks.start("").stop().success());
     fs::hard_link(&disks.one, &disks.two).unwrap();
     refused(&disks.two, "are the same file or device");
+}
+
+#[test]
+fn a_cache_that_was_cut_off_is_refused_alone_and_left_by_others() {
+    let disks = Disks::new();
+    assert!(disks.both().stop().success());
+    fs::File::options().write(true).open(&disks.two).unwrap().set_len(1 << 20).unwrap();
+    let server = disks.both();
+    assert!(server.opened.contains("was cut off: 1 MiB are left"), "{}", server.opened);
+    assert!(server.opened.contains("it is left until it works"), "{}", server.opened);
+    assert!(disks.hits(&server) == 0 && disks.hits(&server) > 0);
+    assert!(server.stop().success());
+    let output = run(["serve", "--listen", "127.0.0.1:0", "--cache", disks.two.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was cut off"));
 }
 
 #[test]

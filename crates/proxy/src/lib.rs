@@ -53,7 +53,7 @@ pub use scheme::Scheme;
 pub use settings::pages::{Pages, read_small};
 pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
-pub use tiers::stores::{Disk, JOURNAL, Membership, Opening, Patience, Stores, Unopened};
+pub use tiers::stores::{Answers, Disk, JOURNAL, Membership, Opening, Patience, Stores, Unopened};
 pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;

@@ -252,3 +252,37 @@ fn a_block_that_is_read_badly_once_undoes_no_removal_for_good() {
     disk.write(layout.start(2), &good).unwrap();
     assert!(again(&disk).get(&disk, &key(1)).is_none(), "removed, and back for good");
 }
+
+/// Whatever was put or removed and written since it was made, whether lives or digests lie between.
+#[test]
+fn the_log_of_an_older_copy_ends_earlier() {
+    let (found, written) =
+        (|store: &ByHand| store.engine().found_end(), |store: &ByHand| store.engine().written_end());
+    let disk = disk(SIZE);
+    let mut store = make(&disk);
+    assert_eq!((found(&store), written(&store)), (0, 0));
+    for round in 0..6 {
+        let copy = crate::cases::disk(SIZE);
+        copy.write(0, &disk.bytes()).unwrap();
+        let (before, newest) = (written(&store), store.engine().newest());
+        match round % 3 {
+            0 => store.put(&key(1), b"meta", b"body").unwrap(),
+            1 => store.remove(&key(1)),
+            _ => fill(&store, &disk, newest + 80),
+        }
+        assert_eq!(written(&store) > before, round % 3 == 2, "what waits is not written");
+        store.flush(&disk);
+        let end = written(&store);
+        assert!(end > before, "{round}");
+        assert_eq!(found(&again(&copy)), before, "{round}");
+        store = again(&disk);
+        assert_eq!(found(&store), end, "{round}");
+        store.engine().digest();
+        store.turn(&disk, 1);
+        store.flush(&disk);
+        assert!(store.engine().counters().digests > 0, "{round}");
+        assert_eq!(written(&store), end, "{round}");
+        store = again(&disk);
+        assert!(found(&store) >= end, "{round}");
+    }
+}

@@ -535,9 +535,10 @@ impl Log {
         let seq = newest.into_iter().chain(digests).max().map_or(root.seq, |newest| newest + 1);
         // What was newer may have been cut off.
         let seq = seq.max(layout.least_next());
-        let order = (order.max(root.order).max(fence.order) + SLACK).max(fence.life + LEAP);
+        let end = order.max(root.order);
+        let order = (end.max(fence.order) + SLACK).max(fence.life + LEAP);
         let blank = State::blank(layout, index);
-        State { seq, order, root, behind, events, left_open, fence: *fence, is_first: false, ..blank }
+        State { seq, order, end, root, behind, events, left_open, fence: *fence, is_first: false, ..blank }
     }
 }
 

@@ -275,6 +275,11 @@ impl Store {
         shared.engine().set_ledger(bytes, shared.millis())
     }
 
+    /// Whether the ledger that was set last is durable.
+    pub fn is_ledger_written(&self) -> bool {
+        self.0.shared.engine().is_ledger_written()
+    }
+
     /// Blocks until what was put, updated, removed or set before is in the file, so that a kill cannot undo it; the
     /// ledger is durable then. False when that takes longer than `patience`, or cannot be.
     pub fn persist(&self, patience: Duration) -> bool {
@@ -377,6 +382,18 @@ impl Store {
         let since = shared.engine().unwritten_since()?;
         // Of a millisecond nobody knows more.
         Some(Duration::from_millis(shared.millis().saturating_sub(since) + 2))
+    }
+
+    /// Where the log ended when the cache was opened: a number that grows with all that is put and removed; 0: nothing was in it.
+    pub fn found_end(&self) -> u64 {
+        self.0.shared.engine().found_end()
+    }
+
+    /// Where it ends in the file now, as far as is known: writes that are under way may have brought more. Whoever opens the same
+    /// cache later finds no less. If it ends earlier then, it is an older copy, or lost what was written. Of what lies before its end it
+    /// says nothing: a copy that was made while writes were under way may lack some of it.
+    pub fn written_end(&self) -> u64 {
+        self.0.shared.engine().written_end()
     }
 
     /// The random number of this cache.

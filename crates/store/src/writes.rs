@@ -61,6 +61,8 @@ pub struct WriteQueue {
     waiting: Vec<Waiting>,
     /// Writes that succeeded.
     proofs: u64,
+    /// One above the order of the last event of a batch that is written.
+    end: u64,
 }
 
 impl WriteQueue {
@@ -90,6 +92,11 @@ impl WriteQueue {
     /// The lowest sequence number of what is not written.
     pub fn oldest(&self) -> Option<u64> {
         self.batches().map(|batch| batch.seq).min()
+    }
+
+    /// One above the order of the last event that was written.
+    pub fn end(&self) -> u64 {
+        self.end
     }
 
     pub fn since(&self) -> Option<Millis> {
@@ -162,7 +169,8 @@ impl WriteQueue {
             return Some(seq);
         }
         if waiting.batch.ranges.is_empty() {
-            self.waiting.remove(at);
+            let Waiting { batch, .. } = self.waiting.remove(at);
+            self.end = self.end.max(batch.entries.last().map_or(0, |last| last.order + 1));
         }
         None
     }

@@ -39,8 +39,8 @@ pub fn ready(shared: &Shared) -> Result<String, AdminError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Exit, Transaction};
     use crate::report::counters::Counters;
+    use crate::report::{Exit, Transaction};
     use std::sync::Arc;
     use std::thread::sleep;
 

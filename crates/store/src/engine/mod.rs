@@ -60,6 +60,8 @@ pub struct State {
     pub seq: u64,
     /// Of the next event.
     pub order: u64,
+    /// One above that of the last event that was found; 0: none was.
+    pub end: u64,
     pub root: Root,
     /// Segments for which a digest is made (`digester::stretch`).
     pub stretch: Option<u64>,
@@ -86,6 +88,7 @@ impl State {
             index: Arc::new(index),
             seq: 0,
             order: 1,
+            end: 0,
             root: Root::default(),
             stretch: crate::digester::stretch(layout.segments),
             behind: Vec::new(),
@@ -121,6 +124,8 @@ pub struct Engine {
     pool: Arc<Pool>,
     seq: u64,
     order: u64,
+    /// `State::end`
+    found_end: u64,
     open: Option<OpenSegment>,
     /// When the oldest of what the open segment has to write was taken; a removal may have waited for a segment first.
     dirty_since: Option<Millis>,
@@ -207,7 +212,7 @@ impl Counters {
 impl Engine {
     pub fn new(state: State, flush_interval: Millis, pool: Arc<Pool>) -> Engine {
         let State { layout, index, seq, order, root, ledger, lossy, .. } = state;
-        let State { stretch, behind, events, left_open, copies, is_first, .. } = state;
+        let State { stretch, behind, events, left_open, copies, is_first, end, .. } = state;
         let (life, ledger_then) = (order, ledger.generation);
         let fence = match lossy {
             true => Fence { seq, order, ledger: ledger_then, life },
@@ -231,6 +236,7 @@ impl Engine {
             pool,
             seq,
             order,
+            found_end: end,
             open: None,
             dirty_since: None,
             writes,
@@ -333,6 +339,11 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn scrub_for_tests(&mut self) -> &mut Scrub {
         &mut self.scrub
+    }
+
+    #[cfg(test)]
+    pub(crate) fn order(&self) -> u64 {
+        self.order
     }
 
     #[cfg(test)]
@@ -628,6 +639,16 @@ impl Engine {
         }
         let others = [self.dirty_since, self.removals_since, self.keeper.unwritten_since()];
         self.writes.since().into_iter().chain(others.into_iter().flatten()).min()
+    }
+
+    /// One above the order of the last event that recovery found in the log; 0: there was none.
+    pub fn found_end(&self) -> u64 {
+        self.found_end
+    }
+
+    /// The same of the last event that is known to be in the file.
+    pub fn written_end(&self) -> u64 {
+        self.found_end.max(self.writes.end())
     }
 
     /// Writes out what is in memory for good, and syncs: the next start finds no segment left open, also after a loss of power.

@@ -9,7 +9,7 @@
 //! written. After a close the power may go as well.
 //!
 //! Where the process is killed and writes at most fail without a trace, what comes back is no older than what the engine
-//! said was in the file: what was removed is not there a flush interval and the writes later. Where all writes fail for a
+//! said was in the file: what was removed is not there a flush interval and the writes later, and the log ends no earlier than it said. Where all writes fail for a
 //! while, nothing is lost that was taken before, and when they work again all goes on. Where one place takes no writes for
 //! good, what was to lie there is given up. Where nothing fails any more, what is put is taken.
 //!

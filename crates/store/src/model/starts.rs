@@ -182,6 +182,7 @@ impl World {
             _ => None,
         };
         let (mut lies, mut written) = (self.lies(end), self.written(end));
+        let (written_end, order) = self.log_end();
         self.count_life();
         self.flying.clear();
         self.carried_out.clear();
@@ -222,6 +223,12 @@ impl World {
             unread: in_log,
             written_before,
         };
+        let found_end = self.shared.engine().found_end();
+        // Another size cuts the log, and notes removals.
+        let stays = self.scenario.resizes == 0.0;
+        assert!(!stays || found_end <= order, "the log ends behind all that was put");
+        let is_whole = stays && self.scenario.is_sure() && self.scenario.is_read_whole();
+        assert!(!is_whole || found_end >= written_end, "the log ends at {found_end}, not {written_end}");
         self.start_finds_ledger(&unread, self.disk.flipped() - flipped);
         let start = self.load_badly_or_well(start);
         for (n, past) in self.pasts.iter_mut().enumerate() {
@@ -241,6 +248,12 @@ impl World {
                 self.get(n);
             }
         }
+    }
+
+    /// Where the log ends in the file, and in memory.
+    fn log_end(&self) -> (u64, u64) {
+        let engine = self.shared.engine();
+        (engine.written_end(), engine.order())
     }
 
     /// Where reads fail, either all of the index is loaded while they do not, or what cannot be read is as if the start had not.

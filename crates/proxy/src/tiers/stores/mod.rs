@@ -11,6 +11,7 @@
 //!
 //! Whoever changes a key holds the view of the set for reading; it is changed by `set` alone, which nobody then does.
 
+mod answers;
 mod care;
 mod home;
 mod journal;
@@ -21,6 +22,7 @@ mod set;
 mod tests;
 mod view;
 
+pub use answers::Answers;
 pub use care::Patience;
 pub use journal::MEMORY as JOURNAL;
 pub use readers::Readers;

@@ -3,6 +3,7 @@
 //! Locks, in the order in which they are taken: the ledger's, the view's, the journal's.
 
 use super::DiskStats;
+use super::answers::Answers;
 use super::care::{Care, Patience, Why};
 use super::journal::Journal;
 use super::record::{Epoch, Found, Record, leader};
@@ -112,6 +113,8 @@ struct Cared {
     care: Care,
     /// It needs what was changed from this tick of the journal on.
     needs: u64,
+    /// Where its log ended in the file, as far as it served.
+    end: u64,
     /// The store that was left, until nothing of it can reach the disk.
     old: Option<Store>,
     /// Why the last attempt was in vain.
@@ -226,10 +229,10 @@ impl Set {
         let until = Instant::now() + patience;
         loop {
             // A disk that is being left is, or the others know it.
-            let (coming, generation, view) = {
+            let (coming, epoch, generation, view) = {
                 let ledger = self.ledger();
                 let view = self.view();
-                (ledger.coming > 0, self.generation(), view.clone())
+                (ledger.coming > 0, ledger.record.epoch, self.generation(), view.clone())
             };
             let rest = || until.saturating_duration_since(Instant::now());
             if coming && !rest().is_zero() {
@@ -237,12 +240,36 @@ impl Set {
                 continue;
             }
             if !coming && view.serving().all(|(_, store)| store.persist(rest())) {
-                return view.serving().count() > 0;
+                if self.is_settled(epoch) {
+                    return view.serving().count() > 0;
+                }
+                if !rest().is_zero() {
+                    continue;
+                }
             }
             // One that was left meanwhile is not waited for.
             if generation == self.generation() || rest().is_zero() {
                 return false;
             }
+        }
+    }
+
+    /// Whether the present record is of this epoch, which all members have written, and they were told that it is settled.
+    fn is_settled(&self, epoch: Epoch) -> bool {
+        let mut ledger = self.ledger();
+        let (is_present, was) = (ledger.record.epoch == epoch, ledger.record.settled);
+        if is_present && !was {
+            ledger.settle(&self.view());
+        }
+        is_present && was
+    }
+
+    /// Has the record settled once all members have written it.
+    pub(super) fn settle(&self) {
+        let mut ledger = self.ledger();
+        let view = self.view();
+        if !ledger.record.settled && view.serving().all(|(_, store)| store.is_ledger_written()) {
+            ledger.settle(&view);
         }
     }
 
@@ -306,6 +333,7 @@ impl Set {
             }
         }
         self.turn(ticks, now);
+        self.settle();
         if self.apart.get().is_none() {
             // Nobody could be told yet of removals that are unknown.
             return;
@@ -404,11 +432,16 @@ impl Set {
     pub(super) fn take_back(&self, n: usize) -> Result<(), String> {
         let (disk, name) = (&self.disks[n], &self.disks[n].name);
         let old = {
+            let served = self.view().0[n].identity;
             let one = &mut self.care()[n];
             if one.old.as_ref().is_some_and(|old| !old.has_left()) {
                 return Err(format!("cache {name} keeps a write waiting"));
             }
-            one.old.take()
+            let old = one.old.take();
+            if let Some(old) = old.as_ref().filter(|old| served == Some(old.identity())) {
+                one.end = one.end.max(old.written_end());
+            }
+            old
         };
         // With it goes its index. To close a file may take for ever: nobody waits for that.
         drop(old);
@@ -458,7 +491,8 @@ impl Set {
         Ok(())
     }
 
-    /// Whether all that a disk has missed is in the journal, as far as it goes back: it is one that was left, with what it held then.
+    /// Whether all that a disk has missed is in the journal, as far as it goes back: it is one that was left, with what it held then. An
+    /// older copy of it lacks what was written since, which is in no journal any more.
     fn knows(&self, n: usize, store: &Store) -> bool {
         let ledger = self.ledger();
         let identity = store.identity();
@@ -478,7 +512,8 @@ impl Set {
                 purge_all();
             }
         }
-        is_ours && before.is_none_or(|before| before == identity)
+        let is_same = |before| before == identity && store.found_end() >= self.care()[n].end;
+        is_ours && before.is_none_or(is_same)
     }
 
     /// Has it serve again. Its removals are in its file first, then the present record of the set: so if it has that, whatever becomes
@@ -514,7 +549,8 @@ impl Set {
             self.generation.fetch_add(1, Ordering::AcqRel);
             let needs = if empty { self.journal().tick() } else { from };
             drop(view);
-            self.care()[n].needs = needs;
+            let one = &mut self.care()[n];
+            (one.needs, one.end) = (needs, store.written_end());
         } else {
             drop(view);
         }
@@ -526,7 +562,7 @@ impl Set {
 
 impl Cared {
     fn new(patience: Patience) -> Cared {
-        Cared { care: Care::new(patience), needs: 0, old: None, why: String::new() }
+        Cared { care: Care::new(patience), needs: 0, end: 0, old: None, why: String::new() }
     }
 }
 
@@ -563,6 +599,12 @@ impl Ledger {
         self.write(view);
     }
 
+    /// All members have written the record: who has the epoch before is an older copy from now on.
+    fn settle(&mut self, view: &View) {
+        self.record.settled = true;
+        self.write(view);
+    }
+
     fn write(&self, view: &View) {
         let bytes = self.record.encode(&self.purges);
         for (_, store) in view.serving() {
@@ -587,8 +629,8 @@ fn open_all(disks: &Arc<[Disk]>, patience: Duration) -> Result<Vec<Result<Store,
         Err(Unopened { why, later: true })
     };
     let mut results: Vec<Result<Store, Unopened>> = disks.iter().map(late).collect();
-    let until = Instant::now() + patience;
-    while let Ok((n, result)) = opened.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    let names = disks.iter().map(|disk| disk.name.clone());
+    for (n, result) in Answers::new(opened, names, patience, say) {
         if let Err(Unopened { why, later: false }) = result {
             return Err(why);
         }
@@ -656,7 +698,7 @@ fn agree(
             coming: 0,
         });
     }
-    let first = leader(&readable).unwrap_or(&readable[0].record).clone();
+    let first = leader(&readable).unwrap_or_else(|| readable[0].record.clone());
     let mut newest = Purges::default();
     let mut is_apart = false;
     for n in 0..stores.len() {
@@ -705,13 +747,19 @@ fn agree(
     Ok(Ledger { record: first.clone(), purges, since: VecDeque::new(), first, coming: 0 })
 }
 
-/// Has all that serve write down that another epoch begins, before anything is changed in it. A disk that cannot is left.
+/// Has all that serve write down that another epoch begins, before anything is changed in it. A disk that cannot is left. That all have
+/// it is written too, before what is changed counts as written; nobody waits for that.
 fn enter(ledger: &mut Ledger, view: &mut View, cared: &mut [Cared], patience: Patience, disks: &[Disk]) {
     loop {
         ledger.advance(view);
         let fails = view.serving().find(|(_, store)| !store.persist(patience.open)).map(|(n, _)| n);
         match fails.filter(|_| view.serving().count() > 1) {
-            None => return,
+            None => {
+                if fails.is_none() {
+                    ledger.settle(view);
+                }
+                return;
+            }
             Some(n) => {
                 let store = view.0[n].store.take();
                 cared[n].why = format!("writing to cache {} fails", disks[n].name);

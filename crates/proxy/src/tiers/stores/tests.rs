@@ -26,6 +26,18 @@ impl Bay {
     fn new(seed: u64) -> Arc<Bay> {
         Arc::new(Bay { disk: Mutex::new(blank(seed)), is_away: AtomicBool::new(false) })
     }
+
+    fn copy(&self) -> Vec<u8> {
+        self.disk.lock().unwrap().bytes()
+    }
+
+    /// Puts a disk in with what a copy has.
+    fn put_back(&self, copy: &[u8]) {
+        let disk = blank(7);
+        store::disk::Disk::write(&*disk, 0, copy).unwrap();
+        store::disk::Disk::sync(&*disk).unwrap();
+        *self.disk.lock().unwrap() = disk;
+    }
 }
 
 fn blank(seed: u64) -> Arc<SimDisk> {
@@ -305,6 +317,74 @@ fn a_disk_that_went_on_without_the_others_ends_what_they_hold() {
     assert!(told.load(SeqCst));
 }
 
+/// Stop, copy, start, stop, put back, start.
+#[test]
+fn a_copy_of_before_the_last_start_begins_anew() {
+    for killed in [false, true] {
+        let bays = [Bay::new(1), Bay::new(2)];
+        let stores = start(&[&bays[0], &bays[1]]);
+        (0..200).for_each(|n| put(&stores, n, n));
+        assert!(stores.close());
+        let copy = bays[1].copy();
+        let stores = start(&[&bays[0], &bays[1]]);
+        (0..100).for_each(|n| put(&stores, n, n + 1_000));
+        (100..150).for_each(|n| stores.remove(&key(n)));
+        assert!(stores.persist(SOON));
+        let there = stores_of(&stores)[0].stats().objects;
+        if killed {
+            kill(stores);
+        } else {
+            assert!(stores.close());
+        }
+        bays[1].put_back(&copy);
+        let stores = start(&[&bays[0], &bays[1]]);
+        let found = all(&stores, 0..200);
+        assert!((0..100).all(|n| found[n as usize].is_none_or(|value| value == n + 1_000)), "{found:?}");
+        assert!(found[100..150].iter().all(Option::is_none));
+        assert_eq!(found.iter().flatten().count() as u64, there);
+    }
+}
+
+/// Also where the set changed while it ran, and only one disk is left that knows all.
+#[test]
+fn a_copy_of_before_the_last_change_of_the_set_begins_anew() {
+    let bays = [Bay::new(1), Bay::new(2), Bay::new(3)];
+    let stores = start(&[&bays[0], &bays[1], &bays[2]]);
+    (0..200).for_each(|n| put(&stores, n, n));
+    assert!(stores.persist(SOON));
+    let copy = bays[1].copy();
+    set(&stores).leave(2, Why::Late, Instant::now());
+    (0..200).for_each(|n| stores.remove(&key(n)));
+    assert!(stores.persist(SOON));
+    kill(stores);
+    bays[1].put_back(&copy);
+    assert_eq!(hits(&start(&[&bays[0], &bays[1], &bays[2]]), 0..200), 0);
+}
+
+#[test]
+fn an_older_copy_of_a_disk_that_was_left_comes_back_empty() {
+    for older in [false, true] {
+        let bays = [Bay::new(1), Bay::new(2)];
+        let stores = start(&[&bays[0], &bays[1]]);
+        let turn = || set(&stores).turn(&mut Ticks::new(Instant::now()), Instant::now() + SOON);
+        (0..200).for_each(|n| put(&stores, n, n));
+        assert!(stores.persist(SOON));
+        let before = bays[1].copy();
+        (0..100).for_each(|n| put(&stores, n, n + 1_000));
+        (100..150).for_each(|n| stores.remove(&key(n)));
+        assert!(stores.persist(SOON));
+        turn();
+        let there = [hits(&stores, 0..200), stores_of(&stores)[0].stats().objects as usize];
+        set(&stores).leave(1, Why::Late, Instant::now());
+        bays[1].put_back(&if older { before } else { bays[1].copy() });
+        while set(&stores).take_back(1).is_err() {}
+        let found = all(&stores, 0..200);
+        assert!((0..100).all(|n| found[n as usize].is_none_or(|value| value == n + 1_000)), "{found:?}");
+        assert!(found[100..150].iter().all(Option::is_none));
+        assert_eq!(found.iter().flatten().count(), there[usize::from(older)]);
+    }
+}
+
 /// One of them is about to serve when the other has changed the set: it comes back later, and nobody takes it for another's.
 #[test]
 fn disks_that_come_back_at_the_same_time_cost_the_others_nothing() {
@@ -357,6 +437,19 @@ fn a_disk_on_which_nothing_was_ever_put_does_not_say_what_was_purged() {
     assert!(stores.close());
     let stores = start(&[&bays[0], &bays[1]]);
     assert_eq!((hits(&stores, 0..20), stores.ledger()), (20, purges(5)));
+}
+
+/// It was in another set later than these in theirs.
+#[test]
+fn a_blank_disk_of_another_set_costs_the_others_nothing() {
+    let bays: Vec<_> = (0..4).map(Bay::new).collect();
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..100).for_each(|n| put(&stores, n, n));
+    stores.set_ledger(&purges(5));
+    assert!(stores.close());
+    assert!(start(&[&bays[2], &bays[3]]).close());
+    let stores = start(&[&bays[0], &bays[1], &bays[2]]);
+    assert_eq!((hits(&stores, 0..100), stores.ledger()), (100, purges(5)));
 }
 
 #[test]
@@ -437,6 +530,8 @@ async fn history(seed: u64) -> Result<u32, String> {
     let (mut model, mut value, mut hits) = (Model::default(), 0, 0);
     // Which disks know all: a start has one of them, or nobody could tell.
     let mut current: Vec<usize> = (0..bays.len()).collect();
+    // Of each disk, copies that an operator made when a life had ended.
+    let mut copies: Vec<Vec<Vec<u8>>> = bays.iter().map(|_| Vec::new()).collect();
     for _life in 0..rng.random_range(2..7) {
         let mut configured: Vec<usize> = (0..bays.len()).filter(|_| rng.random_bool(0.8)).collect();
         let known = current[rng.random_range(0..current.len())];
@@ -445,10 +540,20 @@ async fn history(seed: u64) -> Result<u32, String> {
         }
         for (n, bay) in bays.iter().enumerate() {
             bay.is_away.store(n != known && rng.random_bool(0.2), SeqCst);
+            // The last one is of after the last start.
+            let older = copies[n].len().saturating_sub(1);
+            if n != known && older > 0 && rng.random_bool(0.3) {
+                let which = if rng.random() { older - 1 } else { rng.random_range(0..older) };
+                bay.put_back(&copies[n][which]);
+            }
         }
+        // And in this one, of disks that served then.
+        let mut lately: Vec<Option<Vec<u8>>> = vec![None; bays.len()];
         let chosen: Vec<&Arc<Bay>> = configured.iter().map(|n| &bays[*n]).collect();
         let stores = start(&chosen);
         let readers = stores.readers();
+        // In some lives the set stays as it is.
+        let changes = configured.len() > 1 && rng.random_bool(0.7);
         let (began, mut ticks) = (Instant::now(), Ticks::new(Instant::now()));
         for step in 0..rng.random_range(5..200u64) {
             let n = rng.random_range(0..KEYS);
@@ -467,22 +572,36 @@ async fn history(seed: u64) -> Result<u32, String> {
                     model.check(n, found)?;
                     hits += u32::from(found.is_some());
                 }
-                85..90 if configured.len() > 1 => {
+                85..90 if changes => {
                     set(&stores).leave(rng.random_range(0..configured.len()), Why::Late, Instant::now());
                 }
-                90..95 if configured.len() > 1 => {
+                90..95 if changes => {
                     let place = rng.random_range(0..configured.len());
-                    bays[configured[place]].is_away.store(rng.random_bool(0.2), SeqCst);
-                    if stores.view().store(place).is_none() {
+                    let bay = &bays[configured[place]];
+                    bay.is_away.store(rng.random_bool(0.2), SeqCst);
+                    let is_left = stores.view().store(place).is_none();
+                    // That it is left is known to the others.
+                    if let Some(copy) =
+                        lately[configured[place]].as_ref().filter(|_| is_left && rng.random_bool(0.3))
+                        && stores.persist(SOON)
+                    {
+                        model.written();
+                        bay.put_back(copy);
+                    }
+                    if is_left {
                         let _ = set(&stores).take_back(place);
                     }
                 }
                 95..97 if configured.len() > 1 => {
                     set(&stores).turn(&mut ticks, began + Duration::from_secs(2 * step + 2));
+                    set(&stores).settle();
                 }
                 97..99 => {
                     if stores.persist(SOON) {
                         model.written();
+                        for (place, _) in stores.view().serving().filter(|_| rng.random_bool(0.5)) {
+                            lately[configured[place]] = Some(bays[configured[place]].copy());
+                        }
                     }
                 }
                 _ => tokio::time::sleep(Duration::from_millis(rng.random_range(0..8))).await,
@@ -499,6 +618,7 @@ async fn history(seed: u64) -> Result<u32, String> {
             }
         }
         model.killed();
+        bays.iter().zip(&mut copies).for_each(|(bay, copies)| copies.push(bay.copy()));
     }
     let _ = rng.next_u64();
     Ok(hits)
