@@ -85,7 +85,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         log.end();
     }
     let unwritten = !stores.close();
-    errors.end();
+    drop(errors);
     result.map_err(|error| Failure::Failed(error.to_string()))?;
     match unwritten {
         true => Err(Failure::Failed(
@@ -164,6 +164,8 @@ fn run(
     thread("other-signals").spawn(move || on_other_signal(others, reload, reopen))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
+    // What the start has to tell comes before it is done.
+    errors.flush();
     if let Some(admin) = running.admin() {
         say(format_args!("admin on {admin}"));
     }

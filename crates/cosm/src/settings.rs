@@ -166,7 +166,12 @@ impl Config {
             auto: Auto::default(),
             access_log: access_log::Settings::default(),
             error_log: error_log::Settings::default(),
-            store: Store { group_of: cache::key::group, ..Store::at(table::DEFAULT_CACHE) },
+            store: Store {
+                group_of: cache::key::group,
+                tell: |line| tracing::warn!(target: "disk", "{line}"),
+                news: |line| tracing::info!(target: "disk", "{line}"),
+                ..Store::at(table::DEFAULT_CACHE)
+            },
             caches: Vec::new(),
         };
         let mut wrong = Vec::new();
@@ -434,6 +439,9 @@ mod tests {
                     group_of: cache::key::group,
                     // A store alone is scrubbed where that is asked for.
                     scrub: Some(Duration::from_secs(30 * 86_400)),
+                    // These go to the error log.
+                    tell: config.store.tell,
+                    news: config.store.news,
                     ..Store::at("cache.cosm")
                 }
             )

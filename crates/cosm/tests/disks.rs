@@ -56,9 +56,7 @@ impl Disks {
 
     /// Purges these, and waits until a kill can no longer undo it.
     fn purge(&self, server: &Server, keys: Range<usize>) {
-        // Of what it listens on the admin interface is told first.
-        assert!(server.readiness.contains("admin on"), "{}", server.readiness);
-        let mut client = Client::new(server.address);
+        let mut client = Client::new(server.admin());
         for n in keys {
             let target = format!("/purge?url={}", self.url(n));
             assert_eq!(client.send("POST", &target, &[], b"").unwrap().status, 200);

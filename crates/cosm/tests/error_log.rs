@@ -174,8 +174,7 @@ fn each_change_by_the_operator_is_told() {
         path("error.log").display()
     );
     let server = Server::start(&path("cache"), &options);
-    // The first line that ends in an address is of the admin interface.
-    let mut client = Client::new(server.address);
+    let mut client = Client::new(server.admin());
     assert_eq!(client.send("POST", "/purge?all", &[], b"").unwrap().status, 401);
     let token = "Authorization: Bearer a-token-of-the-operator";
     assert_eq!(client.send("POST", "/purge?all", &[token], b"").unwrap().status, 200);

@@ -50,16 +50,17 @@ fn value(prometheus: &str, query: &str) -> Option<f64> {
 fn prometheus_reads_the_metrics_and_the_rules() {
     const REQUESTS: usize = 7;
     let folder = tempfile::tempdir().unwrap();
-    let (admin, origin) = (free(), Origin::start(|_| Reply::fresh("some content")));
-    let options = format!("--cache-size 4MiB --packet 64KiB --admin {admin}");
-    let server = Server::start(&folder.path().join("cache"), &options);
+    let origin = Origin::start(|_| Reply::fresh("some content"));
+    let options = "--cache-size 4MiB --packet 64KiB --admin 127.0.0.1:0";
+    let server = Server::start(&folder.path().join("cache"), options);
+    let admin = server.admin();
     let mut client = Client::new(server.address);
     for n in 0..REQUESTS {
         let answer = client.get(&origin.url(&format!("/{}", n / 2)), &[]).unwrap();
         assert_eq!(answer.status, 200);
     }
     drop(client);
-    let text = Client::new(admin.parse().unwrap()).get("/metrics", &[]).unwrap();
+    let text = Client::new(admin).get("/metrics", &[]).unwrap();
     assert_eq!(text.status, 200);
     let mut check = Command::new("promtool");
     check.args(["check", "metrics"]).stdin(Stdio::piped());

@@ -346,9 +346,7 @@ fn off_peak_hours_are_local_and_reload() {
     let config = folder.write("cosm.toml", &format!("off-peak = \"{from:02}:00-{to:02}:00\"\n"));
     let options = format!("--cache-size 4MiB --packet 64KiB --admin 127.0.0.1:0 --config {config}");
     let server = Server::start(&folder.path("cache"), &options);
-    // The first line that ends in an address.
-    let admin = server.address;
-    assert!(server.readiness.contains("admin on") && server.next_line().contains("forward proxy on"));
+    let admin = server.admin();
     let is_off_peak = || {
         let told = Client::new(admin).get("/stats.json", &[]).unwrap().body;
         serde_json::from_slice::<serde_json::Value>(&told).unwrap()["store"]["off-peak"].as_u64().unwrap()

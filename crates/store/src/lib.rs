@@ -159,9 +159,15 @@ pub struct Options {
     /// When the disk has kept a read waiting for this long, objects are not read, but missed, until it has come. A read that has
     /// begun, and one for a piece of a body under way, is given up after four times as long.
     pub patience: Duration,
-    /// Takes one line when something is to be said: writes fail or work again, all of the index is loaded. By default it goes to
-    /// standard error.
+    /// Takes one line when something is wrong, or is right again, such as writes that fail. By default it goes to standard error.
     pub tell: fn(&str),
+    /// The same when there is something to know: all of the index is loaded, the cache has another size.
+    pub news: fn(&str),
+}
+
+/// That nobody reads standard error is no reason to stop.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "cosm: {line}");
 }
 
 impl Options {
@@ -185,7 +191,8 @@ impl Options {
             scrub: None,
             io: IoChoice::Auto,
             patience: Duration::from_millis(200),
-            tell: |line| drop(writeln!(std::io::stderr(), "cosm: {line}")),
+            tell: say,
+            news: say,
         }
     }
 }

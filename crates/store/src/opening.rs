@@ -36,7 +36,7 @@ pub(crate) fn open_disk(options: &Options) -> Result<(FileDisk, Layout), String>
     let refused = |why: String| format!("cache {}: {why}", path.display());
     let resized = of_size(&disk, there, options).map_err(refused)?;
     if resized.segments != there.segments {
-        (options.tell)(&format!(
+        (options.news)(&format!(
             "cache {} has {} MiB now, of {} MiB before",
             path.display(),
             resized.size() >> 20,

@@ -199,6 +199,7 @@ impl Resizing<'_> {
             cmax: 0,
             group_memory: 0,
             tell: |_| {},
+            news: |_| {},
             ..self.options.clone()
         };
         let index = Index::of(&layout, quiet.objects(&layout));
@@ -281,7 +282,7 @@ impl Progress<'_> {
         let Resizing { reads, options, .. } = self.resizing;
         if reads.time() >= self.next {
             self.next = reads.time() + TOLD_EVERY;
-            (options.tell)(&format!(
+            (options.news)(&format!(
                 "cache {} becomes smaller: {done} of {all} packets behind its new end are {}",
                 options.path.display(),
                 self.done

@@ -25,7 +25,13 @@ use std::time::Duration;
 const PACKET: u32 = 32 << 10;
 
 fn options() -> Options {
-    Options { packet: PACKET, admission: crate::Admission::All, tell: |_| {}, ..Options::at("") }
+    Options {
+        packet: PACKET,
+        admission: crate::Admission::All,
+        tell: |_| {},
+        news: |_| {},
+        ..Options::at("")
+    }
 }
 
 fn size_of(segments: u64) -> u64 {
@@ -336,7 +342,7 @@ fn a_shrink_that_takes_long_says_how_far_it_is() {
     store.flush(&disk);
     drop(store);
     let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
-    let options = Options { size: Some(size_of(130)), tell, ..options() };
+    let options = Options { size: Some(size_of(130)), news: tell, ..options() };
     let pool = Pool::new(1 << 20);
     for (pace, lines) in [(0, 0..1), (100, 3..10)] {
         let disk = copy(&disk);

@@ -71,6 +71,7 @@ pub(crate) struct Shared {
     /// How the cache is called, and who is told when writes, or reads before them, begin to fail or work again.
     pub name: String,
     tell: fn(&str),
+    news: fn(&str),
     told: Mutex<Reported>,
     /// When it was said last that reads fail; 0: never.
     told_of_reading: AtomicU64,
@@ -172,6 +173,7 @@ impl Shared {
             clock,
             name: options.path.display().to_string(),
             tell: options.tell,
+            news: options.news,
             told_of_reading: AtomicU64::new(0),
             look: AtomicU64::new(0),
             interval: interval.as_millis() as u64,
@@ -519,7 +521,7 @@ impl Shared {
         drop(engine);
         if loaded {
             let (name, objects, millis) = (&self.name, self.index.len(), self.millis());
-            (self.tell)(&format!("the index of cache {name} is loaded after {millis} ms: {objects} entries"));
+            (self.news)(&format!("the index of cache {name} is loaded after {millis} ms: {objects} entries"));
         }
         if turned {
             self.tell_of_writes();

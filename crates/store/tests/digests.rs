@@ -147,7 +147,7 @@ fn it_is_said_when_the_index_is_loaded() {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let (disk, store) = lived(SOME);
     store.abandon();
-    let options = Options { tell: |line| SAID.lock().unwrap().push(line.to_owned()), ..options() };
+    let options = Options { news: |line| SAID.lock().unwrap().push(line.to_owned()), ..options() };
     let store = Store::over(disk.clone(), &options).unwrap();
     eventually("that is not told", || !SAID.lock().unwrap().is_empty());
     let said = SAID.lock().unwrap().concat();

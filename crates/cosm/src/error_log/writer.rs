@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it is said that lines are lost.
 const SAID: Duration = Duration::from_secs(60);
 
-/// The log of the process; there is one. `end` writes what waits.
+/// The log of the process; there is one.
 pub struct ErrorLog {
     orders: SyncSender<Order>,
     levels: reload::Handle<Targets, Registry>,
@@ -34,6 +34,8 @@ enum Order {
     Write(Severity, String),
     /// The file is to be opened anew.
     Reopen,
+    /// Tells when all before it is written.
+    Flush(SyncSender<()>),
     End,
 }
 
@@ -76,13 +78,26 @@ impl ErrorLog {
         move || order(&orders, Order::Reopen)
     }
 
-    /// Writes what waits, unless that takes too long.
-    pub fn end(self) {
+    /// Waits until what happened so far is written, unless that takes too long.
+    pub fn flush(&self) {
+        let (done, is_done) = sync_channel(1);
+        order(&self.orders, Order::Flush(done));
+        let _ = is_done.recv_timeout(PATIENCE);
+    }
+
+    fn end(&self) {
         order(&self.orders, Order::End);
         let until = Instant::now() + PATIENCE;
         while !self.thread.is_finished() && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// Writes what waits, unless that takes too long.
+impl Drop for ErrorLog {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -156,6 +171,8 @@ impl Writer {
                         ));
                     }
                 }
+                // Who asked may not wait any more.
+                Order::Flush(done) => drop(done.try_send(())),
                 Order::End => return self.tell_of_loss(&why, true),
             }
             self.tell_of_loss(&why, false);

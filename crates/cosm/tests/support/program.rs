@@ -15,6 +15,7 @@ pub struct Server {
     child: Child,
     lines: Receiver<String>,
     pub address: SocketAddr,
+    admin: Option<SocketAddr>,
     /// The line that said so.
     pub readiness: String,
     /// What it said before: of the cache.
@@ -50,6 +51,7 @@ impl Server {
             child,
             lines,
             address: ([0; 4], 0).into(),
+            admin: None,
             readiness: String::new(),
             opened: String::new(),
             took: Duration::ZERO,
@@ -61,9 +63,17 @@ impl Server {
                 server.opened = said.concat();
                 return server;
             }
+            if let Some(admin) = line.strip_prefix("cosm: admin on ") {
+                server.admin = admin.parse().ok();
+            }
             said.push(line);
         }
         panic!("cosm serve {options} did not become ready: {said:#?}");
+    }
+
+    /// Where the admin interface is, by TCP.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin.expect("--admin with an address")
     }
 
     pub fn id(&self) -> u32 {

@@ -106,7 +106,7 @@ impl Invalidation {
     /// that, unless a later start may read it.
     pub fn of(stores: &Stores) -> Invalidation {
         let scopes = Purges::decode(&stores.ledger()).unwrap_or_else(|| {
-            crate::console::say("cannot read what was purged: nothing that was stored before is served");
+            tracing::error!(target: "disk", "cannot read what was purged: nothing that was stored before is served");
             let mut all = Purges::default();
             all.purge(Scope::All, millis());
             if !stores.may_ledger_return() {

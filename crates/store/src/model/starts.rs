@@ -73,6 +73,7 @@ pub fn options(scenario: &Scenario, seed: u64) -> Options {
         // No real time counts.
         patience: Duration::from_secs(1 << 20),
         tell: |_| {},
+        news: |_| {},
         ..Options::at("")
     }
 }

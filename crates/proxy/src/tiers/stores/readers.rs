@@ -2,7 +2,6 @@
 
 use super::Stores;
 use super::view::View;
-use crate::console::say;
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::{Key, Reader, Spans, Store};
@@ -62,7 +61,7 @@ impl Readers {
         let view = self.stores.view();
         let seen = &mut *self.seen.borrow_mut();
         let mut before = std::mem::take(&mut seen.readers);
-        let without = |error: &_| say(format_args!("cannot read the cache, serving without it: {error}"));
+        let without = |error: &_| tracing::error!(target: "disk", cause = %error, "cannot read the cache, serving without it");
         for (n, slot) in view.0.iter().enumerate() {
             let old = before.get_mut(n).and_then(Option::take);
             let store: Option<&Store> = slot.store.as_ref();

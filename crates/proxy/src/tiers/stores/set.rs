@@ -8,7 +8,6 @@ use super::care::{Care, Patience, Why};
 use super::journal::Journal;
 use super::record::{Epoch, Found, Record, leader};
 use super::view::{Slot, View};
-use crate::console::say;
 use cache::{Purges, Scope};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -140,7 +139,7 @@ impl Set {
         let mut cared: Vec<Cared> = disks.iter().map(|_| Cared::new(patience)).collect();
         for (n, result) in opened.iter().enumerate() {
             if let Err(unopened) = result {
-                say(format_args!("{}; it is left until it works", unopened.why));
+                tracing::warn!(target: "disk", "{}; it is left until it works", unopened.why);
                 cared[n].why.clone_from(&unopened.why);
                 cared[n].care.left(now);
             }
@@ -412,10 +411,11 @@ impl Set {
             one.why.clear();
         }
         ledger.advance(&self.view());
-        say(format_args!(
-            "cache {} is left, since {why}: what it holds is fetched from the origins until it works",
-            self.disks[n].name
-        ));
+        tracing::warn!(
+         target: "disk",
+                    "cache {} is left, since {why}: what it holds is fetched from the origins until it works",
+                    self.disks[n].name
+        );
     }
 
     fn tried(&self, n: usize, result: Result<(), String>) {
@@ -423,7 +423,7 @@ impl Set {
         one.care.tried(result.is_ok(), Instant::now());
         let why = result.err().unwrap_or_default();
         if !why.is_empty() && one.why != why {
-            say(format_args!("{why}; it is tried again"));
+            tracing::warn!(target: "disk", "{why}; it is tried again");
         }
         one.why = why;
     }
@@ -487,7 +487,7 @@ impl Set {
             (false, 0) => String::new(),
             (false, missed) => format!(", without {missed} objects that were changed meanwhile"),
         };
-        say(format_args!("cache {name} serves again{how}"));
+        tracing::info!(target: "disk", "cache {name} serves again{how}");
         Ok(())
     }
 
@@ -504,10 +504,11 @@ impl Set {
         if !is_ours && !store.was_blank() && ledger.first.knows_not(&record) {
             // What its set removed without this one's disks may be here.
             drop(ledger);
-            say(format_args!(
-                "cache {} went on without the others, which may hold what was removed then: nothing that was stored before is served",
-                self.disks[n].name
-            ));
+            tracing::warn!(
+             target: "disk",
+                            "cache {} went on without the others, which may hold what was removed then: nothing that was stored before is served",
+                            self.disks[n].name
+            );
             if let Some(purge_all) = self.apart.get() {
                 purge_all();
             }
@@ -630,7 +631,8 @@ fn open_all(disks: &Arc<[Disk]>, patience: Duration) -> Result<Vec<Result<Store,
     };
     let mut results: Vec<Result<Store, Unopened>> = disks.iter().map(late).collect();
     let names = disks.iter().map(|disk| disk.name.clone());
-    for (n, result) in Answers::new(opened, names, patience, say) {
+    for (n, result) in Answers::new(opened, names, patience, |line| tracing::warn!(target: "disk", "{line}"))
+    {
         if let Err(Unopened { why, later: false }) = result {
             return Err(why);
         }
@@ -717,7 +719,7 @@ fn agree(
         if purges[n].is_none() && store.may_ledger_return() {
             // A later attempt may read what it knows.
             cared[n].why = format!("cache {name} does not tell what was purged");
-            say(format_args!("{}; it is left until it works", cared[n].why));
+            tracing::warn!(target: "disk", "{}; it is left until it works", cared[n].why);
             store.leave();
             cared[n].old = Some(store);
             cared[n].care.left(Instant::now());
@@ -730,11 +732,11 @@ fn agree(
         });
         stores[n] = match anew {
             Ok(store) => {
-                say(format_args!("cache {name} may have missed what the others did: it begins empty"));
+                tracing::warn!(target: "disk", "cache {name} may have missed what the others did: it begins empty");
                 Some(store)
             }
             Err(why) => {
-                say(format_args!("{why}; it is left until it works"));
+                tracing::warn!(target: "disk", "{why}; it is left until it works");
                 cared[n].care.left(Instant::now());
                 None
             }
@@ -763,7 +765,7 @@ fn enter(ledger: &mut Ledger, view: &mut View, cared: &mut [Cared], patience: Pa
             Some(n) => {
                 let store = view.0[n].store.take();
                 cared[n].why = format!("writing to cache {} fails", disks[n].name);
-                say(format_args!("{}; it is left until it works", cared[n].why));
+                tracing::warn!(target: "disk", "{}; it is left until it works", cared[n].why);
                 if let Some(store) = &store {
                     store.leave();
                 }
