@@ -28,8 +28,8 @@ pub const AREAS: &[(&str, &str)] = &[
     ("admin", "what was changed by way of the admin interface, and by whom"),
 ];
 
-/// Areas where the operator is the cause: each event is written.
-const UNLIMITED: [&str; 2] = ["settings", "admin"];
+/// Areas of which each event is written: the operator is the cause, or each disk says a thing once.
+const UNLIMITED: [&str; 3] = ["disk", "settings", "admin"];
 
 /// Where events are written, how, and which.
 #[derive(Clone, Debug)]
