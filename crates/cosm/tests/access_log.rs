@@ -61,6 +61,26 @@ fn json_says_what_became_of_each_request() {
 }
 
 #[test]
+fn bytes_of_a_requests_content_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let origin = Origin::start(|_| Reply::fresh("x"));
+    let options = format!(
+        "--cache-size 4MiB --packet 64KiB --access-log {} --access-log-format $method,$bytes_in",
+        log.display()
+    );
+    let server = Server::start(&folder.path().join("cache"), &options);
+    let mut client = Client::new(server.address);
+    for body in [&b""[..], b"12345", &[b'x'; 100_000]] {
+        assert_eq!(client.send("POST", &origin.url("/"), &[], body).unwrap().status, 200);
+    }
+    client.get(&origin.url("/"), &[]).unwrap();
+    drop(client);
+    assert!(server.stop().success());
+    assert_eq!(lines(&log), ["POST,0", "POST,5", "POST,100000", "GET,0"]);
+}
+
+#[test]
 fn what_is_masked_is_in_no_format() {
     for format in ["json", "combined", "squid", "$client%$url%$request%$path"] {
         let lines = logged(format, "--access-log-mask clients,queries");
