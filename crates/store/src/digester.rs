@@ -251,10 +251,30 @@ impl Digester {
             // What lies in the open segment may be digested.
             None => {
                 (self.gaps, job.urgent) = (0, std::mem::take(&mut self.urgent));
-                job.stage = Stage::Sort(std::mem::take(&mut self.events));
+                let events = std::mem::take(&mut self.events);
+                job.stage = Stage::Sort(self.still_there(events, seq));
             }
         }
         self.job = Some(job);
+    }
+
+    /// Without what was written over since it was put, up to the segment `newest`: whoever loads a digest takes what lies in a segment
+    /// for its youngest turn's.
+    fn still_there(&self, mut events: Vec<Event>, newest: u64) -> Vec<Event> {
+        let layout = &self.layout;
+        if layout.oldest(newest + 1) <= self.root.seq {
+            return events;
+        }
+        // They are in the order of the log, so that a segment's turn is the youngest one before that of the next event.
+        let mut turn = newest;
+        events.reverse();
+        events.retain(|event| {
+            let lies = event.record().and_then(|(place, _)| layout.seq_of(layout.segment_of(place), turn));
+            turn = lies.unwrap_or(turn);
+            lies.is_none_or(|seq| !layout.is_gone(seq, newest))
+        });
+        events.reverse();
+        events
     }
 
     /// The last segment whose table has to be on the medium before it goes on.
@@ -538,6 +558,21 @@ mod tests {
             let digests = segments * 256 / (most_events(stretch(segments), 1 << 20) as u64 / 2);
             assert!(digests < root::MOST as u64, "{digests} of {segments}");
         }
+    }
+
+    /// Else the index would point to what another key has there, for as long as nobody asks for it.
+    #[test]
+    fn what_was_written_over_is_in_no_digest() {
+        let layout = Layout::new(1 << 20, 10, 7);
+        let put = |hash, seq| Event::put(hash, layout.place(layout.number(seq), 0), 1);
+        let mut digester =
+            Digester::new(&layout, Some(5), Root::default(), Default::default(), Fence::default(), false);
+        (0..14).for_each(|seq| digester.note(put(seq, seq)));
+        digester.note(Event::removal(2));
+        digester.tick(20, 13, false, 0);
+        let Some(Op::Digest { events }) = digester.next_io(13, 0, 0) else { panic!("no digest") };
+        let there: Vec<Event> = (4..14).map(|seq| put(seq, seq)).chain([Event::removal(2)]).collect();
+        assert_eq!(events, there);
     }
 
     #[test]
