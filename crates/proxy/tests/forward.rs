@@ -305,6 +305,23 @@ async fn no_origin_is_502_and_a_silent_one_504() {
     assert_eq!(response.field("cache-status"), None, "RFC 9211 section 2: it is of the proxy's own making");
 }
 
+/// RFC 9112 section 8: it is the client who sent less than it said.
+#[tokio::test]
+async fn content_that_breaks_off_is_no_failure_of_the_origin() {
+    let origin = Origin::with(|mut client, _| async move {
+        client.head().await;
+        client.rest().await;
+    })
+    .await;
+    let proxy = Proxy::forward();
+    for framing in ["Content-Length: 9\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n9\r\nhello"] {
+        let mut client = proxy.client().await;
+        client.send(format!("POST {} HTTP/1.1\r\nHost: a\r\n{framing}", origin.url("/"))).await;
+        client.finish().await;
+        assert!(client.rest().await.starts_with("HTTP/1.1 400 "));
+    }
+}
+
 #[tokio::test]
 async fn a_stalled_body_breaks_off() {
     let origin = Origin::with(|mut client, _| async move {

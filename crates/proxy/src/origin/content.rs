@@ -124,6 +124,7 @@ const UPLOAD: usize = 160 << 10;
 pub struct Gate {
     open: Cell<bool>,
     done: Cell<bool>,
+    broke_off: Cell<bool>,
     moved: Cell<u64>,
     waker: RefCell<Option<Waker>>,
     /// What was taken for the content or for the response's body: both have one, so that neither waits for what the other
@@ -153,6 +154,7 @@ impl Upload {
         let gate = Rc::new(Gate {
             open: Cell::new(!expects || done),
             done: Cell::new(done),
+            broke_off: Cell::new(false),
             moved: Cell::new(0),
             waker: RefCell::new(None),
             lease: RefCell::new(None),
@@ -183,6 +185,11 @@ impl Gate {
     /// The body was handed over to its end.
     pub fn is_done(&self) -> bool {
         self.done.get()
+    }
+
+    /// It ended before its end: the client left, or its connection broke.
+    pub fn broke_off(&self) -> bool {
+        self.broke_off.get()
     }
 
     /// Ready once there is a lease for both sides.
@@ -240,6 +247,7 @@ impl Body for Upload {
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
         this.gate.moved.set(this.gate.moved.get() + 1);
+        this.gate.broke_off.set(matches!(frame, Some(Err(_))));
         if frame.is_none() || content.is_end_stream() {
             this.gate.done.set(true);
         }

@@ -145,6 +145,9 @@ impl Origins {
                     let (parts, upload) = request.into_parts();
                     (Request::from_parts(parts, ()), upload.into_content())
                 }
+                (Failed::Broken(_), _) if gate.broke_off() => {
+                    return Err(Refusal::closing("the request's content ended before its end").clients());
+                }
                 (Failed::Broken(_), Some(again)) => (make()?, again),
                 (Failed::Refused(refusal), _) => {
                     tracing::warn!(target: "origin", hop = %key.hop, cause = &*refusal.text, "an answer is of no use");
