@@ -232,8 +232,10 @@ impl Reader {
     /// The record under the key, verified, and its slot. What proves to be something else leaves the index.
     async fn record(&self, key: &Key, wait: Wait<'_>, late: &Cell<bool>) -> Option<(Bytes, Found, Slot)> {
         let mut slot = self.slot(key, late).await?;
+        let turn_of = |slot: Slot| self.shared.turn_of(self.shared.layout.segment_of(slot.place));
         for _ in 0..MOVES {
-            let read = self.look_at(slot, key, wait).await;
+            let turn = turn_of(slot);
+            let read = self.look_at(slot, turn, key, wait).await;
             if let Ok(Some((bytes, found))) = read {
                 return Some((bytes, found, slot));
             }
@@ -244,7 +246,9 @@ impl Reader {
             }
             match self.shared.index.find(self.shared.hash(key)) {
                 // It was moved before it was written, or replaced.
-                Some(now) if now.place != slot.place => slot = now,
+                Some(now) if now.place != slot.place || turn_of(now) != turn => slot = now,
+                // The sweep came by.
+                None if read.is_ok() => return None,
                 _ => {
                     self.tell(key, slot, read.err());
                     return None;
@@ -254,13 +258,19 @@ impl Reader {
         None
     }
 
-    /// What lies at `slot`, if it is what the index means.
-    async fn look_at(&self, slot: Slot, key: &Key, wait: Wait<'_>) -> io::Result<Option<(Bytes, Found)>> {
-        if let Some(found) = self.in_a_group(key, slot) {
+    /// What lies at `slot`, if it is what the index means: of this turn of its segment.
+    async fn look_at(
+        &self,
+        slot: Slot,
+        turn: u64,
+        key: &Key,
+        wait: Wait<'_>,
+    ) -> io::Result<Option<(Bytes, Found)>> {
+        if let Some(found) = self.in_a_group(key, slot, turn) {
             self.shared.groups.saved();
             return Ok(Some(found));
         }
-        self.bytes(slot, wait).await.map(|bytes| self.verified(key, bytes))
+        self.bytes(slot, turn, wait).await.map(|bytes| self.verified(key, bytes, turn))
     }
 
     /// A look came to nothing: for this error, or since what lies there is something else.
@@ -278,19 +288,20 @@ impl Reader {
         self.shared.engine().forget(self.shared.hash(key), slot.place, self.shared.millis());
     }
 
-    fn verified(&self, key: &Key, bytes: Bytes) -> Option<(Bytes, Found)> {
-        record::parse(self.shared.layout.identity, &bytes)
-            .filter(|found| found.about.kind.is_answer() && bytes[found.key.clone()] == key.bytes()[..])
-            .map(|found| (bytes, found))
+    /// What lies behind the end of a segment that was written in part is of an earlier turn, and as sound as it was.
+    fn verified(&self, key: &Key, bytes: Bytes, turn: u64) -> Option<(Bytes, Found)> {
+        let found = record::parse(self.shared.layout.identity, &bytes)?;
+        let is_meant = found.about.kind.is_answer()
+            && found.seq == turn as u32
+            && bytes[found.key.clone()] == key.bytes()[..];
+        is_meant.then_some((bytes, found))
     }
 
-    /// The record in a group that was read before. It says itself which turn it is of: what the sweep has just made way for may have been
-    /// read as of the next one.
-    fn in_a_group(&self, key: &Key, slot: Slot) -> Option<(Bytes, Found)> {
+    /// The record in a group that was read before: what the sweep has just made way for may have been read as of the next turn.
+    fn in_a_group(&self, key: &Key, slot: Slot, turn: u64) -> Option<(Bytes, Found)> {
         let (shared, layout) = (&self.shared, &self.shared.layout);
-        let turn = shared.turn_of(layout.segment_of(slot.place));
         let bytes = shared.groups.find(turn, layout.offset(slot.place), self.length(slot))?;
-        let (bytes, found) = self.verified(key, bytes).filter(|(_, found)| found.seq == turn as u32)?;
+        let (bytes, found) = self.verified(key, bytes, turn)?;
         Some((alone(&bytes), found))
     }
 
@@ -301,11 +312,11 @@ impl Reader {
     }
 
     /// The bytes at `slot`: from an image that is not written yet, or else by one read.
-    async fn bytes(&self, slot: Slot, wait: Wait<'_>) -> io::Result<Bytes> {
+    async fn bytes(&self, slot: Slot, turn: u64, wait: Wait<'_>) -> io::Result<Bytes> {
         let (shared, layout) = (&self.shared, &self.shared.layout);
         let (number, length, start) =
             (layout.segment_of(slot.place), self.length(slot), layout.offset(slot.place));
-        let (turn, written) = (shared.turn_of(number), !shared.unwritten.has(layout, number));
+        let written = !shared.unwritten.has(layout, number);
         if !written {
             let image = shared.engine().peek(slot);
             if let Some((copy, length)) = image {
@@ -466,7 +477,8 @@ mod beside_the_sweep {
         let desk = ManualReads::default();
         let reader = Reader::new(shared.clone(), Backend::Hand(desk.clone()));
         {
-            let mut reading = pin!(reader.look_at(slot, &key, Wait::Yields(Duration::ZERO)));
+            let turn = shared.turn_of(shared.layout.segment_of(slot.place));
+            let mut reading = pin!(reader.look_at(slot, turn, &key, Wait::Yields(Duration::ZERO)));
             let mut context = Context::from_waker(Waker::noop());
             while reading.as_mut().poll(&mut context).is_pending() {
                 desk.take().unwrap().carry_out(&disk);

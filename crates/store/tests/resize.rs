@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use store::disk::Disk;
 use store::{Admission, Body, Buffer, IoChoice, Key, Options, Store, check, inspect};
 use tokio::runtime::LocalRuntime;
@@ -34,18 +36,22 @@ fn put(store: &Store, n: u32) {
     }
 }
 
-/// How many of these are there, each as it was put.
-fn found(store: &Store, keys: std::ops::Range<u32>) -> usize {
+/// Which of these are there, each as it was put.
+fn those_of(store: &Store, keys: impl IntoIterator<Item = u32>) -> Vec<u32> {
     runtime().block_on(async {
-        let (reader, mut count) = (store.reader().unwrap(), 0);
+        let (reader, mut there) = (store.reader().unwrap(), Vec::new());
         for n in keys {
             let Some(object) = reader.get(&key(n)).await else { continue };
             let Body::Whole(bytes) = object.body else { panic!("spans") };
             assert!(bytes == body(n), "key {n} has other bytes");
-            count += 1;
+            there.push(n);
         }
-        count
+        there
     })
+}
+
+fn found(store: &Store, keys: Range<u32>) -> usize {
+    those_of(store, keys).len()
 }
 
 /// Nothing of the cache is damaged.
@@ -89,6 +95,39 @@ fn a_file_grows_and_shrinks_with_its_cache() {
     assert!(store.close());
     assert_eq!((length(), checked_whole(&path)), (32, true));
     assert_eq!(inspect(&path).unwrap().size, 32 << 20);
+}
+
+/// The first digest of a cache that was too small for any speaks of all of the log, and is written over its oldest packet: what lay there
+/// is gone.
+#[test]
+fn what_the_first_digest_is_written_over_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let open = |packets: u64| Store::open(&options(&path, Some((1 << 20) + packets * (256 << 10)))).unwrap();
+    let all = 0..2_400;
+    let store = open(100);
+    all.clone().for_each(|n| put(&store, n));
+    let before = those_of(&store, all.clone());
+    assert!(before.len() > 1_000 && before.len() < 1_300, "{} lie in 100 packets", before.len());
+    assert!(store.close());
+
+    let store = open(140);
+    eventually(|| store.stats().engine.digests > 0);
+    let after = those_of(&store, all);
+    let gone: Vec<u32> = before.into_iter().filter(|n| !after.contains(n)).collect();
+    assert!((1..30).contains(&gone.len()), "what lay in one packet: {gone:?}");
+    gone.iter().for_each(|n| store.remove(&key(*n)));
+    assert!(store.persist(Duration::from_secs(30)));
+    store.abandon();
+    assert_eq!(those_of(&open(140), gone), [], "removed, and back");
+}
+
+fn eventually(is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]
