@@ -65,7 +65,7 @@ impl Presented {
         // What a disk that is late may have is not written once more if it is large: who reads it there would lose it.
         let stores = !self.disk.late.get()
             || fetched.body.left().is_some_and(|left| keeper::is_small(&self.worker, left));
-        let key = if stores { self.object_key(&head, &want.look) } else { want.look.key.clone() };
+        let key = if stores { self.object_key(&head, &want.look, began) } else { want.look.key.clone() };
         let part = want.part().filter(|_| head.part().is_some()).cloned();
         let goes_on = !begin.is_empty();
         self.store(lead, fetched, Object { begin, goes_on, part, stores, ..Object::new(key, head, began) })
@@ -92,19 +92,19 @@ impl Presented {
         shared.tiers.renew(began, held, head, &shared.names)
     }
 
-    pub(super) fn mark(&self, marker: CacheEntry) -> Arc<CacheEntry> {
-        self.worker.shared.tiers.mark(marker)
+    pub(super) fn mark(&self, marker: CacheEntry, began: Moment) -> Arc<CacheEntry> {
+        self.worker.shared.tiers.mark(marker, began)
     }
 
     /// The key under which a response is to be stored. Markers say by what the primary key's responses vary.
-    fn object_key(&self, head: &Head, look: &Look) -> Key {
-        let primary = self.primary_key(head, look);
+    fn object_key(&self, head: &Head, look: &Look, began: Moment) -> Key {
+        let primary = self.primary_key(head, look, began);
         let Some(vary) = head.vary() else { return primary };
         let variants = match &look.variants {
             Some(variants) if variants.vary == *vary && primary == look.primary => variants.clone(),
             _ => {
                 let variants = Variants { vary: vary.clone(), nonce: nonce() };
-                self.mark(CacheEntry::varies(primary.clone(), variants.clone()));
+                self.mark(CacheEntry::varies(primary.clone(), variants.clone()), began);
                 variants
             }
         };
@@ -114,12 +114,12 @@ impl Presented {
         if let Some(language) = cache::sole_language(head)
             && let Some(alias) = variants.alias(&primary, &selecting, &language)
         {
-            self.mark(CacheEntry::same_as(alias, key.clone()));
+            self.mark(CacheEntry::same_as(alias, key.clone()), began);
         }
         key
     }
 
-    fn primary_key(&self, head: &Head, look: &Look) -> Key {
+    fn primary_key(&self, head: &Head, look: &Look, began: Moment) -> Key {
         let config = NoVarySearch::of(&head.headers);
         match look.marker.as_deref() {
             Some(CacheEntry { kind: EntryKind::Queries(_), .. }) => look.primary.clone(),
@@ -133,7 +133,7 @@ impl Presented {
                 let marker = Key::new(key::searches(look.uri.bytes()));
                 let searches = Searches { config, nonce: nonce() };
                 let primary = searches.of(&marker, self.target.path.as_str());
-                self.mark(CacheEntry::searches(marker, searches));
+                self.mark(CacheEntry::searches(marker, searches), began);
                 primary
             }
         }

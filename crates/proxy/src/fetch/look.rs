@@ -79,7 +79,7 @@ impl Presented {
         let key = Key::new(key::queries(uri.bytes()));
         match self.find(&key).await {
             Some(held) if matches!(held.kind, EntryKind::Queries(_)) => held,
-            _ => self.mark(CacheEntry::queries(key, nonce())),
+            _ => self.mark(CacheEntry::queries(key, nonce()), self.worker.shared.tiers.now()),
         }
     }
 

@@ -158,7 +158,7 @@ fn who_looked_before_a_fetch_stored_what_it_brought_looks_again() {
     let looked = tiers.now();
     let join = |looked| fills.join(&key(), &tiers, Some(looked), 0, None);
     let Joined::Leader(lead) = join(looked) else { panic!("somebody leads") };
-    tiers.mark(CacheEntry::queries(key(), nonce()));
+    tiers.mark(CacheEntry::queries(key(), nonce()), tiers.now());
     assert!(matches!(join(looked), Joined::Follower(_)));
     lead.again();
     assert!(matches!(join(looked), Joined::Again));

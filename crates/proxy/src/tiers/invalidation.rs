@@ -172,6 +172,24 @@ impl Invalidation {
         })
     }
 
+    /// Runs `take`, which takes away what lies under the key, if it is what lay there at `began`. It is no later answer: what was asked
+    /// for before may take its place.
+    pub fn clear(&self, key: &Key, began: Moment, take: impl FnOnce()) {
+        let hash = primary_hash(key);
+        let _lock = self.lock(hash);
+        if self.since(hash, key, began) == Since::Nothing {
+            take();
+            self.replaced[self.bucket(key.hash())].fetch_max(self.next(), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether something was put under the key since `began`, and not removed; now and then under another's. Waits for nobody: what is
+    /// being put at this moment does not count.
+    pub fn was_replaced(&self, key: &Key, began: Moment) -> bool {
+        self.replaced[self.bucket(key.hash())].load(Ordering::Acquire) > began.number
+            && !self.was_removed(primary_hash(key), began)
+    }
+
     /// Whether what took a key's place was asked for later than at `began`; now and then what took another's.
     pub fn was_overtaken(&self, key: &Key, began: Moment) -> bool {
         self.asked[self.bucket(key.hash())].load(Ordering::Acquire) > began.at
@@ -244,7 +262,7 @@ impl Invalidation {
         self.number.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// By its primary hash, whose lock is held.
+    /// By its primary hash; its lock is held, or what is being removed at this moment does not count.
     fn was_removed(&self, hash: u128, began: Moment) -> bool {
         self.removed[self.bucket(hash)].load(Ordering::Acquire) > began.number
             && self.recent().may_have_been_removed(hash, began.number)
@@ -323,6 +341,24 @@ mod tests {
         let second = owner.remove(&page, between, || {});
         assert!(second.again);
         assert_eq!(since(&page, between.knowing(second)), Since::Nothing);
+    }
+
+    #[test]
+    fn what_was_taken_away_makes_way_for_what_was_asked_for_before() {
+        let owner = Invalidation::of(&Stores::default());
+        let page = key("GET http://h/");
+        let asked = owner.now();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let found = owner.now();
+        owner.clear(&page, found, || {});
+        assert!(
+            !owner.was_overtaken(&page, asked) && owner.look(&page, found, |since| since) == Since::Replaced
+        );
+        owner.clear(&page, found, || panic!("something else lies there now"));
+        owner.replace(&page, found, |_| true, || {});
+        assert!(owner.was_overtaken(&page, asked) && owner.was_replaced(&page, found));
+        owner.remove(&page, found, || {});
+        assert!(!owner.was_replaced(&page, found));
     }
 
     /// Else no start would serve what was stored before it.

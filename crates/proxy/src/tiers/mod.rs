@@ -253,8 +253,7 @@ impl Tiers {
 
     /// Removes what lay under a key at `began`, if it still does. What is being fetched may take its place.
     pub fn remove_unchanged(&self, key: &Key, began: Moment) {
-        let take_away = || self.take_away(key);
-        self.invalidation.replace(key, began, |since| since == Since::Nothing, take_away);
+        self.invalidation.clear(key, began, || self.take_away(key));
     }
 
     /// Keeps a response whose body is here, unless it was removed since it was asked for (then `None` is why it is not kept).
@@ -394,9 +393,9 @@ impl Tiers {
         });
     }
 
-    /// Keeps a marker, which has a nonce of its own: it leads to nothing that was stored before. Refused by the store, what it
-    /// leads to is not found again: a miss.
-    pub fn mark(&self, marker: CacheEntry) -> Arc<CacheEntry> {
+    /// Keeps a marker for what was asked for at `began`, with a nonce of its own: it leads to nothing that was stored before. Refused
+    /// by the store, what it leads to is not found again: a miss.
+    pub fn mark(&self, marker: CacheEntry, began: Moment) -> Arc<CacheEntry> {
         let marker = Arc::new(marker);
         let put = || {
             if let Some((meta, nonce)) = marker.marker() {
@@ -404,7 +403,7 @@ impl Tiers {
             }
             self.memory.insert(&marker);
         };
-        self.invalidation.replace(&marker.key, self.now(), |_| true, put);
+        self.invalidation.replace(&marker.key, began, |_| true, put);
         marker
     }
 
@@ -435,7 +434,7 @@ impl Tiers {
 
     /// Whether something was put under a key since `looked`, and not removed: also under another now and then.
     pub fn is_replaced_since(&self, key: &Key, looked: Moment) -> bool {
-        self.invalidation.look(key, looked, |since| since == Since::Replaced)
+        self.invalidation.was_replaced(key, looked)
     }
 
     /// Removes what is stored of a URI, given its primary key: all variants, queries and searches.
