@@ -28,8 +28,16 @@ impl Exchange {
         let (shared, uri) = (request.worker.shared.clone(), request.uri.clone());
         let headers = &request.parts.headers;
         let is_anothers = headers.contains_key(VIA) || headers.keys().any(|name| is_believed(name.as_str()));
-        if !client.purges || client.trusted || is_anothers {
-            let text = "this client may not purge; the proxy's operator allows it with --purge-from NETWORK";
+        let refused = match (client.purges && !client.trusted, is_anothers) {
+            (true, false) => None,
+            (true, true) => {
+                Some("nobody knows who asks through another proxy; send PURGE without Via and Forwarded")
+            }
+            (false, _) => {
+                Some("this client may not purge; the proxy's operator allows it with --purge-from NETWORK")
+            }
+        };
+        if let Some(text) = refused {
             return Refusal::new(StatusCode::FORBIDDEN, text).response();
         }
         let Ok(_place) = WAITING.try_acquire() else {

@@ -72,7 +72,7 @@ const STORE: &[StatRow<Stats>] = &[
     ("put-again", Kind::Counter, plain("store_put_again_objects_total"), "objects that were used, and written again to stay", |s| s.engine.put_again),
     ("not-admitted", Kind::Counter, plain("store_not_admitted_total"), "objects that were not worth their place, or to be written", |s| s.engine.turned_away),
     ("not-afforded", Kind::Counter, plain("store_not_afforded_total"), "objects that were turned away for the write budget alone", |s| s.engine.unaffordable),
-    ("segments", Kind::Counter, plain("store_segments_total"), "segments that were opened", |s| s.engine.segments),
+    ("segments", Kind::Counter, plain("store_segments_total"), "segments that were closed, full or not", |s| s.engine.segments),
     ("digests", Kind::Counter, plain("store_digests_total"), "digests of the log that were written", |s| s.engine.digests),
     ("digest-age", Kind::Gauge, plain("store_digest_age_seconds"), "seconds since a digest of the log was written last, or since the start", |s| s.digest_age),
     ("undigested", Kind::Gauge, plain("store_undigested_segments"), "segments since the last digest, whose tables a start reads", |s| s.undigested),
