@@ -12,6 +12,7 @@ use crate::health::Health;
 use crate::index::{Index, Slot, USES_MAX};
 use crate::loader::Loaded;
 use crate::placement::{Live, Standing};
+use crate::retry::Retry;
 use crate::writer::Writer;
 use crate::{Body, Key, Options, Refused, Spans, Uses, WriteBudget, span_key};
 use rand::{Rng, RngExt, rngs::StdRng};
@@ -85,6 +86,8 @@ pub(crate) struct Shared {
 struct Reported {
     failing: bool,
     given_up: u64,
+    /// When it is said once more that writes fail.
+    again: Retry,
     harm: Option<&'static str>,
 }
 
@@ -569,6 +572,14 @@ impl Shared {
         let name = &self.name;
         let engine = self.engine();
         let (failing, given_up) = (engine.is_failing(), engine.counters().given_up);
+        if failing && !told.failing {
+            // One that fails now and then would fill a log.
+            let now = self.millis();
+            if !told.again.is_due(now) {
+                return;
+            }
+            told.again.fail(now);
+        }
         let line = match (told.failing, failing) {
             (false, true) => format!(
                 "writing to cache {name} fails ({}) and is tried again; until it works, little is stored: check \
