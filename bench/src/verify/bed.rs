@@ -29,16 +29,18 @@ impl Bed {
         let mut words: Vec<OsString> =
             ["serve", "--workers", "1", "--memory", "0"].map(OsString::from).into();
         words.extend(["--listen", &listen.to_string(), "--admin", &admin.to_string()].map(OsString::from));
-        words.extend(["--origin", &origin].map(OsString::from));
+        // Another start has another port, but the same keys.
+        words.extend(["--origin", &origin, "--origin-host", "origin"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
         let server = Server::start_at(self.proxy_core, groups, self.cosm.as_os_str(), &words, listen)?;
-        Ok(Proxy { server, admin })
+        Ok(Proxy { server, admin, origin })
     }
 }
 
 pub struct Proxy {
     pub server: Server,
     admin: SocketAddr,
+    origin: String,
 }
 
 impl Proxy {
@@ -62,7 +64,7 @@ impl Proxy {
     }
 
     pub fn purge(&self, size: u64, number: u64) -> Result<(), String> {
-        admin::purge(self.admin, &format!("http://{}/s/{size}/{number}", self.server.address()))
+        admin::purge(self.admin, &format!("{}/s/{size}/{number}", self.origin))
     }
 
     /// Until what was taken is on the device: a flush interval, and the write after it.

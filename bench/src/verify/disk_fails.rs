@@ -72,6 +72,13 @@ fn one(bed: &Bed, fault: &mut dyn Fault, scale: &Scale, report: &mut Report) -> 
     let before = served(&proxy, &mut load, scale.window)?;
     tell("before", &before, report);
 
+    let purges = proxy.plan(OBJECT, Order::Listed((scale.objects..all).collect()));
+    let there = load::run(&purges)?;
+    if before.hit_share() < 0.8 || there.hits < there.requests {
+        let share = 100.0 * before.hit_share();
+        return Err(format!("what was stored is not there: {share:.1} % hits, {} to be purged", there.hits));
+    }
+
     fault.strike()?;
     // Struck anyhow, it has to end also where what follows fails.
     let came = meanwhile(&proxy, &mut load, scale);
@@ -81,10 +88,7 @@ fn one(bed: &Bed, fault: &mut dyn Fault, scale: &Scale, report: &mut Report) -> 
     tell("without it", &then, report);
     let back = until("the disk to serve again", BACK, || Ok(proxy.store("disks-left")? == 0))?;
     report.say(format!("it serves again {:.1} s after it works", back.as_secs_f64()));
-    let purged = load::run(&Plan {
-        check_every: 1,
-        ..proxy.plan(OBJECT, Order::Listed((scale.objects..all).collect()))
-    })?;
+    let purged = load::run(&Plan { check_every: 1, ..purges })?;
     purged.fault().map_or(Ok(()), Err)?;
     let after = served(&proxy, &mut load, scale.window)?;
     tell("after", &after, report);

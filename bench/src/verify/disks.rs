@@ -24,15 +24,15 @@ struct Scale {
 const WHOLE: Scale = Scale {
     weights: &[&[1, 1], &[1, 3], &[1, 1, 2, 4]],
     rounds: 3,
-    objects: 40_000,
-    reading: Duration::from_secs(16),
+    objects: 20_000,
+    reading: Duration::from_secs(20),
 };
 const QUICK: Scale =
-    Scale { weights: &[&[1, 3]], rounds: 1, objects: 12_000, reading: Duration::from_secs(6) };
+    Scale { weights: &[&[1, 3]], rounds: 1, objects: 12_000, reading: Duration::from_secs(8) };
 
-const READS: u32 = 1_000;
-const WRITTEN: u64 = 8 << 20;
-const PROCESSOR: u32 = 50;
+const READS: u32 = 600;
+const WRITTEN: u64 = 4 << 20;
+const PROCESSOR: u32 = 30;
 
 /// What is counted of each disk.
 const COUNTED: [(&str, &str); 3] = [
