@@ -6,19 +6,15 @@ use super::report::{Report, summed};
 use crate::body::mix;
 use crate::figures::median;
 use crate::load::{self, Among, Offer, Offered, Order, offer};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const OBJECT: u64 = 20_000;
-const FLIPS: usize = 1_000;
 const RISES: f64 = 1.10;
-/// Requests a second.
-const RATE: f64 = 500.0;
 /// One of them is not now.
 const NOT_NOW: [&str; 2] = ["03:00-04:00", "15:00-16:00"];
 /// The proxy looks at the clock every five seconds.
@@ -33,16 +29,32 @@ struct Scale {
     minutes: u64,
     pairs: u32,
     window: Duration,
+    flips: usize,
+    /// Requests a second.
+    rate: f64,
+    /// Of the requests; where a disk is kept busy by others, some are fetched.
+    hits: f64,
 }
 
 pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), String> {
     let scale = match request.quick {
-        true => Scale { bytes: 96 << 20, minutes: 1, pairs: 1, window: Duration::from_secs(1) },
+        true => Scale {
+            bytes: 96 << 20,
+            minutes: 1,
+            pairs: 1,
+            window: Duration::from_secs(1),
+            flips: 200,
+            rate: 50.0,
+            hits: 0.5,
+        },
         false => Scale {
             bytes: (request.size * f64::from(1 << 30)) as u64,
             minutes: request.minutes,
             pairs: request.pairs,
             window: Duration::from_secs(8),
+            flips: 1_000,
+            rate: 500.0,
+            hits: 0.98,
         },
     };
     let cache = bed.folder.join("cache");
@@ -64,14 +76,15 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     filled.fault().map_or(Ok(()), Err)?;
     proxy.settle()?;
     report.say(format!(
-        "{objects} objects of {OBJECT} bytes in {:.2} GiB; a scrub of {} min; {RATE} requests a second from the disk",
+        "{objects} objects of {OBJECT} bytes in {:.2} GiB; a scrub of {} min; {} requests a second from the disk",
         scale.bytes as f64 / f64::from(1 << 30),
-        scale.minutes
+        scale.minutes,
+        scale.rate
     ));
     let all: Vec<u64> = (0..objects).collect();
     windows(&proxy, &clock, &scale, &all, request.quick, report)?;
-    let victims = flip(&cache, proxy.store("filled")?)?;
-    let sound = all.into_iter().filter(|number| !victims.contains_key(number)).collect();
+    let victims = flip(&cache, proxy.store("filled")?, scale.flips)?;
+    let sound = all.into_iter().filter(|number| !victims.contains(number)).collect();
     find(&proxy, &clock, &scale, sound, victims.len() as u64, report)
 }
 
@@ -111,7 +124,7 @@ fn windows(
 ) -> Result<(), String> {
     let mut ratios = [Vec::new(), Vec::new()];
     // What the first requests open and allocate is nobody's.
-    served(proxy, numbers, 0, scale.window)?;
+    served(proxy, numbers, 0, scale)?;
     eprintln!("windows begin");
     for pair in 0..scale.pairs {
         let mut took = [[0.0; 2]; 2];
@@ -124,7 +137,7 @@ fn windows(
             } else {
                 clock.stop(proxy)?
             }
-            let offered = served(proxy, numbers, pair.into(), scale.window)?;
+            let offered = served(proxy, numbers, pair.into(), scale)?;
             took[usize::from(with)] = [0.5, 0.99].map(|share| offered.hits.value_at_quantile(share) as f64);
         }
         let [bytes, yields] =
@@ -151,19 +164,19 @@ fn windows(
 }
 
 /// An open loop for so long; every request has to be answered well, and from the disk.
-fn served(proxy: &Proxy, numbers: &[u64], seed: u64, lasts: Duration) -> Result<Offered, String> {
+fn served(proxy: &Proxy, numbers: &[u64], seed: u64, scale: &Scale) -> Result<Offered, String> {
     let plan = Offer {
         target: proxy.target(),
-        rate: RATE,
+        rate: scale.rate,
         ramp: Duration::from_millis(300),
-        lasts,
+        lasts: scale.window,
         patience: Duration::from_secs(20),
         open: 1_000,
         check_every: 16,
     };
     let offered = offer(&plan, &mut Among::new(OBJECT, numbers.to_vec(), seed), || Ok(()))?;
     let (wrong, refused, lost) = (offered.wrong, offered.refused, offered.lost);
-    if wrong + refused + lost > 0 || offered.hit_share() < 0.98 {
+    if wrong + refused + lost > 0 || offered.hit_share() < scale.hits {
         return Err(format!(
             "{wrong} wrong, {refused} refused, {lost} lost, {:.1} % hits of {}",
             100.0 * offered.hit_share(),
@@ -174,10 +187,10 @@ fn served(proxy: &Proxy, numbers: &[u64], seed: u64, lasts: Duration) -> Result<
 }
 
 /// Flips one bit each of records here and there, as a medium would: the numbers of the objects.
-fn flip(cache: &Path, filled: u64) -> Result<BTreeMap<u64, ()>, String> {
+fn flip(cache: &Path, filled: u64, flips: usize) -> Result<BTreeSet<u64>, String> {
     let say = |e: std::io::Error| format!("{}: {e}", cache.display());
     let file = File::options().read(true).write(true).open(cache).map_err(say)?;
-    let mut victims = BTreeMap::new();
+    let mut victims = BTreeSet::new();
     let mut bytes = vec![0; 96 << 10];
     // The first segments, but not the last ones: one is open still.
     let (from, to) = (1 << 20, filled.saturating_sub(8 << 20));
@@ -186,11 +199,11 @@ fn flip(cache: &Path, filled: u64) -> Result<BTreeMap<u64, ()>, String> {
         luck = mix(luck);
         luck % below
     };
-    while victims.len() < FLIPS {
+    while victims.len() < flips {
         let start = (from + draw(to - from)) / ALIGNED * ALIGNED;
         file.read_exact_at(&mut bytes, start).map_err(say)?;
         let Some((at, length, number)) = record(&bytes) else { continue };
-        if victims.insert(number, ()).is_some() {
+        if !victims.insert(number) {
             continue;
         }
         let (byte, bit) = (start + at as u64 + draw(length as u64), draw(8));
@@ -231,22 +244,18 @@ fn find(
         let clients = scope.spawn(|| {
             let mut asked = 0;
             while !over.load(Ordering::Relaxed) {
-                asked += served(proxy, &sound, asked, scale.window)?.asked;
+                asked += served(proxy, &sound, asked, scale)?.asked;
             }
             Ok::<u64, String>(asked)
         });
-        let mut found = Ok(0);
-        while began.elapsed() < within && !clients.is_finished() {
-            found = proxy.store("scrub-damaged");
-            if found != Ok(found.clone().unwrap_or_default().min(flips - 1)) {
-                break;
-            }
-            sleep(Duration::from_millis(100));
-        }
+        // What was found is judged below, also where it is too little.
+        let _ = until("flipped bits", within, || {
+            Ok(clients.is_finished() || proxy.store("scrub-damaged")? >= flips)
+        });
         let took = began.elapsed();
         over.store(true, Ordering::Relaxed);
         let asked = clients.join().map_err(|_| "the clients' thread ended in a panic".to_owned())??;
-        found.map(|_| (took, asked))
+        Ok::<_, String>((took, asked))
     })?;
     let (damaged, read) = (proxy.store("scrub-damaged")?, proxy.store("scrub-bytes")? - before);
     let seconds = took.as_secs_f64();
