@@ -32,8 +32,6 @@ struct Scale {
     flips: usize,
     /// Requests a second.
     rate: f64,
-    /// Of the requests; where a disk is kept busy by others, some are fetched.
-    hits: f64,
 }
 
 pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), String> {
@@ -45,7 +43,6 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
             window: Duration::from_secs(1),
             flips: 200,
             rate: 50.0,
-            hits: 0.5,
         },
         false => Scale {
             bytes: (request.size * f64::from(1 << 30)) as u64,
@@ -54,7 +51,6 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
             window: Duration::from_secs(8),
             flips: 1_000,
             rate: 500.0,
-            hits: 0.98,
         },
     };
     let cache = bed.folder.join("cache");
@@ -128,6 +124,7 @@ fn windows(
     eprintln!("windows begin");
     for pair in 0..scale.pairs {
         let mut took = [[0.0; 2]; 2];
+        let mut hits = f64::INFINITY;
         let before = [proxy.store("scrub-bytes")?, proxy.store("scrub-yields")?];
         // Whoever is first in one pair is last in the next.
         let first = pair % 2 == 0;
@@ -138,14 +135,16 @@ fn windows(
                 clock.stop(proxy)?
             }
             let offered = served(proxy, numbers, pair.into(), scale)?;
+            hits = hits.min(offered.hit_share());
             took[usize::from(with)] = [0.5, 0.99].map(|share| offered.hits.value_at_quantile(share) as f64);
         }
         let [bytes, yields] =
             [proxy.store("scrub-bytes")? - before[0], proxy.store("scrub-yields")? - before[1]];
         let [[p50, p99], [p50_with, p99_with]] = took;
         report.say(format!(
-            "p50 {p50} us without, {p50_with} with; p99 {p99} without, {p99_with} with; {} MiB scrubbed, {yields} waits",
-            bytes >> 20
+            "p50 {p50} us without, {p50_with} with; p99 {p99} without, {p99_with} with; {} MiB scrubbed, {yields} waits; {:.1} % hits",
+            bytes >> 20,
+            100.0 * hits
         ));
         ratios[0].push(p50_with / p50);
         ratios[1].push(p99_with / p99);
@@ -163,7 +162,7 @@ fn windows(
     Ok(())
 }
 
-/// An open loop for so long; every request has to be answered well, and from the disk.
+/// An open loop for so long; every request has to be answered well. Where others keep the disk busy, some are fetched.
 fn served(proxy: &Proxy, numbers: &[u64], seed: u64, scale: &Scale) -> Result<Offered, String> {
     let plan = Offer {
         target: proxy.target(),
@@ -176,12 +175,8 @@ fn served(proxy: &Proxy, numbers: &[u64], seed: u64, scale: &Scale) -> Result<Of
     };
     let offered = offer(&plan, &mut Among::new(OBJECT, numbers.to_vec(), seed), || Ok(()))?;
     let (wrong, refused, lost) = (offered.wrong, offered.refused, offered.lost);
-    if wrong + refused + lost > 0 || offered.hit_share() < scale.hits {
-        return Err(format!(
-            "{wrong} wrong, {refused} refused, {lost} lost, {:.1} % hits of {}",
-            100.0 * offered.hit_share(),
-            offered.asked
-        ));
+    if wrong + refused + lost > 0 {
+        return Err(format!("{wrong} wrong, {refused} refused, {lost} lost of {}", offered.asked));
     }
     Ok(offered)
 }
