@@ -24,16 +24,18 @@ impl Bed {
 
     /// With one worker and without a memory tier, so that every hit is read from the disk; in these control groups.
     pub fn start(&self, groups: &[PathBuf], options: &[String]) -> Result<Proxy, String> {
-        let (listen, admin) = (loopback::free()?, loopback::free()?);
+        let (listen, admin_at) = (loopback::free()?, loopback::free()?);
         let origin = format!("http://{}", self.origin.address());
         let mut words: Vec<OsString> =
             ["serve", "--workers", "1", "--memory", "0"].map(OsString::from).into();
-        words.extend(["--listen", &listen.to_string(), "--admin", &admin.to_string()].map(OsString::from));
+        words.extend(["--listen", &listen.to_string(), "--admin", &admin_at.to_string()].map(OsString::from));
         // Another start has another port, but the same keys.
         words.extend(["--origin", &origin, "--origin-host", "origin"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
         let server = Server::start_at(self.proxy_core, groups, self.cosm.as_os_str(), &words, listen)?;
-        Ok(Proxy { server, admin, origin })
+        // It may come a moment after the proxy.
+        until("the admin interface", Duration::from_secs(60), || Ok(admin::stats(admin_at).is_ok()))?;
+        Ok(Proxy { server, admin: admin_at, origin })
     }
 }
 
