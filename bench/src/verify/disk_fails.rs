@@ -96,10 +96,13 @@ fn one(bed: &Bed, fault: &mut dyn Fault, scale: &Scale, report: &mut Report) -> 
     let each = [&before, &at_first, &then, &after];
     let errors: u64 = each.iter().map(|told| told.wrong + told.refused + told.lost).sum();
     report.judge(errors == 0, format!("{errors} errors"));
-    let longest = each.iter().map(|told| longest(told)).fold(0.0, f64::max);
+    let longest = longest(&at_first).max(longest(&then));
     report.judge(
         longest <= LONGEST.as_secs_f64() * 1e3,
-        format!("nobody waits longer than {longest:.0} ms; {} ms are allowed", LONGEST.as_millis()),
+        format!(
+            "nobody waits longer than {longest:.0} ms while it fails; {} ms are allowed",
+            LONGEST.as_millis()
+        ),
     );
     let should = before.hit_share() * (1.0 - share);
     report.judge(
@@ -111,9 +114,10 @@ fn one(bed: &Bed, fault: &mut dyn Fault, scale: &Scale, report: &mut Report) -> 
             100.0 * share
         ),
     );
+    // What was fetched meanwhile is newer than what it has, and has to be asked for once more.
     report.judge(
-        after.hit_share() >= before.hit_share() - FEWER,
-        format!("after it {:.1} % are hits", 100.0 * after.hit_share()),
+        after.hit_share() >= f64::midpoint(then.hit_share(), before.hit_share()),
+        format!("after it {:.1} % are hits: most of what it has answers", 100.0 * after.hit_share()),
     );
     report.judge(
         purged.hits == 0,
