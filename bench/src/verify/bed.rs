@@ -72,6 +72,11 @@ impl Proxy {
     /// Until what was taken is on the device: a flush interval, and the write after it.
     pub fn settle(&self) -> Result<(), String> {
         sleep(Duration::from_secs(2));
+        self.written()
+    }
+
+    /// Until nothing waits to be written.
+    pub fn written(&self) -> Result<(), String> {
         until("writes to end", Duration::from_secs(120), || Ok(self.store("waiting-writes")? == 0))
             .map(|_| ())
     }

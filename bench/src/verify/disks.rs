@@ -7,10 +7,12 @@ use super::report::{Report, summed};
 use crate::cgroup::{Flow, Group, device_of};
 use crate::load::{self, Order, Plan};
 use crate::usage::Process;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const OBJECT: u64 = 4 << 10;
 const OFF: f64 = 0.10;
+/// Objects that are put before what waits to be written is waited for.
+const BURST: usize = 1_500;
 /// Of the requests for what was stored, at least; where others keep the disk busy, some are fetched.
 const HITS: f64 = 0.5;
 /// A control group's own precision.
@@ -26,8 +28,8 @@ struct Scale {
 const WHOLE: Scale = Scale {
     weights: &[&[1, 1], &[1, 3], &[1, 1, 2, 4]],
     rounds: 3,
-    objects: 20_000,
-    reading: Duration::from_secs(20),
+    objects: 16_000,
+    reading: Duration::from_secs(12),
 };
 const QUICK: Scale =
     Scale { weights: &[&[1, 3]], rounds: 1, objects: 12_000, reading: Duration::from_secs(8) };
@@ -112,8 +114,7 @@ fn one(bed: &Bed, group: Option<&Group>, weights: &[u64], scale: &Scale) -> Resu
     let all: u64 = weights.iter().sum();
     let paths: Vec<String> =
         (0..weights.len()).map(|n| bed.folder.join(format!("disk-{n}")).display().to_string()).collect();
-    // A fill waits for half a second at most where writes are behind: with larger packets there would not be room so often.
-    let mut options = vec!["--packet".into(), "256KiB".into()];
+    let mut options = Vec::new();
     for (path, weight) in paths.iter().zip(weights) {
         // Nobody has to leave.
         let size = 2 * scale.objects * OBJECT * weight / all + (64 << 20);
@@ -121,8 +122,14 @@ fn one(bed: &Bed, group: Option<&Group>, weights: &[u64], scale: &Scale) -> Resu
     }
     let proxy = bed.start(&groups, &options)?;
     let began = counted(&proxy, &paths)?;
-    let filled = load::run(&proxy.plan(OBJECT, Order::Once(0..scale.objects)))?;
-    filled.fault().map_or(Ok(()), Err)?;
+    let filling = Instant::now();
+    // In bursts that find room in memory: what comes faster than it is written for longer is refused, and most by the disk of most weight.
+    for first in (0..scale.objects).step_by(BURST) {
+        let burst = first..scale.objects.min(first + BURST as u64);
+        load::run(&proxy.plan(OBJECT, Order::Once(burst)))?.fault().map_or(Ok(()), Err)?;
+        proxy.written()?;
+    }
+    let filled = filling.elapsed();
     let written: u64 = counted(&proxy, &paths)?.iter().zip(&began).map(|(now, then)| now[1] - then[1]).sum();
     proxy.settle()?;
     let (before, used) = (counted(&proxy, &paths)?, Process::of(proxy.server.pid())?);
@@ -148,7 +155,7 @@ fn one(bed: &Bed, group: Option<&Group>, weights: &[u64], scale: &Scale) -> Resu
         shares: (0..weights.len())
             .map(|n| std::array::from_fn(|which| share(n, which) / of_weight(n)))
             .collect(),
-        written_a_second: written as f64 / filled.seconds,
+        written_a_second: written as f64 / filled.as_secs_f64(),
         reads_a_second: total(2) / read.seconds,
         cores: used.cpu_seconds() / read.seconds,
         hits: read.hits as f64 / read.requests as f64,
