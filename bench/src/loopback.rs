@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Clients' addresses.
@@ -21,6 +21,13 @@ pub fn connecting(server: SocketAddr) -> std::io::Result<TcpStream> {
 /// For what must get through when the ports of others are in use.
 pub fn aside(server: SocketAddr) -> std::io::Result<TcpStream> {
     from(ASIDE, server, SocketFlags::empty())
+}
+
+/// An address that nobody listens at.
+pub fn free() -> Result<SocketAddr, String> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .map_err(|e| format!("a free port: {e}"))
 }
 
 fn from(host: Ipv4Addr, server: SocketAddr, flags: SocketFlags) -> std::io::Result<TcpStream> {

@@ -1,10 +1,12 @@
 //! The measuring tool. By hand: `bench origin`, `bench load --proxy ADDR --origin ADDR`, `bench pages`, `bench hyper`,
 //! `bench bare`; each server prints the address of its free port on standard output. Whole runs: `cargo xtask bench first-light`,
-//! `cargo xtask bench peers`, `cargo xtask bench micro`, `cargo xtask bench allocator`.
+//! `cargo xtask bench peers`, `cargo xtask bench micro`, `cargo xtask bench allocator`, `cargo xtask verify`.
 
+mod admin;
 mod allocator;
 mod bare;
 mod body;
+mod cgroup;
 mod cleanup;
 mod figures;
 mod first_light;
@@ -20,6 +22,7 @@ mod poll;
 mod process;
 mod server;
 mod usage;
+mod verify;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::Write;
@@ -55,6 +58,8 @@ enum Command {
     Pages(pages::Request),
     /// What UNIFIED's allocator costs, by the number of free pieces.
     Allocator(allocator::Request),
+    /// Live checks of what is claimed, each judged; without a topic, the list of them.
+    Verify(verify::Request),
     /// Runs a program on one core and ends it with its parent.
     #[command(hide = true)]
     Pinned(process::Pinned),
@@ -153,6 +158,7 @@ fn run(command: Command) -> Result<(), String> {
         Command::Pages(request) => pages::run(&request),
         Command::Allocator(request) => allocator::run(&request),
         Command::Micro(request) => micro::run(&request),
+        Command::Verify(request) => verify::run(&request),
         Command::Pinned(pinned) => Err(pinned.exec()),
     }
 }

@@ -6,12 +6,12 @@
 
 use crate::load::response;
 use crate::process::{Says, Server, cores, pin};
-use crate::{loopback, own_path, usage};
+use crate::{admin, loopback, own_path, usage};
 use clap::Args;
 use hdrhistogram::Histogram;
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
@@ -78,9 +78,9 @@ fn one(
 ) -> Result<String, String> {
     let folder = tempfile::tempdir_in(&request.dir).map_err(|e| format!("{}: {e}", request.dir.display()))?;
     let origin = Server::start(load_core, own_path()?.as_os_str(), &["origin".into()], Says::Stdout)?;
-    let (listen, admin) = (free()?, free()?);
+    let (listen, admin_at) = (loopback::free()?, loopback::free()?);
     let (upstream, listen_word, admin_word) =
-        (format!("http://{}", origin.address()), listen.to_string(), admin.to_string());
+        (format!("http://{}", origin.address()), listen.to_string(), admin_at.to_string());
     let words = [
         "serve",
         "--workers",
@@ -106,10 +106,11 @@ fn one(
     let mut synthetic = Synthetic::new(named("pages")?, seed);
     let half = request.requests / 2;
     offer(&mut synthetic, half, request.connections, proxy.address())?;
-    let (before, used, began) = (stats(admin)?, usage::Process::of_tree(proxy.pid()), Instant::now());
+    let (before, used, began) =
+        (admin::stats(admin_at)?, usage::Process::of_tree(proxy.pid()), Instant::now());
     let told = offer(&mut synthetic, half, request.connections, proxy.address())?;
     let seconds = began.elapsed().as_secs_f64();
-    let (after, used) = (stats(admin)?, usage::Process::of_tree(proxy.pid()) - used);
+    let (after, used) = (admin::stats(admin_at)?, usage::Process::of_tree(proxy.pid()) - used);
 
     let more = |name: &str| {
         let of = |stats: &serde_json::Value| stats["store"][name].as_f64();
@@ -134,13 +135,6 @@ fn one(
         embedded[1],
         embedded[2],
     ))
-}
-
-/// An address that nobody listens at.
-fn free() -> Result<SocketAddr, String> {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|free| free.local_addr())
-        .map_err(|e| format!("a free port: {e}"))
 }
 
 /// Half, nine tenths and 99 in a hundred took no longer.
@@ -242,16 +236,6 @@ fn answered(stream: &mut TcpStream, bytes: &mut [u8], access: &Access) -> Result
         }
     }
     Ok(head.hit)
-}
-
-fn stats(admin: SocketAddr) -> Result<serde_json::Value, String> {
-    let say = |error: std::io::Error| format!("{admin}: {error}");
-    let mut stream = loopback::aside(admin).map_err(say)?;
-    write!(stream, "GET /stats.json HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").map_err(say)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(say)?;
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    serde_json::from_str(body).map_err(|error| format!("/stats.json: {error}"))
 }
 
 #[cfg(test)]

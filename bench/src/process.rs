@@ -170,6 +170,16 @@ impl Server {
     pub fn started(&self) -> Instant {
         self.started
     }
+    /// Told to read its settings again.
+    pub fn reload(&self) -> Result<(), String> {
+        kill_process(self.pid, Signal::HUP).map_err(|e| format!("reload: {e}"))
+    }
+    /// Told to end, and waited for.
+    pub fn stop(mut self) -> Result<(), String> {
+        kill_process(self.pid, Signal::TERM).map_err(|e| format!("stop: {e}"))?;
+        let status = self.child.wait().map_err(|e| format!("stop: {e}"))?;
+        if status.success() { Ok(()) } else { Err(format!("it stopped with {status}")) }
+    }
     /// At once, without a chance to save anything.
     pub fn kill(self) {}
 }

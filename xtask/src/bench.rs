@@ -14,9 +14,10 @@ pub fn run(name: &str, arguments: &[&str]) -> Result<(), String> {
     let tool = match APART.iter().find(|(apart, _)| *apart == name) {
         Some((_, folder)) => {
             let target = target(root).join(folder.replace('/', "-"));
-            build(root, &["--package", "cosm"])?;
+            build(root, "release", &["--package", "cosm"])?;
             build(
                 root,
+                "release",
                 &[
                     "--manifest-path",
                     &format!("{folder}/Cargo.toml"),
@@ -27,7 +28,7 @@ pub fn run(name: &str, arguments: &[&str]) -> Result<(), String> {
             target.join("release/bench-store")
         }
         None => {
-            build(root, &["--package", "cosm", "--package", "bench"])?;
+            build(root, "release", &["--package", "cosm", "--package", "bench"])?;
             made.join("bench")
         }
     };
@@ -44,11 +45,11 @@ pub fn run(name: &str, arguments: &[&str]) -> Result<(), String> {
     Err(format!("start {}: {error}", tool.display()))
 }
 
-fn build(root: &Path, what: &[&str]) -> Result<(), String> {
+pub fn build(root: &Path, profile: &str, what: &[&str]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--release", "--locked"])
+        .args(["build", "--profile", profile, "--locked"])
         .args(what)
         .status()
         .map_err(|e| format!("cargo build: {e}"))?;

@@ -8,6 +8,7 @@ mod layers;
 mod libcachesim;
 mod sim;
 mod tools;
+mod verify;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,6 +30,9 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          since it builds foyer; --help after it tells more
        cargo xtask bench micro [--save] [--seconds S] [--dir FOLDER]
                                          each step of the hot paths by itself, beside a saved baseline
+       cargo xtask verify [TOPIC] [--quick] [--out FOLDER] [--dir FOLDER]
+                                         a live check of what is claimed, judged, with a result; without a topic, a list of them;
+                                         --quick is a smoke in cargo's dev profile
        cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
                                          hits and speed of `cosm lab simulate` beside the Python package libcachesim
        cargo xtask conformance [--suite FOLDER] [--id TEST]
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         ["compare-libcachesim", ref rest @ ..] => root().and_then(|root| libcachesim::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["sim", ref rest @ ..] => sim::run(rest),
+        ["verify", ref rest @ ..] => verify::run(rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");

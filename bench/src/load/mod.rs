@@ -6,12 +6,14 @@ mod offered;
 mod order;
 pub mod response;
 mod robots;
+mod wishes;
 mod workload;
 
 pub use connection::Target;
 pub use offered::Offered;
 pub use order::Order;
 pub use robots::{Offer, offer};
+pub use wishes::{Among, Wishes};
 pub use workload::Workload;
 
 use crate::body::Object;

@@ -2,7 +2,7 @@
 //! server meets ever more open requests, so its response time breaks when it cannot keep up.
 
 use super::connection::{Connection, Event as Turn, SCRATCH, Target};
-use super::{Offered, Workload};
+use super::{Offered, Wishes};
 use crate::poll::Poll;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::time::{Duration, Instant};
@@ -27,10 +27,10 @@ pub struct Offer {
 /// line.
 pub fn offer(
     plan: &Offer,
-    workload: &mut Workload,
+    wishes: &mut impl Wishes,
     mark: impl FnMut() -> Result<(), String>,
 ) -> Result<Offered, String> {
-    Crowd::gather(plan)?.run(workload, mark)
+    Crowd::gather(plan)?.run(wishes, mark)
 }
 
 struct Crowd<'a> {
@@ -75,7 +75,7 @@ impl<'a> Crowd<'a> {
 
     fn run(
         mut self,
-        workload: &mut Workload,
+        wishes: &mut impl Wishes,
         mut mark: impl FnMut() -> Result<(), String>,
     ) -> Result<Offered, String> {
         let mut scratch = vec![0; SCRATCH];
@@ -97,8 +97,8 @@ impl<'a> Crowd<'a> {
                     break;
                 }
                 self.told.late_seconds = (now - next).as_secs_f64();
-                self.arrive(next, workload)?;
-                next += Duration::from_secs_f64(-(1.0 - workload.draw()).ln() / self.plan.rate);
+                self.arrive(next, wishes)?;
+                next += Duration::from_secs_f64(-(1.0 - wishes.draw()).ln() / self.plan.rate);
             }
             if marks.peek().is_none() && next >= self.until && (self.open == 0 || now >= give_up) {
                 break;
@@ -114,9 +114,9 @@ impl<'a> Crowd<'a> {
         Ok(self.told)
     }
 
-    fn arrive(&mut self, at: Instant, workload: &mut Workload) -> Result<(), String> {
+    fn arrive(&mut self, at: Instant, wishes: &mut impl Wishes) -> Result<(), String> {
         let counted = at >= self.started + self.plan.ramp;
-        let object = workload.next();
+        let object = wishes.next();
         self.told.asked += u64::from(counted);
         if self.open >= self.plan.open {
             self.told.lost += u64::from(counted);
@@ -250,6 +250,7 @@ impl Robot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Workload;
     use std::net::TcpListener;
 
     /// The origin itself, which never has what it was asked for before: all are misses.

@@ -4,6 +4,7 @@
 //! Which one is repeated follows Zipf's law, older objects being more popular; sizes are exponential. All follows from
 //! the seed.
 
+use super::Wishes;
 use crate::body::{Object, mix};
 
 #[derive(Clone, Debug)]
@@ -27,7 +28,19 @@ impl Workload {
         Workload { seed, repeats: 0.4, zipf: 0.6, mean_size: 5120.0, known: 0, step: 0 }
     }
 
-    pub fn next(&mut self) -> Object {
+    /// One that nobody asked for yet.
+    pub fn fresh(&mut self) -> Object {
+        self.known += 1;
+        self.object(self.known - 1)
+    }
+
+    pub fn object(&self, number: u64) -> Object {
+        Object { size: exponential(unit(mix(number ^ mix(self.seed + 1))), self.mean_size), number }
+    }
+}
+
+impl Wishes for Workload {
+    fn next(&mut self) -> Object {
         let repeats = self.draw() < self.repeats;
         let luck = self.draw();
         if repeats && self.known > 0 {
@@ -36,25 +49,14 @@ impl Workload {
         self.fresh()
     }
 
-    /// One that nobody asked for yet.
-    pub fn fresh(&mut self) -> Object {
-        self.known += 1;
-        self.object(self.known - 1)
-    }
-
-    /// A number between objects, evenly drawn: for arrival times.
-    pub fn draw(&mut self) -> f64 {
+    fn draw(&mut self) -> f64 {
         self.step += 1;
         unit(mix(self.seed ^ mix(self.step)))
-    }
-
-    pub fn object(&self, number: u64) -> Object {
-        Object { size: exponential(unit(mix(number ^ mix(self.seed + 1))), self.mean_size), number }
     }
 }
 
 /// In [0, 1).
-fn unit(bits: u64) -> f64 {
+pub(super) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 

@@ -5,7 +5,6 @@
 //! programs are unpacked under target/ and run in namespaces of their own. A figure whose check fails is not printed,
 //! and the report says why.
 
-mod cgroup;
 mod contender;
 mod field;
 mod figure;

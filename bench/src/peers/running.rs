@@ -1,8 +1,8 @@
 //! A contender that was set up in a folder of its own and runs there.
 
-use super::cgroup::Group;
 use super::contender::{Contender, Launch, Place, Tier};
 use super::field::{Field, os};
+use crate::cgroup::Group;
 use crate::load::Target;
 use crate::process::Server;
 use std::fs::{create_dir_all, read_to_string, remove_dir_all, remove_file, write};

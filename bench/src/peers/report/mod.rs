@@ -6,9 +6,10 @@ mod table;
 mod tables;
 
 use super::field::Field;
+use super::figure;
 use super::scale::Scale;
 use super::scenario::Results;
-use super::{cgroup, figure};
+use crate::cgroup;
 use crate::figures::median;
 use crate::machine::{Machine, today};
 use serde::Serialize;

@@ -2,7 +2,6 @@
 //! until the mean response time breaks. Its figures are 18 to 20: throughput, response time, and what the origin sends.
 //! There are as many robots as there are open requests, and one origin stands for the paper's four.
 
-use super::super::cgroup::device_of;
 use super::super::contender::Tier;
 use super::super::field::Field;
 use super::super::figure;
@@ -11,6 +10,7 @@ use super::super::running::{Need, Running};
 use super::super::scale::Robots;
 use super::curve::{Curve, Point};
 use super::{Name, Results, SETTLE, plan, start_all};
+use crate::cgroup::device_of;
 use crate::load::{self, Offer, Order, Plan, Target, Workload};
 use std::thread::sleep;
 use std::time::Duration;

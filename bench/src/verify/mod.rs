@@ -1,0 +1,97 @@
+//! Live checks of what is claimed: each topic runs the program with real sockets and files, measures, judges, and writes a result. It
+//! ends with an error when the claim does not hold.
+
+mod bed;
+mod disk_fails;
+mod disks;
+mod fault;
+mod report;
+mod scrub;
+
+use crate::{cleanup, machine, process};
+use bed::Bed;
+use clap::Args;
+use report::Report;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Request {
+    /// What is verified; without it, the topics are listed.
+    topic: Option<String>,
+    /// The program that is measured.
+    #[arg(long, default_value = "target/release/cosm")]
+    cosm: PathBuf,
+    /// Small and short: a smoke that judges no latency and writes no result.
+    #[arg(long)]
+    quick: bool,
+    /// Folder for temporary files, on the disk to measure.
+    #[arg(long, default_value = "target/verify")]
+    dir: PathBuf,
+    /// Folder of the result [default: results/<date>]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Of the cache that is scrubbed, GiB.
+    #[arg(long, default_value_t = 10.0)]
+    size: f64,
+    /// Minutes in which it is scrubbed.
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Pairs of windows, with the scrub and without.
+    #[arg(long, default_value_t = 10)]
+    pairs: u32,
+    /// The command that the result names.
+    #[arg(long, hide = true, default_value = "bench verify")]
+    command: String,
+}
+
+struct Topic {
+    name: &'static str,
+    claim: &'static str,
+    run: fn(&Bed, &Request, &mut Report) -> Result<(), String>,
+}
+
+const TOPICS: [Topic; 3] = [
+    Topic {
+        name: "disks",
+        claim: "Disks share objects, writes and reads by weight within 10 %, also under limits.",
+        run: disks::run,
+    },
+    Topic {
+        name: "disk-fails",
+        claim: "A disk of two that fails costs its share of hits, no error and no long wait; it comes back, and purges hold.",
+        run: disk_fails::run,
+    },
+    Topic {
+        name: "scrub",
+        claim: "The scrub finds every flipped bit in its time, and clients' p99 rises by at most a tenth.",
+        run: scrub::run,
+    },
+];
+
+pub fn run(request: &Request) -> Result<(), String> {
+    let Some(wanted) = &request.topic else {
+        TOPICS.iter().for_each(|topic| println!("{:<12}{}", topic.name, topic.claim));
+        return Ok(());
+    };
+    let topic = TOPICS.iter().find(|topic| topic.name == wanted).ok_or_else(|| {
+        let names = TOPICS.map(|topic| topic.name).join(", ");
+        format!("`{wanted}` is no topic: {names}")
+    })?;
+    std::fs::create_dir_all(&request.dir).map_err(|e| format!("{}: {e}", request.dir.display()))?;
+    let folder = tempfile::Builder::new().prefix("verify-").tempdir_in(&request.dir);
+    let folder = folder.map_err(|e| format!("{}: {e}", request.dir.display()))?;
+    cleanup::at_signals(folder.path())?;
+    let machine = machine::Machine::look(&request.cosm, folder.path());
+    let cores = process::cores()?;
+    process::pin(cores.1)?;
+    let bed = Bed::open(&request.cosm, folder.path(), cores)?;
+    let mut report = Report::begin(topic.claim, &request.command, &machine);
+    let came = (topic.run)(&bed, request, &mut report);
+    cleanup::run_last();
+    came?;
+    if !request.quick {
+        let out = request.out.clone().unwrap_or_else(|| PathBuf::from("results").join(machine::today()));
+        report.write(&out, topic.name)?;
+    }
+    report.verdict()
+}
