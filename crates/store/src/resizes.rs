@@ -287,8 +287,10 @@ impl Disk for Spoilt<'_> {
     }
 }
 
+/// A start goes on with the size that there is, and a later one tries again.
 #[test]
 fn what_cannot_be_read_behind_the_new_end_leaves_the_cache_as_it_was() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let (disk, store) = make(200, 1);
     let (mut now, mut n) = (0, 0);
     while store.newest() < 390 {
@@ -297,11 +299,57 @@ fn what_cannot_be_read_behind_the_new_end_leaves_the_cache_as_it_was() {
     }
     store.flush(&disk);
     drop(store);
+    let before = disk.bytes();
     let spoilt = Spoilt(&disk, size_of(150) - 4096..size_of(150));
-    let refused = start(&disk, &spoilt, 130).err().unwrap();
-    assert!(refused.contains("check the disk"), "{refused}");
-    let store = start(&disk, &spoilt, 200).unwrap();
-    assert_eq!(get(&store, &disk, n - 1), Some(1));
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { size: Some(size_of(130)), tell, ..options() };
+    let kept = of_size(&spoilt, layout(&disk, disk.bytes().len()), &options).unwrap();
+    assert!(kept.segments == 200 && disk.bytes() == before);
+    let said = SAID.lock().unwrap().join("\n");
+    assert!(said.lines().count() == 1 && said.contains("keeps its size of 7 MiB"), "{said}");
+    let store = start(&disk, &disk, 130).unwrap();
+    assert!(get(&store, &disk, n - 1).is_none() && store.len() > 500);
+}
+
+/// What it held is unknown: something older of its keys may be among what stays.
+#[test]
+fn a_shrink_ends_though_a_table_is_never_read_again() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (disk, store) = make(200, 1);
+    let (mut now, mut value, mut values, mut last) = (0, 0, HashMap::new(), Vec::new());
+    while store.newest() < 450 {
+        // Some keys are put once more in what is not read.
+        let n = if (360..370).contains(&store.newest()) { value as u32 % 50 } else { value as u32 % 900 };
+        values.insert(n, value);
+        put(&store, &disk, n, value, &mut now);
+        if store.newest() > 401 {
+            last.push(n);
+        }
+        value += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let shrinks = (0..100).any(|calls| {
+        disk.interrupt_after(Some(calls));
+        assert!(start(&disk, &disk, 150).is_err());
+        layout(&disk, disk.bytes().len()).is_shrinking()
+    });
+    disk.interrupt_after(None);
+    assert!(shrinks);
+    let spoilt = Spoilt(&disk, size_of(160)..size_of(171));
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { size: Some(size_of(150)), tell, ..options() };
+    let layout = of_size(&spoilt, layout(&disk, disk.bytes().len()), &options).unwrap();
+    assert_eq!(layout.segments, 150);
+    let said = SAID.lock().unwrap().join("\n");
+    assert!(said.lines().count() == 1 && said.contains("11 packet(s) behind its new end"), "{said}");
+    let store = start(&disk, &disk, 150).unwrap();
+    let kept = last.iter().filter(|n| get(&store, &disk, **n).is_some()).count();
+    assert!(kept * 10 > last.len() * 8, "{kept} of {}", last.len());
+    for (n, value) in values {
+        let found = get(&store, &disk, n);
+        assert!(found.is_none_or(|found| found == value), "key {n}: {found:?}, not {value}");
+    }
 }
 
 /// Else the tables of their segments would be read, and of what these say memory may not have room for all.
