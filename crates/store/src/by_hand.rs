@@ -3,9 +3,10 @@
 
 use crate::buffer::{Buffer, Pool};
 use crate::census::{Census, census};
+use crate::digester;
 use crate::disk::file::{format, layout};
 use crate::disk::{Disk, Traffic};
-use crate::engine::{Millis, State};
+use crate::engine::{Millis, Placed, State};
 use crate::index::Index;
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
@@ -73,6 +74,11 @@ impl ByHand {
     /// Removes what is under the hash, and notes that whether it was known or not.
     pub(crate) fn remove_anyway(&self, hash: u64) {
         self.shared.engine().remove_anyway(hash, self.shared.millis());
+    }
+
+    /// Puts a record of a digest.
+    pub(crate) fn put_of_digest(&self, wanted: &digester::Wanted) -> Result<Placed, Refused> {
+        self.shared.engine().put_of_digest(wanted, self.shared.millis())
     }
 
     /// The youngest segment that was opened.

@@ -328,12 +328,18 @@ impl Digester {
                 let begins = first_of(bytes).filter(|(of, order)| {
                     *of == seq as u32 && *order >= gather.above && self.fence.admits(seq, *order)
                 });
-                match (gather.listed.take(), begins) {
-                    (Some(table), Some((_, first))) if first == table.first => {
+                match (gather.listed.take(), begins.map(|(_, first)| first)) {
+                    (Some(table), begins) if begins.is_none_or(|first| first == table.first) => {
                         gather.above = table.orders().end;
                         let ours = self.root.order..job.order;
                         let events = events_of(layout, &table).filter(|(order, _)| ours.contains(order));
-                        gather.events.extend(events.map(|(_, event)| event));
+                        // Of a segment whose first record is torn, a start may not have known what was put there, nor a removal
+                        // of it have been noted since: it counts as removed.
+                        let known = |event: Event| match begins {
+                            Some(_) => event,
+                            None => Event::removal(event.hash),
+                        };
+                        gather.events.extend(events.map(|(_, event)| known(event)));
                     }
                     (None, None) => {}
                     // What it holds is not known: a start reads its records.
@@ -528,6 +534,7 @@ impl Digester {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::table::Entry;
 
     fn digester(digests: Vec<DigestAt>) -> Digester {
         let layout = Layout::new(1 << 20, 100_000, 7);
@@ -613,6 +620,26 @@ mod tests {
             }
             assert!(!digester.is_active() && digester.owes == urgent);
         }
+    }
+
+    /// Its table says which keys it was of: what they had before does not come back, nor what was removed unnoted.
+    #[test]
+    fn a_segment_whose_first_record_is_torn_ends_no_digest() {
+        let mut digester = digester(Vec::new());
+        digester.behind.push_back(Behind { order: 9, seq: 0 });
+        digester.tick(20, 5, false, 0);
+        digester.sealed();
+        let layout = digester.layout;
+        let entry = |hash, kind| Entry { hash, offset: 0, units: 2, order: hash, kind };
+        let entries = vec![entry(5, Kind::Object), entry(6, Kind::Removal)];
+        let mut end = vec![0; TABLE_READ];
+        Table { seq: 0, first: 4, entries }.encode(layout.identity, &mut end);
+        for bytes in [end, vec![0; BLOCK]] {
+            assert!(matches!(digester.next_io(5, 0, 0), Some(Op::Read { .. })));
+            digester.gathered(Some(&bytes), 5, 0);
+        }
+        let Some(Op::Digest { events }) = digester.next_io(5, 0, 0) else { panic!("no digest is made") };
+        assert_eq!(events, [Event::removal(5), Event::removal(6)]);
     }
 
     /// Else what it lists would be there no more after a start.

@@ -1,9 +1,11 @@
 //! How the medium fares, for whoever decides whether to go on with it.
 
 use crate::engine::Millis;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// What can be seen of a medium without asking it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +18,29 @@ pub struct Signs {
     pub late: Duration,
 }
 
+/// A read's turn at the medium. It ends with the read, whatever became of who waited for that.
+pub struct Turn {
+    _permit: OwnedSemaphorePermit,
+    health: Arc<Health>,
+}
+
+impl Turn {
+    pub fn new(permit: OwnedSemaphorePermit, health: Arc<Health>) -> Turn {
+        Turn { _permit: permit, health }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let given_up = &self.health.given_up;
+        if given_up.load(Relaxed) > 0 {
+            given_up.store(0, Relaxed);
+        }
+    }
+}
+
 #[derive(Default)]
-pub(crate) struct Health {
+pub struct Health {
     failed_reads: AtomicU32,
     /// When a read was given up since which none has come, in milliseconds and one more; 0: none was.
     given_up: AtomicU64,
@@ -35,9 +58,6 @@ impl Health {
             self.failed_reads.fetch_add(1, Relaxed);
         } else if self.failed_reads.load(Relaxed) > 0 {
             self.failed_reads.store(0, Relaxed);
-        }
-        if self.given_up.load(Relaxed) > 0 {
-            self.given_up.store(0, Relaxed);
         }
     }
 

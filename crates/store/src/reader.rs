@@ -7,6 +7,7 @@ use crate::disk::uring::{DEPTH, RingReader};
 use crate::flights::Flights;
 use crate::format::record::{self, Found, Kind};
 use crate::format::{align_down, align_up};
+use crate::health::Turn;
 use crate::index::Slot;
 use crate::shared::Shared;
 use crate::{Body, Key, Object, Spans, Store, span_key};
@@ -347,7 +348,7 @@ impl Reader {
         let turn = self.turn(span, wait).await?;
         let flight = self.flights.begin(wait.patience())?;
         let buffer = self.shared.pool.take(span);
-        let read = self.read(start - skip as u64, span, buffer, turn);
+        let read = self.read(start - skip as u64, span, buffer, Turn::new(turn, self.shared.health.clone()));
         let Some(buffer) = flight.wait(read, || wait.stays()).await else {
             // The buffer stays with whoever reads into it.
             self.flights.hang_for(self.shared.patience);
@@ -381,13 +382,7 @@ impl Reader {
         }
     }
 
-    async fn read(
-        &self,
-        offset: u64,
-        length: usize,
-        buffer: Buffer,
-        turn: OwnedSemaphorePermit,
-    ) -> io::Result<Buffer> {
+    async fn read(&self, offset: u64, length: usize, buffer: Buffer, turn: Turn) -> io::Result<Buffer> {
         match &self.backend {
             Backend::Ring(ring) => ring.read(offset, length, buffer, turn).await,
             Backend::Threads(threads) => threads.read(offset, length, buffer, turn).await,

@@ -575,6 +575,11 @@ pub fn read_table(reads: &Reads<'_>, layout: &Layout, number: u64) -> io::Result
     }
 }
 
+/// The root as it is on the medium.
+pub fn root_of(reads: &Reads<'_>, layout: Layout) -> Root {
+    Recovery { reads, layout, fence: Fence::default() }.root().0
+}
+
 /// What a segment lists, if it is of that turn; of one that was left open, what lies there.
 pub fn entries_of(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<Vec<Entry>> {
     let found = Recovery { reads, layout, fence: Fence::default() }.look(seq);

@@ -14,6 +14,8 @@
 //!
 //! Whoever is interrupted leaves the size before, or the new one; or, half-way to a smaller one, the rest for the next start.
 
+mod digests;
+
 use crate::buffer::{Buffer, Pool};
 use crate::by_hand::ByHand;
 use crate::digester::stretch;
@@ -31,7 +33,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-const UNREAD: &str = "its size cannot change while parts of it cannot be read; check the disk";
+const UNREAD: &str = "it is becoming smaller, and parts of it cannot be read; check the disk, or remove the file to create a new one";
 
 /// Keys at most of which it is looked up together whether what stays is theirs.
 const CLAIMS: usize = if cfg!(test) { 100 } else { 3 << 20 };
@@ -100,7 +102,7 @@ impl Resizing<'_> {
     }
 
     fn resize(&self, there: Layout, segments: u64) -> Result<Layout, String> {
-        let there = self.finish(there)?;
+        let there = self.finish(there, true)?;
         if there.segments == segments {
             return Ok(there);
         }
@@ -108,7 +110,7 @@ impl Resizing<'_> {
         let (state, found) = recover(self.reads, there, (self.stretch)(there.segments), index)
             .map_err(|error| format!("it cannot be read: {error}"))?;
         if found.unread {
-            return Err(UNREAD.into());
+            return Ok(self.keep(there, "parts of it cannot be read"));
         }
         let Some(next) = there.resized(state.seq, segments) else {
             return Err(
@@ -118,8 +120,10 @@ impl Resizing<'_> {
             );
         };
         drop(state);
-        if next.is_shrinking() {
-            self.can_be_read(next)?;
+        if next.is_shrinking()
+            && let Err(error) = self.can_be_read(next)
+        {
+            return Ok(self.keep(there, &unreadable(error)));
         }
         if next.segments > there.segments {
             self.disk.reserve(next.size()).and_then(|()| self.disk.sync()).map_err(|error| {
@@ -130,15 +134,25 @@ impl Resizing<'_> {
             })?;
         }
         self.write_superblocks(&next)?;
-        self.finish(next)
+        self.finish(next, false)
     }
 
-    /// Goes on with a cache that was becoming smaller.
-    fn finish(&self, layout: Layout) -> Result<Layout, String> {
+    /// Leaves the size as it is: what cannot be read now a later start may read, or the log has written over it by then.
+    fn keep(&self, there: Layout, why: &str) -> Layout {
+        (self.options.tell)(&format!(
+            "cache {} keeps its size of {} MiB until a later start: {why}; check the disk",
+            self.options.path.display(),
+            there.size() >> 20
+        ));
+        there
+    }
+
+    /// Goes on with a cache that is becoming smaller. `again`: an earlier start began it.
+    fn finish(&self, layout: Layout, again: bool) -> Result<Layout, String> {
         if !layout.is_shrinking() {
             return Ok(layout);
         }
-        self.remove_tail(layout)?;
+        self.remove_tail(layout, again)?;
         let cut = layout.cut();
         self.write_superblocks(&cut)?;
         Ok(cut)
@@ -164,7 +178,7 @@ impl Resizing<'_> {
         // One that is not there would lead into the log as it was.
         let is_there = |at: u64| match self.superblock(at) {
             Some(there) if there == *layout => Ok(()),
-            _ => Err(io::Error::other("what was written is not there; check the disk")),
+            _ => Err(not_there()),
         };
         let write = |at: &u64| {
             self.disk.write(*at, &image).and_then(|()| self.disk.sync()).and_then(|()| is_there(*at))
@@ -174,12 +188,12 @@ impl Resizing<'_> {
     }
 
     /// Whether it can be said what leaves: once the superblocks tell that it does, there is no way back.
-    fn can_be_read(&self, layout: Layout) -> Result<(), String> {
+    fn can_be_read(&self, layout: Layout) -> io::Result<()> {
         let seqs: Vec<u64> = tail(&layout).collect();
         let mut progress = self.progress("looked at");
         for (nth, some) in seqs.chunks(PARALLEL * 4).enumerate() {
             let read = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq).map(drop));
-            read.into_iter().collect::<io::Result<()>>().map_err(unreadable)?;
+            read.into_iter().collect::<io::Result<()>>()?;
             progress.tell(nth * PARALLEL * 4, seqs.len());
         }
         Ok(())
@@ -189,8 +203,9 @@ impl Resizing<'_> {
         Progress { resizing: self, done, next: self.reads.time() + TOLD_AFTER }
     }
 
-    /// Removes all that is listed behind the segments that stay, unless something newer of its key lies in these.
-    fn remove_tail(&self, layout: Layout) -> Result<(), String> {
+    /// Removes all that is listed behind the segments that stay, unless something newer of its key lies in these. What one has whose
+    /// table does not come, `again`, counts as removed: whatever is older is.
+    fn remove_tail(&self, layout: Layout, again: bool) -> Result<(), String> {
         // What stays has to be known of all that is there: an index for the smaller cache has no room for that.
         let quiet = Options {
             index_max: None,
@@ -211,9 +226,10 @@ impl Resizing<'_> {
         }
         let store = ByHand::of(self.disk, state, &quiet);
         let mut now = 0;
+        let stays = |place| layout.segment_of(place) < layout.in_turn();
         settle(&store, self.disk, &mut now, false)?;
         let (seqs, mut claims) = (tail(&layout).collect::<Vec<_>>(), Vec::new());
-        let mut progress = self.progress("cleared");
+        let (mut progress, mut unread) = (self.progress("cleared"), Vec::new());
         for (nth, some) in seqs.chunks(PARALLEL).enumerate() {
             let entries = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq));
             for (seq, entries) in some.iter().zip(entries) {
@@ -221,21 +237,75 @@ impl Resizing<'_> {
                 if layout.is_gone(*seq, store.newest()) {
                     continue;
                 }
-                for Entry { hash, order, .. } in entries.map_err(unreadable)? {
-                    match store.place_of(hash).filter(|place| layout.segment_of(*place) < layout.in_turn()) {
-                        Some(place) => claims.push(Claim { place, hash, order }),
-                        None => store.remove_anyway(hash),
+                let entries = match entries {
+                    Err(error) if !again || self.reads.are_given_up() => return Err(unreadable(error)),
+                    Err(_) => {
+                        unread.push(*seq);
+                        continue;
                     }
-                }
-                if claims.len() >= CLAIMS {
-                    self.remove_others(&store, layout, &mut claims)?;
-                }
+                    Ok(entries) => entries,
+                };
+                self.remove_of(&store, layout, entries, stays, &mut claims)?;
                 settle(&store, self.disk, &mut now, false)?;
             }
             progress.tell(nth * PARALLEL, seqs.len());
         }
+        if let Some(last) = unread.iter().max() {
+            self.remove_before(&store, layout, *last, &mut claims, &mut now)?;
+            (self.options.tell)(&format!(
+                "cache {} becomes smaller, and {} packet(s) behind its new end cannot be read: all that was stored before them is \
+                 gone; check the disk",
+                self.options.path.display(),
+                unread.len()
+            ));
+        }
         self.remove_others(&store, layout, &mut claims)?;
-        settle(&store, self.disk, &mut now, true)
+        let moved = self.move_digests(&store, layout, &mut now)?;
+        settle(&store, self.disk, &mut now, true)?;
+        self.list(&store, layout, &moved)
+    }
+
+    /// Removes what stays of the segments that were opened before this one, unless something newer of its key stays.
+    fn remove_before(
+        &self,
+        store: &ByHand,
+        layout: Layout,
+        last: u64,
+        claims: &mut Vec<Claim>,
+        now: &mut u64,
+    ) -> Result<(), String> {
+        let stays = |place| {
+            let number = layout.segment_of(place);
+            number < layout.in_turn() && layout.seq_of(number, store.newest()) > Some(last)
+        };
+        let seqs = (0..layout.in_turn()).filter_map(|number| layout.seq_of(number, last));
+        let seqs: Vec<u64> = seqs.collect();
+        for some in seqs.chunks(PARALLEL) {
+            for entries in self.reads.each(some, |seq| entries_of(self.reads, layout, *seq)) {
+                let entries = entries.map_err(|_| UNREAD)?.into_iter().filter(|entry| entry.kind.is_answer());
+                self.remove_of(store, layout, entries, stays, claims)?;
+            }
+            settle(store, self.disk, now, false)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is listed, unless something newer of its key may lie at a place that `stays`.
+    fn remove_of(
+        &self,
+        store: &ByHand,
+        layout: Layout,
+        listed: impl IntoIterator<Item = Entry>,
+        stays: impl Fn(u64) -> bool,
+        claims: &mut Vec<Claim>,
+    ) -> Result<(), String> {
+        for Entry { hash, order, .. } in listed {
+            match store.place_of(hash).filter(|place| stays(*place)) {
+                Some(place) => claims.push(Claim { place, hash, order }),
+                None => store.remove_anyway(hash),
+            }
+        }
+        if claims.len() >= CLAIMS { self.remove_others(store, layout, claims) } else { Ok(()) }
     }
 
     /// The index knows no more than the beginning of a hash, and where it could not read all, what the key had before. What lies at these
@@ -313,5 +383,13 @@ fn settle(store: &ByHand, disk: &dyn Disk, now: &mut u64, for_good: bool) -> Res
         }
         *now += 1_000;
     }
-    Err(format!("what leaves it cannot be noted: {}", store.cause()))
+    Err(unnoted(store))
+}
+
+fn unnoted(store: &ByHand) -> String {
+    format!("what leaves it cannot be noted: {}", store.cause())
+}
+
+fn not_there() -> io::Error {
+    io::Error::other("what was written is not there; check the disk")
 }

@@ -8,18 +8,22 @@ use crate::cases::key;
 use crate::digester::stretch;
 use crate::disk::Disk;
 use crate::disk::sim::{Faults, SimDisk};
+use crate::format::root::DigestAt;
 use crate::format::superblock::{self, COPIES};
 use crate::format::{BLOCK, DATA_START, Layout, root};
+use crate::index::Index;
+use crate::loader::{Loader, TABLE_READ};
 use crate::opening::layout_of;
 use crate::reads::Reads;
+use crate::recovery::{recover, root_of};
 use crate::resize::{Resizing, of_size};
 use crate::{Body, Options};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PACKET: u32 = 32 << 10;
@@ -283,8 +287,10 @@ impl Disk for Spoilt<'_> {
     }
 }
 
+/// A start goes on with the size that there is, and a later one tries again.
 #[test]
 fn what_cannot_be_read_behind_the_new_end_leaves_the_cache_as_it_was() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let (disk, store) = make(200, 1);
     let (mut now, mut n) = (0, 0);
     while store.newest() < 390 {
@@ -293,11 +299,91 @@ fn what_cannot_be_read_behind_the_new_end_leaves_the_cache_as_it_was() {
     }
     store.flush(&disk);
     drop(store);
+    let before = disk.bytes();
     let spoilt = Spoilt(&disk, size_of(150) - 4096..size_of(150));
-    let refused = start(&disk, &spoilt, 130).err().unwrap();
-    assert!(refused.contains("check the disk"), "{refused}");
-    let store = start(&disk, &spoilt, 200).unwrap();
-    assert_eq!(get(&store, &disk, n - 1), Some(1));
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { size: Some(size_of(130)), tell, ..options() };
+    let kept = of_size(&spoilt, layout(&disk, disk.bytes().len()), &options).unwrap();
+    assert!(kept.segments == 200 && disk.bytes() == before);
+    let said = SAID.lock().unwrap().join("\n");
+    assert!(said.lines().count() == 1 && said.contains("keeps its size of 7 MiB"), "{said}");
+    let store = start(&disk, &disk, 130).unwrap();
+    assert!(get(&store, &disk, n - 1).is_none() && store.len() > 500);
+}
+
+/// What it held is unknown: something older of its keys may be among what stays.
+#[test]
+fn a_shrink_ends_though_a_table_is_never_read_again() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (disk, store) = make(200, 1);
+    let (mut now, mut value, mut values, mut last) = (0, 0, HashMap::new(), Vec::new());
+    while store.newest() < 450 {
+        // Some keys are put once more in what is not read.
+        let n = if (360..370).contains(&store.newest()) { value as u32 % 50 } else { value as u32 % 900 };
+        values.insert(n, value);
+        put(&store, &disk, n, value, &mut now);
+        if store.newest() > 401 {
+            last.push(n);
+        }
+        value += 1;
+    }
+    store.flush(&disk);
+    drop(store);
+    let shrinks = (0..100).any(|calls| {
+        disk.interrupt_after(Some(calls));
+        assert!(start(&disk, &disk, 150).is_err());
+        layout(&disk, disk.bytes().len()).is_shrinking()
+    });
+    disk.interrupt_after(None);
+    assert!(shrinks);
+    let spoilt = Spoilt(&disk, size_of(160)..size_of(171));
+    let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
+    let options = Options { size: Some(size_of(150)), tell, ..options() };
+    let layout = of_size(&spoilt, layout(&disk, disk.bytes().len()), &options).unwrap();
+    assert_eq!(layout.segments, 150);
+    let said = SAID.lock().unwrap().join("\n");
+    assert!(said.lines().count() == 1 && said.contains("11 packet(s) behind its new end"), "{said}");
+    let store = start(&disk, &disk, 150).unwrap();
+    let kept = last.iter().filter(|n| get(&store, &disk, **n).is_some()).count();
+    assert!(kept * 10 > last.len() * 8, "{kept} of {}", last.len());
+    for (n, value) in values {
+        let found = get(&store, &disk, n);
+        assert!(found.is_none_or(|found| found == value), "key {n}: {found:?}, not {value}");
+    }
+}
+
+/// Else the tables of their segments would be read, and of what these say memory may not have room for all.
+#[test]
+fn no_digest_of_what_stays_is_cut_off() {
+    let mut moved = 0;
+    for (small, last) in [(130, 250), (140, 390), (150, 370), (60, 390), (170, 330), (133, 395)] {
+        let (disk, store) = make(200, last);
+        let (mut now, mut n) = (0, 0);
+        while store.newest() < last {
+            put(&store, &disk, n, 1, &mut now);
+            n += 1;
+        }
+        store.flush(&disk);
+        let (there, pool) = (layout(&disk, disk.bytes().len()), Pool::new(1 << 20));
+        let reads = Reads::new(&disk, &pool);
+        let before = root_of(&reads, there).digests;
+        let behind = |at: &&DigestAt| at.place * 64 >= size_of(small);
+        let behind: Vec<u64> = before.iter().filter(behind).map(|at| at.from).collect();
+        drop(store);
+        let options = Options { size: Some(size_of(small)), ..options() };
+        let layout = of_size(&disk, there, &options).unwrap();
+        let index = Index::of(&layout, options.objects(&layout));
+        let (state, _) = recover(&reads, layout, stretch(small), index).unwrap();
+        moved += state.root.digests.iter().filter(|at| behind.contains(&at.from)).count();
+        let mut loader = Loader::new(layout, &state.root.digests, &state.index, Arc::default());
+        loader.load_all(&state.index, state.seq - 1, |offset, length| {
+            let is_table = (offset + length as u64 - DATA_START).is_multiple_of(PACKET.into());
+            assert!(!is_table || length != TABLE_READ, "a table is read");
+            reads.read(offset, length).ok()
+        });
+        assert!(!loader.lossy && !state.index.is_empty());
+    }
+    assert!(moved >= 5, "{moved} were moved");
 }
 
 #[test]

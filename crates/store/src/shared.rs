@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     departed: Arc<AtomicU64>,
     pub write_budget: Option<WriteBudget>,
     pub stats: Counts,
-    pub health: Health,
+    pub health: Arc<Health>,
     pub traffic: Arc<Traffic>,
     ids: Mutex<StdRng>,
     /// How often the engine is told the time when nothing else happens.
@@ -169,7 +169,7 @@ impl Shared {
             engine: Mutex::new(engine),
             write_budget: options.write_budget,
             stats: Counts::default(),
-            health: Health::default(),
+            health: Arc::default(),
             traffic,
             ids: Mutex::new(ids),
             tick: (interval / 4).clamp(Duration::from_millis(10), Duration::from_millis(250)),

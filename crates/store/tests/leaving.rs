@@ -95,6 +95,22 @@ fn what_hangs_or_fails_is_seen_until_a_read_comes() {
     });
 }
 
+/// Nobody reads anything else.
+#[test]
+fn a_read_that_was_given_up_is_seen_until_it_comes() {
+    let disk = Hanging::new(SIZE, 2);
+    let store = Store::over(disk.clone(), &options()).unwrap();
+    store.put(&key(1), b"", &[1; 500]).unwrap();
+    assert!(store.close());
+    let store = Store::over(disk.clone(), &options()).unwrap();
+    comes("it rests", || store.signs().late.is_zero());
+    disk.set([true, false]);
+    assert!(!run(finds(&store, 1)));
+    comes("it is late", || store.signs().late > Duration::from_millis(50));
+    disk.set([false, false]);
+    comes("it is well", || store.signs().late.is_zero());
+}
+
 #[test]
 fn a_cache_that_begins_anew_is_empty_and_another() {
     let disk = Hanging::new(SIZE, 3);

@@ -2,10 +2,11 @@
 
 use super::Disk;
 use crate::buffer::Buffer;
+use crate::health::Turn;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
 const THREADS: usize = 16;
 /// Reads in the queue or in flight, one for each `TURN` bytes; others wait for their turn.
@@ -16,7 +17,7 @@ struct Job {
     length: usize,
     buffer: Buffer,
     answer: oneshot::Sender<io::Result<Buffer>>,
-    turn: OwnedSemaphorePermit,
+    turn: Turn,
 }
 
 /// The pool ends when its last handle is dropped.
@@ -41,15 +42,9 @@ impl ThreadReader {
         &self.turns
     }
 
-    /// Reads `length` bytes at `offset` into the buffer and gives it back. `turn` is one of `turns`, kept until the read
+    /// Reads `length` bytes at `offset` into the buffer and gives it back. `turn` has one of `turns`, and is kept until the read
     /// has ended, whatever becomes of the future.
-    pub async fn read(
-        &self,
-        offset: u64,
-        length: usize,
-        buffer: Buffer,
-        turn: OwnedSemaphorePermit,
-    ) -> io::Result<Buffer> {
+    pub async fn read(&self, offset: u64, length: usize, buffer: Buffer, turn: Turn) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
         let job = Job { offset, length, buffer, answer, turn };
         self.jobs.try_send(job).map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;

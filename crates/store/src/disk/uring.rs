@@ -5,6 +5,7 @@
 
 use super::Traffic;
 use crate::buffer::Buffer;
+use crate::health::Turn;
 use io_uring::{IoUring, opcode, types};
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
 
 /// Reads in flight, one for each `TURN` bytes; others wait for their turn.
@@ -34,7 +35,7 @@ struct Flying {
     buffer: Buffer,
     length: usize,
     answer: Answer,
-    _turn: OwnedSemaphorePermit,
+    _turn: Turn,
 }
 
 #[derive(Clone)]
@@ -97,14 +98,8 @@ impl RingReader {
         &self.0.turns
     }
 
-    /// Reads `length` bytes at `offset` into the buffer and gives it back. `turn` is one of `turns`.
-    pub async fn read(
-        &self,
-        offset: u64,
-        length: usize,
-        buffer: Buffer,
-        turn: OwnedSemaphorePermit,
-    ) -> io::Result<Buffer> {
+    /// Reads `length` bytes at `offset` into the buffer and gives it back. `turn` has one of `turns`.
+    pub async fn read(&self, offset: u64, length: usize, buffer: Buffer, turn: Turn) -> io::Result<Buffer> {
         let (answer, result) = oneshot::channel();
         let first = self.0.ring.borrow_mut().push(offset, Flying { buffer, length, answer, _turn: turn })?;
         // It also comes back to what could not be submitted before.
@@ -215,6 +210,10 @@ mod tests {
     use std::pin::Pin;
     use std::task::Poll;
 
+    fn turn(ring: &RingReader) -> Turn {
+        Turn::new(ring.turns().clone().try_acquire_owned().unwrap(), Arc::default())
+    }
+
     /// What becomes of reads that are all begun before the runtime has its next turn.
     #[test]
     fn many_reads_do_not_wait_for_the_last_of_them() {
@@ -226,7 +225,7 @@ mod tests {
             let (ring, pool) = (&ring, Pool::new(0));
             let mut reads: Vec<Pin<Box<dyn Future<Output = io::Result<Buffer>>>>> = Vec::new();
             for n in 0..2 * u64::from(TOGETHER) + 2 {
-                let turn = ring.turns().clone().try_acquire_owned().unwrap();
+                let turn = turn(ring);
                 reads.push(Box::pin(ring.read(n * 4096, 4096, pool.take(4096), turn)));
             }
             poll_fn(|cx| {
@@ -251,7 +250,7 @@ mod tests {
         let local = tokio::task::LocalSet::new();
         local.block_on(&runtime, async {
             let Ok(ring) = RingReader::new(&file, Arc::default()) else { return };
-            let (pool, turn) = (Pool::new(0), ring.turns().clone().try_acquire_owned().unwrap());
+            let (pool, turn) = (Pool::new(0), turn(&ring));
             assert_eq!(ring.read(0, 4096, pool.take(4096), turn).await.unwrap()[..4096], [7; 4096]);
         });
         let all_tasks = async { tokio::time::timeout(Duration::from_secs(20), local).await };
@@ -275,7 +274,7 @@ mod tests {
                 ring.unsubmitted += 1;
             }
             ring.0.submit.notify_one();
-            let (pool, turn) = (Pool::new(0), ring.turns().clone().try_acquire_owned().unwrap());
+            let (pool, turn) = (Pool::new(0), turn(&ring));
             let read = ring.read(0, 4096, pool.take(4096), turn);
             let read = tokio::time::timeout(Duration::from_secs(60), read).await.expect("it is submitted");
             assert_eq!(read.unwrap()[..4096], [7; 4096]);

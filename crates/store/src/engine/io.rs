@@ -55,6 +55,13 @@ impl Op {
     }
 }
 
+/// Where a record lies: its place and bytes, and its segment's sequence number.
+pub struct Placed {
+    pub place: u64,
+    pub bytes: usize,
+    pub seq: u64,
+}
+
 /// What came of an `Op`.
 pub enum Answer {
     Read(Buffer),
@@ -254,6 +261,16 @@ impl Engine {
         Some((Running::Fence, self.fencer.next_io(self.layout.identity, self.now)?))
     }
 
+    /// Puts a record of a digest.
+    pub fn put_of_digest(&mut self, wanted: &Wanted, now: Millis) -> Result<Placed, Refused> {
+        let Wanted { kind, key, body } = wanted;
+        let written = 0;
+        let record = digest::record(self.layout.identity, *kind, key, written, body);
+        let record = record.ok_or(Refused::TooLarge)?;
+        let (place, seq) = self.append(0, &record, Purpose::Other, now)?;
+        Ok(Placed { place, bytes: record.size(self.layout.unit), seq })
+    }
+
     pub(super) fn step_digest(&mut self, now: Millis) {
         if let Some(seq) = self.digester.gathers_up_to() {
             let is_open = |open: &OpenSegment| open.seq <= seq && open.filled() > 0;
@@ -263,16 +280,12 @@ impl Engine {
             }
         }
         for _ in 0..STEP {
-            let Some(Wanted { kind, key, body }) = self.digester.wanted() else { break };
-            let written = 0;
-            let record = digest::record(self.layout.identity, kind, &key, written, &body);
-            let Some(record) = record else { break };
-            let (place, seq) = match self.append(0, &record, Purpose::Other, now) {
-                Ok(placed) => placed,
+            let Some(wanted) = self.digester.wanted() else { break };
+            match self.put_of_digest(&wanted, now) {
+                Ok(Placed { place, bytes, seq }) => self.digester.placed(wanted.kind, place, bytes, seq),
                 Err(Refused::TooLarge) => return self.digester.give_up(),
                 Err(_) => break,
-            };
-            self.digester.placed(kind, place, record.size(self.layout.unit), seq);
+            }
         }
         if let Some(seq) = self.digester.waits_for() {
             if self.open.as_ref().is_some_and(|open| open.seq == seq) {

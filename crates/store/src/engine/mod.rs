@@ -38,7 +38,7 @@ use crate::writes::{Batch, WriteQueue};
 use crate::{Admission, Refused, WriteBudget};
 use append::Purpose;
 pub(crate) use append::images;
-pub use io::{Answer, Io, Op};
+pub use io::{Answer, Io, Op, Placed};
 use io::{LastSync, Running};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

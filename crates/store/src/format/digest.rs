@@ -220,6 +220,14 @@ pub fn parse_head(identity: u64, at: &DigestAt, bytes: &[u8]) -> Option<Head> {
     ours.then(|| Head::decode(&bytes[found.body])).flatten()
 }
 
+/// The body of a digest's record of pages with this number, if these bytes are that.
+pub fn parse_pages(identity: u64, at: &DigestAt, number: u32, bytes: &[u8]) -> Option<Vec<u8>> {
+    let found = record::parse(identity, bytes)?;
+    let key = pages_key(at.from, number);
+    let ours = found.about.kind == Kind::Pages && bytes[found.key.clone()] == key.bytes()[..];
+    ours.then(|| bytes[found.body].to_vec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

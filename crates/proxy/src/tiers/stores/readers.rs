@@ -53,13 +53,17 @@ impl Readers {
         self.reader(usize::from(spans.store))
     }
 
-    fn follow(&self, seen: u64) {
+    fn follow(&self, known: u64) {
         let generation = self.stores.generation();
-        if generation == seen {
+        let seen = &mut *self.seen.borrow_mut();
+        // With the last reader goes the index. Whose reads were under way when the disk was left has it until they have come.
+        if !seen.left.is_empty() {
+            seen.left.retain(|reader| !reader.is_idle());
+        }
+        if generation == known {
             return;
         }
         let view = self.stores.view();
-        let seen = &mut *self.seen.borrow_mut();
         let mut before = std::mem::take(&mut seen.readers);
         let without = |error: &_| tracing::error!(target: "disk", cause = %error, "cannot read the cache, serving without it");
         for (n, slot) in view.0.iter().enumerate() {
@@ -88,5 +92,28 @@ impl Drop for Readers {
         for reader in left.drain(..).chain(serving.into_iter().flatten()).filter(|reader| !reader.is_idle()) {
             std::mem::forget(reader);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use std::sync::Arc;
+    use store::Options;
+    use store::disk::sim::SimDisk;
+
+    /// The set stays as it is, and the worker looks at it now and then.
+    #[test]
+    fn a_reader_whose_reads_have_come_is_let_go_of() {
+        let disk = Arc::new(SimDisk::new(3 << 20, StdRng::seed_from_u64(1)));
+        let options = Options { size: Some(3 << 20), packet: 64 << 10, tell: |_| {}, ..Options::at("") };
+        let readers = Stores::from(Some(Store::over(disk, &options).unwrap())).readers();
+        let reader = readers.reader(0).unwrap();
+        assert!(reader.is_idle());
+        readers.seen.borrow_mut().left.push(reader);
+        readers.view();
+        assert!(readers.seen.borrow().left.is_empty());
     }
 }

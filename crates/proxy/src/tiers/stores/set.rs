@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::record::{Epoch, Found, Record, leader};
 use super::view::{Slot, View};
 use cache::{Purges, Scope};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{
@@ -522,8 +522,9 @@ impl Set {
     fn take_in(&self, n: usize, store: &Store, from: u64, empty: bool) -> bool {
         let changed = || if empty { Some(Vec::new()) } else { self.journal().since(from) };
         self.ledger().coming += 1;
-        let mut is_written = changed().is_some_and(|changed| {
-            store.remove_all(&changed);
+        let gone: Option<HashSet<u64>> = changed().map(|changed| changed.into_iter().collect());
+        let mut is_written = gone.as_ref().is_some_and(|gone| {
+            store.remove_all(&gone.iter().copied().collect::<Vec<_>>());
             store.persist(self.patience.open)
         });
         let present = {
@@ -540,8 +541,11 @@ impl Set {
         let last = changed().filter(|_| {
             is_written && ledger.record.epoch == present && !self.stopping.load(Ordering::Acquire)
         });
-        if let Some(last) = &last {
-            store.remove_all(last);
+        let serves = last.is_some();
+        if let Some(mut last) = last {
+            // Nothing was put on it since: workers wait for the rest alone.
+            last.retain(|hash| gone.as_ref().is_none_or(|gone| !gone.contains(hash)));
+            store.remove_all(&last);
             let size = store.stats().size as f64;
             let slot = &mut view.0[n];
             slot.identity = Some(store.identity());
@@ -557,7 +561,7 @@ impl Set {
         }
         // Another one begins also where it does not serve: it may have the present one.
         ledger.advance(&self.view());
-        last.is_some()
+        serves
     }
 }
 

@@ -104,6 +104,12 @@ fn put(stores: &Stores, n: u32, value: u32) {
     }
 }
 
+/// As `Tiers::renew` does: refused, it is gone.
+fn renew(stores: &Stores, n: u32, value: u32) {
+    let body = Body::Whole(vec![7; 300].into());
+    stores.change(&key(n), None, |store| store.put_meta(&key(n), &value.to_le_bytes(), &body));
+}
+
 /// As `Tiers::read` does.
 async fn get(stores: &Stores, readers: &Readers, n: u32) -> Option<u32> {
     let (view, key) = (readers.view(), key(n));
@@ -558,7 +564,16 @@ async fn history(seed: u64) -> Result<u32, String> {
         for step in 0..rng.random_range(5..200u64) {
             let n = rng.random_range(0..KEYS);
             match rng.random_range(0..100) {
-                0..40 => {
+                // A small one is renewed where it belongs, wherever it lies.
+                0..8 => {
+                    if let Some(found) = get(&stores, &readers, n).await {
+                        model.check(n, Some(found))?;
+                        value += 1;
+                        model.change(n, Some(value));
+                        renew(&stores, n, value);
+                    }
+                }
+                8..40 => {
                     value += 1;
                     model.change(n, Some(value));
                     put(&stores, n, value);
