@@ -590,6 +590,14 @@ pub fn entries_of(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<Vec
     }
 }
 
+/// The same, with all that its table lists where the segment does not begin as that says: which keys it was of is known all the same.
+pub fn all_entries_of(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<Vec<Entry>> {
+    match read_table(reads, &layout, layout.number(seq))? {
+        Some(table) if table.seq == seq => Ok(table.entries),
+        _ => entries_of(reads, layout, seq),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

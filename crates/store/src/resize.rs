@@ -26,7 +26,7 @@ use crate::format::table::Entry;
 use crate::format::{BLOCK, Layout, PLACE_BITS, RESIZED};
 use crate::index::Index;
 use crate::reads::{PARALLEL, Reads};
-use crate::recovery::{entries_of, recover};
+use crate::recovery::{all_entries_of, entries_of, recover};
 use crate::shared::POOL;
 use crate::{Admission, Options};
 use std::collections::HashMap;
@@ -192,7 +192,7 @@ impl Resizing<'_> {
         let seqs: Vec<u64> = tail(&layout).collect();
         let mut progress = self.progress("looked at");
         for (nth, some) in seqs.chunks(PARALLEL * 4).enumerate() {
-            let read = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq).map(drop));
+            let read = self.reads.each(some, |seq| all_entries_of(self.reads, layout, *seq).map(drop));
             read.into_iter().collect::<io::Result<()>>()?;
             progress.tell(nth * PARALLEL * 4, seqs.len());
         }
@@ -231,7 +231,7 @@ impl Resizing<'_> {
         let (seqs, mut claims) = (tail(&layout).collect::<Vec<_>>(), Vec::new());
         let (mut progress, mut unread) = (self.progress("cleared"), Vec::new());
         for (nth, some) in seqs.chunks(PARALLEL).enumerate() {
-            let entries = self.reads.each(some, |seq| entries_of(self.reads, layout, *seq));
+            let entries = self.reads.each(some, |seq| all_entries_of(self.reads, layout, *seq));
             for (seq, entries) in some.iter().zip(entries) {
                 // What is older than what was written over has nothing to bring back.
                 if layout.is_gone(*seq, store.newest()) {
@@ -281,7 +281,7 @@ impl Resizing<'_> {
         let seqs = (0..layout.in_turn()).filter_map(|number| layout.seq_of(number, last));
         let seqs: Vec<u64> = seqs.collect();
         for some in seqs.chunks(PARALLEL) {
-            for entries in self.reads.each(some, |seq| entries_of(self.reads, layout, *seq)) {
+            for entries in self.reads.each(some, |seq| all_entries_of(self.reads, layout, *seq)) {
                 let entries = entries.map_err(|_| UNREAD)?.into_iter().filter(|entry| entry.kind.is_answer());
                 self.remove_of(store, layout, entries, stays, claims)?;
             }

@@ -430,7 +430,7 @@ fn a_shrink_that_takes_long_says_how_far_it_is() {
     let tell = |line: &str| SAID.lock().unwrap().push(line.to_owned());
     let options = Options { size: Some(size_of(130)), news: tell, ..options() };
     let pool = Pool::new(1 << 20);
-    for (pace, lines) in [(0, 0..1), (100, 3..10)] {
+    for (pace, lines) in [(0, 0..1), (200, 3..10)] {
         let disk = copy(&disk);
         disk.set_faults(Faults { pace: Duration::from_millis(pace), ..Faults::default() });
         let reads = Reads::in_order(&disk, &pool, || disk.time());
@@ -440,6 +440,38 @@ fn a_shrink_that_takes_long_says_how_far_it_is() {
         assert!(lines.contains(&said.len()), "{said:?}");
         let is_told = |line: &String| line.contains("of 70 packets behind its new end are");
         assert!(said.iter().all(is_told), "{said:?}");
+    }
+}
+
+/// Of a segment behind the new end one block is damaged, its first: what is newer and lies behind that leaves all the same.
+#[test]
+fn damage_behind_the_new_end_brings_nothing_older_back() {
+    let (disk, store) = make(200, 1);
+    let (mut now, mut n) = (0, 100);
+    let mut fill_until = |seq: u64| {
+        while store.newest() < seq {
+            put(&store, &disk, n, 9, &mut now);
+            n += 1;
+        }
+    };
+    fill_until(20);
+    put(&store, &disk, 1, 1, &mut 0);
+    fill_until(170);
+    (50..53).for_each(|n| put(&store, &disk, n, 5, &mut 0));
+    put(&store, &disk, 1, 2, &mut 0);
+    fill_until(195);
+    store.flush(&disk);
+    store.finish(&disk);
+    let place = store.slot_for_tests(&key(1)).unwrap().place;
+    drop(store);
+    let there = layout(&disk, disk.bytes().len());
+    let number = there.segment_of(place);
+    assert!(number >= 150 && there.within(place) >= BLOCK, "{number}, {}", there.within(place));
+    disk.write(there.start(number), &[7; BLOCK]).unwrap();
+    for (segments, found) in [(200, Some(2)), (150, None)] {
+        let disk = copy(&disk);
+        let store = start(&disk, &disk, segments).unwrap();
+        assert_eq!(get(&store, &disk, 1), found, "with {segments} segments");
     }
 }
 
