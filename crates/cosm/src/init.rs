@@ -8,8 +8,9 @@ use crate::{Failure, memory};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use rustix::fs::{Access, access, statvfs};
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf, absolute};
 
 const MIB: u64 = 1 << 20;
@@ -137,18 +138,32 @@ fn place(config: Option<&Path>) -> std::io::Result<PathBuf> {
 enum Room {
     /// So many bytes are free where it is to be.
     Free(u64),
+    /// It is to be on a device of so many bytes.
+    Device(u64),
     /// It is there, and keeps its size.
     Taken,
 }
 
 impl Room {
     fn of(cache: &Path) -> Result<Room, String> {
-        if std::fs::metadata(cache).is_ok_and(|found| !found.is_file() || found.len() > 0) {
-            return Ok(Room::Taken);
+        if let Ok(found) = std::fs::metadata(cache) {
+            if found.file_type().is_block_device() && store::inspect(cache).is_err() {
+                let size = File::open(cache).and_then(|mut device| device.seek(SeekFrom::End(0)));
+                return size
+                    .map(Room::Device)
+                    .map_err(|error| format!("cannot look at {}: {error}", cache.display()));
+            }
+            if !found.is_file() || found.len() > 0 {
+                return Ok(Room::Taken);
+            }
         }
         let folder = cache.parent().unwrap_or(Path::new("/"));
-        let room =
-            statvfs(folder).map_err(|error| format!("cannot look at {}: {error}", folder.display()))?;
+        let room = statvfs(folder).map_err(|error| {
+            format!(
+                "cannot look at {}: {error}; make that folder, or choose another by --cache",
+                folder.display()
+            )
+        })?;
         Ok(Room::Free(room.f_bavail.saturating_mul(room.f_frsize)))
     }
 }
@@ -159,6 +174,7 @@ fn configuration(kind: &str, cache: &Path, room: Room, machine: &Machine) -> Res
     let sizes = suggest(cache, room, machine)?;
     let has = match room {
         Room::Free(free) => format!("{} free where the cache is", about_size(free)),
+        Room::Device(size) => format!("a device of {} for the cache", about_size(size)),
         Room::Taken => "a cache that is there already".to_owned(),
     };
     let mut text = format!(
@@ -228,11 +244,12 @@ impl Sizes {
 fn suggest(cache: &Path, room: Room, machine: &Machine) -> Result<Sizes, String> {
     let path = cache.display().to_string();
     let auto = || Sizes { cache: path.clone(), size: "auto".into(), memory: "auto".into() };
-    let Room::Free(free) = room else { return Ok(auto()) };
-    if free < LEAST_FREE {
-        return Ok(Sizes { cache: "off".into(), ..auto() });
-    }
-    let mut size = round(free / OF_FREE);
+    let mut size = match room {
+        Room::Free(free) if free < LEAST_FREE => return Ok(Sizes { cache: "off".into(), ..auto() }),
+        Room::Free(free) => round(free / OF_FREE),
+        Room::Device(size) => round(size),
+        Room::Taken => return Ok(auto()),
+    };
     loop {
         let text = format!("cache = {}\ncache-size = {size}\n", show::quoted(&path));
         let mut config = build(&text, machine)?;
@@ -316,6 +333,8 @@ mod tests {
         };
         assert_eq!(sizes(24 * GIB, 48 * GIB), ("24GiB".into(), "12GiB".into()));
         assert_eq!(sizes(64 * GIB, 2 << 40), ("1020GiB".into(), "32GiB".into()));
+        let device = suggest("/dev/x".as_ref(), Room::Device(100 * GIB), &machine(4 * GIB)).unwrap();
+        assert_eq!((device.size.as_str(), device.memory.as_str()), ("100GiB", "2GiB"));
         // More than the memory has room for the index of.
         let (size, memory) = sizes(GIB, 1 << 40);
         assert!(crate::values::size(&size).unwrap() < 400 * GIB, "{size}");

