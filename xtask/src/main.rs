@@ -2,6 +2,7 @@
 
 mod bench;
 mod conformance;
+mod deb;
 mod deps;
 mod fuzz;
 mod layers;
@@ -16,6 +17,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask deps [--advisories]   licences, sources and withdrawn versions of dependencies, and which part of a
                                          crate uses which
+       cargo xtask deb [--program FILE] [--smoke|--verify]
+                                         a Debian package of a release build, or of FILE, in target/debian; --smoke looks at one,
+                                         --verify installs, uses, upgrades, removes and purges one on a Debian of its own, as root
        cargo xtask fuzz [--seconds N] [TARGET...]
                                          look for inputs that break a parser, 20 seconds each by default
        cargo xtask sim [--for 1h] [--seed N] [--threads N]
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     let result = match args[..] {
         ["deps"] => root().and_then(layers::check).and_then(|()| deps::run(false)),
         ["deps", "--advisories"] => root().and_then(layers::check).and_then(|()| deps::run(true)),
+        ["deb", ref rest @ ..] => root().and_then(|root| deb::run(root, rest)),
         ["conformance", ref rest @ ..] => root().and_then(|root| conformance::run(root, rest)),
         ["compare-libcachesim", ref rest @ ..] => root().and_then(|root| libcachesim::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),

@@ -4,11 +4,14 @@
 mod out;
 
 pub mod access_log;
+mod completions;
 mod disks;
 pub mod error_log;
+mod init;
 mod lab;
 mod look;
 pub mod machine;
+mod manual;
 mod memory;
 mod preflight;
 mod reload;
@@ -60,7 +63,13 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
                 .map_err(Failure::Failed)
         }
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
-        _ => Err(Failure::Usage("say what to do: serve, inspect, check or lab".into())),
+        Some(("init", args)) => init::run(args),
+        Some(("man", args)) => manual::run(args, command()),
+        Some(("completions", args)) => {
+            completions::run(args, command());
+            Ok(())
+        }
+        _ => Err(Failure::Usage("say what to do: serve, init, inspect, check or lab".into())),
     }
 }
 
@@ -141,6 +150,9 @@ fn command() -> Command {
                 .after_help("It never writes, and works while a server uses the cache.")
                 .args([cache, json]),
         )
+        .subcommand(init::command())
+        .subcommand(manual::command())
+        .subcommand(completions::command())
 }
 
 #[cfg(test)]

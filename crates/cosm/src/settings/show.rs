@@ -108,7 +108,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// A text as TOML's basic string.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
