@@ -99,4 +99,8 @@ impl Replacement for Arc {
     fn remove(&mut self, object: u32) {
         self.queues.put(object, OUT);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        (self.most, self.target) = (most, self.target.min(most));
+    }
 }

@@ -47,4 +47,8 @@ impl Replacement for Clock {
     fn remove(&mut self, object: u32) {
         self.queues.put(object, OUT);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }

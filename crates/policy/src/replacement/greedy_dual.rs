@@ -84,4 +84,8 @@ impl Replacement for GreedyDual {
         self.bytes -= std::mem::take(&mut self.entries[object as usize]).size;
         self.order.remove(object);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }

@@ -68,4 +68,8 @@ impl Replacement for Fifo {
         self.bytes -= std::mem::take(&mut self.sizes[object as usize]);
         self.links.take_out(&mut self.list, object);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }

@@ -24,14 +24,24 @@ impl Replacement for MemoryTier {
     }
 
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left)) {
-        self.tier.insert(key(object), object, size, |gone| {
-            left(Left::Cache(gone));
-            left(Left::Memory(gone));
-        });
+        self.tier.insert(key(object), object, size, gone(left));
     }
 
     fn remove(&mut self, object: u32) {
         self.tier.remove(key(object));
+    }
+
+    fn resize(&mut self, most: u64, left: &mut dyn FnMut(Left)) {
+        self.most = most;
+        self.tier.resize(most, gone(left));
+    }
+}
+
+/// Who is gone is forgotten.
+fn gone(left: &mut dyn FnMut(Left)) -> impl FnMut(u32) {
+    |object| {
+        left(Left::Cache(object));
+        left(Left::Memory(object));
     }
 }
 

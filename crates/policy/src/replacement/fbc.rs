@@ -118,4 +118,8 @@ impl Replacement for Fbc {
         self.objects -= 1;
         self.requests -= count;
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }

@@ -131,8 +131,17 @@ impl Replacement for WTinyLfu {
     }
 
     fn remove(&mut self, object: u32) {
+        self.here -= u64::from(self.queues.place(object) != OUT);
         self.queues.put(object, OUT);
-        self.here -= 1;
         self.counts[object as usize].count = 0;
+    }
+
+    fn resize(&mut self, most: u64, left: &mut dyn FnMut(Left)) {
+        (self.window, self.main) = (most / 100, most - most / 100);
+        while self.queues.bytes(PROBATION) + self.queues.bytes(PROTECTED) > self.main
+            && let Some(oldest) = self.queues.oldest(PROBATION).or_else(|| self.queues.oldest(PROTECTED))
+        {
+            self.leaves(oldest, left);
+        }
     }
 }

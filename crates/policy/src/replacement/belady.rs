@@ -54,4 +54,8 @@ impl Replacement for Belady {
         self.bytes -= std::mem::take(&mut self.sizes[object as usize]);
         self.order.remove(object);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }

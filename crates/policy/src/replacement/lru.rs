@@ -31,4 +31,8 @@ impl Replacement for Lru {
     fn evict(&mut self, left: &mut dyn FnMut(Left)) -> bool {
         self.0.evict(left)
     }
+
+    fn resize(&mut self, most: u64, left: &mut dyn FnMut(Left)) {
+        self.0.resize(most, left);
+    }
 }

@@ -1,8 +1,8 @@
 //! A cache of objects by their own numbers: what a replacement policy, which knows small numbers, holds of a trace.
 
-use super::{Left, Policy, Replacement};
-use crate::collections::lru::Quick;
 use crate::object::{Object, Version};
+use policy::collections::lru::Quick;
+use policy::replacement::{Left, Policy, Replacement};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use trace::Access;
@@ -125,7 +125,7 @@ fn leaving(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replacement;
+    use policy::replacement;
     use trace::random::{Random, zipf};
 
     /// Whatever the policy: what is here was inserted last and has not gone, and never are there more bytes than may be.

@@ -9,17 +9,14 @@ mod greedy_dual;
 mod lru;
 mod lru_th;
 mod memory_tier;
-mod object_cache;
 mod queues;
 mod s3_fifo;
 mod sieve;
 mod two_q;
 mod w_tiny_lfu;
 
-pub use object_cache::ObjectCache;
-
-use greedy_dual::GreedyDual;
-use s3_fifo::{Rules, S3Fifo};
+use self::greedy_dual::GreedyDual;
+use self::s3_fifo::{Rules, S3Fifo};
 
 /// Chooses who goes. Objects are small numbers: memory grows with the largest one.
 pub trait Replacement: Send {
@@ -36,8 +33,10 @@ pub trait Replacement: Send {
     /// itself.
     fn insert(&mut self, object: u32, size: u64, left: &mut dyn FnMut(Left));
 
-    /// An object that is here goes and is forgotten.
+    /// An object that is here, or remembered, goes and is forgotten.
     fn remove(&mut self, object: u32);
+    /// From now on of so many bytes. Who leaves for that does so at the latest when the next one comes.
+    fn resize(&mut self, most: u64, left: &mut dyn FnMut(Left));
 
     /// The one that would leave next leaves. False when there is none, or the policy cannot say.
     fn evict(&mut self, _left: &mut dyn FnMut(Left)) -> bool {
@@ -58,7 +57,7 @@ pub enum Left {
 }
 
 /// A way to choose.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Policy {
     pub name: &'static str,
     pub about: &'static str,

@@ -16,8 +16,13 @@ pub struct LruTh {
 
 impl LruTh {
     pub fn new(most: u64) -> LruTh {
-        LruTh { queue: Fifo::new(most), high: most / 20 * 19, low: most / 10 * 9 }
+        let (high, low) = marks(most);
+        LruTh { queue: Fifo::new(most), high, low }
     }
+}
+
+fn marks(most: u64) -> (u64, u64) {
+    (most / 20 * 19, most / 10 * 9)
 }
 
 impl Replacement for LruTh {
@@ -38,5 +43,10 @@ impl Replacement for LruTh {
 
     fn remove(&mut self, object: u32) {
         self.queue.remove(object);
+    }
+
+    fn resize(&mut self, most: u64, left: &mut dyn FnMut(Left)) {
+        self.queue.resize(most, left);
+        (self.high, self.low) = marks(most);
     }
 }

@@ -655,6 +655,40 @@ proptest! {
         agree(&turns, most)?;
     }
 
+    /// Whatever a cache is resized to, no more are here than may be when the next one has come, and who is told to leave, or is taken
+    /// away, was here or remembered. A turn is an object, its size, and to what the cache is resized.
+    #[test]
+    fn sizes_may_change(
+        turns in proptest::collection::vec((0..OBJECTS as u32, 1u64..60, proptest::option::weighted(0.1, 0u64..400)), 1..400),
+    ) {
+        for policy in ALL {
+            let (mut cache, mut most) = ((policy.new)(200), 200);
+            let (mut here, mut known) = ([0; OBJECTS], [false; OBJECTS]);
+            let leaves = |here: &mut [u64; OBJECTS], known: &mut [bool; OBJECTS], left| match left {
+                Left::Cache(object) => assert!(std::mem::take(&mut here[object as usize]) > 0),
+                Left::Memory(object) => assert!(std::mem::take(&mut known[object as usize])),
+            };
+            for (object, size, resized) in turns.iter().copied() {
+                let at = object as usize;
+                if let Some(bytes) = resized {
+                    if known[at] {
+                        cache.remove(object);
+                        (here[at], known[at]) = (0, false);
+                    }
+                    most = bytes;
+                    cache.resize(most, &mut |left| leaves(&mut here, &mut known, left));
+                    prop_assert!(cache.largest() <= most, "{}", policy.name);
+                }
+                prop_assert_eq!(cache.get(object), here[at] > 0, "{} of {}", policy.name, object);
+                if here[at] == 0 && size <= cache.largest() {
+                    (here[at], known[at]) = (size, true);
+                    cache.insert(object, size, &mut |left| leaves(&mut here, &mut known, left));
+                    prop_assert!(here.iter().sum::<u64>() <= most, "{}", policy.name);
+                }
+            }
+        }
+    }
+
     /// Where all are of one size, nobody has more hits than who knows the future.
     #[test]
     fn who_knows_the_future_is_not_beaten(

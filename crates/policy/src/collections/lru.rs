@@ -1,6 +1,7 @@
 //! Which of many was used least lately: a list through a slab, found by a hash table.
 
 use crate::collections::list::{Links, List, NONE};
+use crate::mix::mix;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -21,7 +22,7 @@ impl<K: Hash + Eq + Copy, V> Default for Lru<K, V> {
 }
 
 impl<K: Hash + Eq + Copy, V> Lru<K, V> {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.at.len()
     }
 
@@ -92,7 +93,7 @@ pub struct Quick(u64);
 
 impl Hasher for Quick {
     fn finish(&self) -> u64 {
-        trace::random::mix(self.0)
+        mix(self.0)
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -143,7 +144,7 @@ mod tests {
                     _ if list.is_empty() => prop_assert_eq!(lru.pop_oldest(), None),
                     _ => prop_assert_eq!(lru.pop_oldest(), Some(list.remove(0))),
                 }
-                prop_assert_eq!(lru.len(), list.len());
+                prop_assert_eq!(lru.count(), list.len());
                 prop_assert!(lru.iter().eq(list.iter().map(|(key, value)| (*key, value))));
             }
         }

@@ -145,6 +145,10 @@ impl Replacement for S3Fifo {
     fn remove(&mut self, object: u32) {
         self.queues.put(object, OUT);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }
 
 #[cfg(test)]

@@ -72,4 +72,8 @@ impl Replacement for Sieve {
         self.bytes -= std::mem::take(&mut self.entries[object as usize]).size;
         self.links.take_out(&mut self.list, object);
     }
+
+    fn resize(&mut self, most: u64, _left: &mut dyn FnMut(Left)) {
+        self.most = most;
+    }
 }

@@ -7,12 +7,11 @@
 //! Few popular objects make most of the difference: with them come requests and hits together. So what a sample has more or
 //! fewer of requests than its rate corrects its hits. The paper (SHARDS-adj) takes all of that for hits. Any share of it leaves
 //! the mean right; the one that leaves the least error is Σnh / Σn² over the objects, with n requests and h hits each, as in any
-//! regression on a known total: 1 − 1/n of a popular object that never changes, less of one that does. `Request::nth` sums it without a count for
+//! regression on a known total: 1 − 1/n of a popular object that never changes, less of one that does. `Count::nths` sums it without a count for
 //! each object and cache. Bytes are counted as the sample has them.
 
-use super::Count;
+use crate::mix::mix;
 use serde::Serialize;
-use trace::random::mix;
 
 /// Samples at most, and of the objects in all, where there are more than two.
 const MOST: f64 = 8.0;
@@ -101,6 +100,17 @@ impl Split {
         let share = bytes as f64 / part.cacheable_bytes.max(1) as f64;
         (adjusted.clamp(0.0, 1.0) * cacheable, share * (whole.cacheable_bytes as f64 / of_bytes))
     }
+}
+
+/// What there was of requests.
+#[derive(Clone, Copy, Default)]
+pub struct Count {
+    pub requests: u64,
+    pub bytes: u64,
+    pub cacheable: u64,
+    pub cacheable_bytes: u64,
+    /// Of the cacheable ones, all together: the how manieth of its object each is.
+    pub nths: u64,
 }
 
 /// The means of what samples say, and of several their standard errors.
