@@ -44,22 +44,21 @@ const LAYERS: &[(&str, &[&str])] = &[
             "admin",
         ],
     ),
+    ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),
     (
         "lab",
         &[
-            // Ground: data structures, and what is replayed.
-            "collections",
-            "lookup",
+            // Ground: what is replayed.
             "notes",
             "object",
+            "object_cache",
             "response",
             "scale",
             "input",
             // What a device is asked for, and what carries it out.
             "block",
             "medium",
-            // Who stays, and hits alone.
-            "replacement",
+            // Hits alone.
             "simulate",
             // Where objects lie, and storage policies.
             "layout",

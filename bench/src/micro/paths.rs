@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cache::{Asked, Head, Outcome, Report, Vary, key};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use lab::replacement::{LRU, Policy, S3_FIFO, SIEVE};
+use policy::replacement::{LRU, Policy, S3_FIFO, SIEVE};
 use std::hint::black_box;
 use std::path::Path as Folder;
 use store::format::UNIT;

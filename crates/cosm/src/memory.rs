@@ -71,6 +71,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         transit: proxy::transit_least(bounds.head_bytes),
         connections: connections.saturating_mul(CONNECTION),
         log: config.access_log.to.as_ref().map_or(0, |_| access_log::memory(workers)),
+        shadow: if config.proxy.shadow.is_empty() { 0 } else { policy::shadow::MEMORY },
     };
     let cache = disk.map_or(0, |disk| disk.size);
     let least = sizes.sum();
@@ -144,12 +145,13 @@ struct Sizes {
     transit: u64,
     connections: u64,
     log: u64,
+    shadow: u64,
 }
 
 impl Sizes {
     fn sum(&self) -> u64 {
-        let Sizes { program, index, buffers, tier, groups, transit, connections, log } = *self;
-        [program, index, buffers, tier, groups, transit, connections, log]
+        let Sizes { program, index, buffers, tier, groups, transit, connections, log, shadow } = *self;
+        [program, index, buffers, tier, groups, transit, connections, log, shadow]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
@@ -169,6 +171,7 @@ impl Sizes {
                 format!("{} of --connections-max", self.connections / CONNECTION),
             ),
             part("access log", self.log, "lines on their way".into()),
+            part("shadow", self.shadow, "simulated policies".into()),
         ]
     }
 }

@@ -5,6 +5,7 @@ mod support;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -192,4 +193,55 @@ fn programs_that_read_logs_count_the_same_requests() {
     }
     let by_host = report.split("# Incoming TCP-requests by host").nth(1).unwrap_or_default();
     assert!(by_host.contains("localhost 5 20 "), "one hit of five: {report}");
+}
+
+/// What clients asked for, the laboratory replays: as many requests, and as many hits.
+#[test]
+fn the_laboratory_replays_what_was_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(|request| match &request.target {
+        target if target.contains("/missing") => Reply::empty(404),
+        target if target.contains("/private") => {
+            Reply { fields: vec!["Cache-Control: private".into()], ..Reply::fresh("of one") }
+        }
+        _ => Reply::fresh("x".repeat(1000)),
+    });
+    for format in ["json", "squid"] {
+        let log = folder.path().join(format);
+        let options = format!("--access-log {} --access-log-format {format}", log.display());
+        let server = Server::start(
+            &folder.path().join("cache"),
+            &format!("--cache-size 4MiB --packet 64KiB {options}"),
+        );
+        let mut client = Client::new(server.address);
+        for nth in 0..20 {
+            client.get(&origin.url(&format!("/{}.gif", nth % 8)), &[]).unwrap();
+            client.get(&origin.url("/search?of=all"), &[]).unwrap();
+        }
+        for path in ["/private", "/private", "/missing"] {
+            client.get(&origin.url(path), &[]).unwrap();
+        }
+        client.get(&origin.url("/0.gif"), &["If-None-Match: *"]).unwrap();
+        drop(client);
+        assert!(server.stop().success());
+        // A line of somebody else.
+        fs::OpenOptions::new().append(true).open(&log).unwrap().write_all(b"{\"time_unix\":\"x\n").unwrap();
+        let lab = |words: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_cosm")).arg("lab").args(words).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{said}");
+            assert!(said.contains("1 malformed lines were left out"), "{said}");
+            output.stdout
+        };
+        let path = log.to_str().unwrap();
+        let simulated = lab(&["simulate", "--trace", path, "--policies", "lru", "--sizes", "1MiB", "--json"]);
+        let found: Value = serde_json::from_slice(&simulated).unwrap();
+        // What `private` says is in the JSON alone, which also tells that a search can be cached.
+        let (cacheable, hits) = if format == "json" { (40, 20 - 8 + 19) } else { (20 + 2, 20 - 8 + 1) };
+        assert_eq!((&found["requests"], &found["cacheable"]), (&44.into(), &cacheable.into()), "{format}");
+        assert_eq!(found["rows"][0]["hits"], hits, "{format}");
+        let columns = lab(&["convert", "--trace", path, "--to", "csv", "--out", "-"]);
+        assert_eq!(String::from_utf8(columns).unwrap().lines().count(), 1 + 44, "{format}");
+        fs::remove_file(folder.path().join("cache")).unwrap();
+    }
 }

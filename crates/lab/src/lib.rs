@@ -2,19 +2,17 @@
 //!
 //! Read upward: each part uses only those above it in this list (`cargo xtask deps` and a test hold that).
 
-// Ground: data structures, and what is replayed.
-mod collections;
+// Ground: what is replayed.
 pub mod input;
-mod lookup;
 pub mod notes;
 pub mod object;
+pub mod object_cache;
 mod response;
 pub mod scale;
 // What a device is asked for, and what carries it out.
 pub mod block;
 pub mod medium;
-// Who stays, and hits alone.
-pub mod replacement;
+// Hits alone.
 pub mod simulate;
 // Where objects lie, and the storage policies made of all this.
 pub mod layout;

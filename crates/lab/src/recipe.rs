@@ -7,7 +7,6 @@ use crate::layout::files::{CallSizes, Directories, Files};
 use crate::layout::mapped::Mapped;
 use crate::layout::stream::{Parts, Stream};
 use crate::layout::unified::Unified;
-use crate::replacement::{GDSF, LRU, LRU_TH, MEMORY_TIER, Policy, S3_FIFO, SIEVE};
 use crate::scale::Scale;
 use crate::storage::cosm::{self, Cosm, Hint};
 use crate::storage::cyclic_log::CyclicLog;
@@ -16,6 +15,7 @@ use crate::storage::mapped::{Fbc, Future, LeastRecent, Slots};
 use crate::storage::nginx::Nginx;
 use crate::storage::rock::Rock;
 use crate::storage::{Managed, Storage};
+use policy::replacement::{GDSF, LRU, LRU_TH, MEMORY_TIER, Policy, S3_FIFO, SIEVE};
 
 /// A storage policy.
 #[derive(Clone, Copy)]
@@ -549,5 +549,5 @@ pub const ALL: &[Recipe] = &[
 
 /// The recipes of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<Recipe>, String> {
-    crate::lookup::rows_named(names, ALL, |recipe| recipe.name, "recipe")
+    policy::lookup::rows_named(names, ALL, |recipe| recipe.name, "recipe")
 }

@@ -58,7 +58,6 @@ pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;
 use crate::report::Exit;
-use crate::report::counters::Counters;
 use crate::settings::current::InForce;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::Shared;
@@ -124,14 +123,19 @@ pub fn start_logging(
         let thread = std::thread::Builder::new().name("night".into());
         threads.push(thread.spawn(move || night::run(&shared, night::local_minute, stopped))?);
     }
+    if shared.shadow.is_some() {
+        let (shared, stopped) = (shared.clone(), stopped.clone());
+        let thread = std::thread::Builder::new().name("shadow".into());
+        threads.push(thread.spawn(move || report::shadow::run(&shared.shadow, stopped))?);
+    }
     for n in 0..workers {
         let (shared, limit, stopped) = (shared.clone(), limit.clone(), stopped.clone());
         let listeners = listeners.pop().unwrap_or_default();
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
         let stop = stop.clone();
         threads.push(thread.spawn(move || {
-            let counters = shared.counters[n].clone();
-            let result = work(shared, counters, limit, listeners, stopped);
+            let exit = exit(&shared, n);
+            let result = work(shared, exit, limit, listeners, stopped);
             // One that cannot work ends all: half a proxy would hang half of its clients.
             stop.send_replace(true);
             result
@@ -189,21 +193,27 @@ impl Running {
 /// One worker's thread.
 fn work(
     shared: Arc<Shared>,
-    counters: Arc<Counters>,
+    exit: Exit,
     limit: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    let notes_heads = shared.settings.newest().notes_heads;
-    let exit = Exit::new(counters, shared.log.clone()).noting_heads(notes_heads);
     runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
+}
+
+fn exit(shared: &Shared, worker: usize) -> Exit {
+    Exit::new(shared.counters[worker].clone(), shared.log.clone())
+        .noting_heads(shared.settings.newest().notes_heads)
+        .shadowed(shared.shadow.as_ref().map(|shadow| shadow.teller(worker)))
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
     let budget = budget::Budget::new(bounds.transit_bytes, bounds.total_bytes);
+    let size = stores.stats().map_or(bounds.memory_bytes, |stats| stats.size);
     Shared {
+        shadow: report::shadow::Shadow::new(&settings.shadow, size, settings.workers.max(1)),
         names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
             tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),

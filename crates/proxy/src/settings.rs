@@ -10,6 +10,7 @@ use crate::scheme::Scheme;
 use crate::transport::{Address, Hop, UnixPath};
 use http::HeaderValue;
 use pages::Pages;
+use policy::replacement::Policy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -61,6 +62,8 @@ pub struct Settings {
     pub notes_heads: bool,
     /// When the disk has time for what nobody waits for.
     pub off_peak: OffPeak,
+    /// Replacement policies that are simulated beside.
+    pub shadow: Vec<Policy>,
 
     pub bounds: Bounds,
     pub timeouts: Timeouts,
@@ -218,6 +221,7 @@ impl Default for Settings {
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,
             off_peak: OffPeak::default(),
+            shadow: Vec::new(),
             bounds: Bounds::default(),
             timeouts: Timeouts::default(),
         }

@@ -8,6 +8,7 @@ use crate::message::hops::Names;
 use crate::message::target::Reverse;
 use crate::origin::Origins;
 use crate::report::counters::Counters;
+use crate::report::shadow::Shadow;
 use crate::report::stats::Now;
 use crate::report::{Exit, Log};
 use crate::settings::Settings;
@@ -30,6 +31,7 @@ pub struct Shared {
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
     pub log: Arc<dyn Log>,
+    pub shadow: Option<Shadow>,
     /// When it was started.
     pub started: SystemTime,
 }
@@ -38,6 +40,7 @@ impl Shared {
     /// What is counted, for whoever asks now.
     pub fn counted(&self) -> Now<'_> {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
+            .beside(self.shadow.as_ref())
     }
 }
 

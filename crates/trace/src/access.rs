@@ -20,7 +20,7 @@ pub struct Access {
     /// 0 when it is not known.
     pub status: u16,
     pub method: Method,
-    /// Made by a program: the URL has a query or names a CGI.
+    /// Made by a program: the URL has a query or names a CGI. Where the trace tells, instead: no cache may store it.
     pub dynamic: bool,
     /// Empty where the trace has numbers alone.
     pub url: String,

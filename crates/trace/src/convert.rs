@@ -4,13 +4,13 @@ use crate::{Access, Format, Source};
 use std::collections::HashMap;
 use std::io::Write;
 
-/// Writes all that `open` gives as `format`; how many requests. Where the format says when an object is asked for again,
+/// Writes all that `open` gives as `format`; how many requests, and what they came from. Where the format says when an object is asked for again,
 /// the trace is opened and read twice. An error is one line.
 pub fn convert<R: Requests>(
     mut open: impl FnMut() -> Result<R, String>,
     format: &Format,
     into: &mut dyn Write,
-) -> Result<u64, String> {
+) -> Result<(u64, R), String> {
     let mut writer = (format.writer)();
     let nexts = if writer.wants_next() { nexts(&mut open()?)? } else { Vec::new() };
     let mut bytes = Vec::new();
@@ -26,7 +26,7 @@ pub fn convert<R: Requests>(
         }
     }
     into.write_all(&bytes).and_then(|()| into.flush()).map_err(|e| e.to_string())?;
-    Ok(count)
+    Ok((count, source))
 }
 
 /// What gives requests, one after the other.
@@ -76,7 +76,8 @@ mod tests {
         let csv = named("csv").unwrap();
         let open = || Source::of(Box::new(Cursor::new(lines)), csv).map_err(|e| e.to_string());
         let mut bytes = Vec::new();
-        assert_eq!(convert(open, named("oracle-general").unwrap(), &mut bytes), Ok(4));
+        let (count, _) = convert(open, named("oracle-general").unwrap(), &mut bytes).unwrap();
+        assert_eq!(count, 4);
         let nexts: Vec<i64> =
             bytes.chunks(24).map(|record| i64::from_le_bytes(record[16..].try_into().unwrap())).collect();
         assert_eq!(nexts, [2, -1, 3, -1]);

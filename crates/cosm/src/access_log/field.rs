@@ -70,6 +70,12 @@ fields! {
         None => line.missing(),
     };
     "bytes" "bytes of the body that went to the client" |e, line| line.number(e.transaction.sent);
+    "size" "bytes of the whole body, where a cache could answer with it, and the request is for all of it" |e, line| {
+        match e.transaction.size() {
+            Some(size) => line.number(size),
+            None => line.missing(),
+        }
+    };
     "bytes_in" "bytes that came from the client: the request's content, or through a tunnel" |e, line| line.number(e.transaction.received);
     "first_byte" "seconds from the request's head to the response's first byte" |e, line| line.seconds(e.transaction.to_first());
     "duration" "seconds from the request's head to the response's last byte" |e, line| line.seconds(e.transaction.to_last());

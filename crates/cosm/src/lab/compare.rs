@@ -13,12 +13,12 @@ use lab::experiments::papers::published_speed;
 use lab::input::Input;
 use lab::notes::CAVEATS;
 use lab::recipe::{ALL, Recipe, named};
-use lab::replacement;
 use lab::replay::Plan;
 use lab::replay::Row;
 use lab::replay::watch::Watch;
 use lab::results::Run;
 use lab::results::score::{Origin, scores};
+use policy::replacement;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub fn command() -> Command {

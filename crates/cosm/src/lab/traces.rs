@@ -1,6 +1,6 @@
 //! `cosm lab generate` and `convert`: traces are written.
 
-use super::{formats, from_format, input, like, requests, seed, strict, text, trace};
+use super::{formats, from_format, input, like, requests, say_faults, seed, strict, text, trace};
 use crate::Failure;
 use clap::{Arg, ArgMatches, Command};
 use lab::input::{From, Input};
@@ -102,7 +102,8 @@ pub fn convert(args: &ArgMatches) -> Result<(), Failure> {
 
 fn write_trace(args: &ArgMatches, input: &Input) -> Result<(), Failure> {
     let format = format::named(text(args, "to").unwrap_or_default()).map_err(Failure::Usage)?;
-    let count = write_out(args, |into| trace::convert::convert(|| input.open(), format, into))?;
+    let (count, reading) = write_out(args, |into| trace::convert::convert(|| input.open(), format, into))?;
+    say_faults(&reading);
     proxy::say(format_args!("{count} requests written to {}", text(args, "out").unwrap_or("-")));
     Ok(())
 }

@@ -309,6 +309,14 @@ pub static TABLE: &[Setting] = &[
         "auto", Proxy, Reload,
         "When the disk has time for what nobody waits for: hours of the day in local time, such as 01:00-06:00; auto: the quietest quarter \
          of the day, as learned from the requests of the days before, and any time until that is known; any: always"),
+    row!(TUNING, "shadow", Other("POLICY,…", |c, v| {
+            let names: Vec<String> = values::list(v, |name| Ok(name.to_owned()))?;
+            c.proxy.shadow = policy::shadow::named(&names)?;
+            Ok(())
+        }), [Is("off", |c| c.proxy.shadow = Vec::new())], "off", Proxy, Start,
+        "Say what hit ratio these replacement policies would have, such as lru,s3-fifo, with an eighth of this cache's size to eight times as much: \
+         simulated from samples of the requests as they come, in 16 MiB of memory. stats.json has the curves (shadow); `cosm lab simulate \
+         --help` lists policies; all: each that a cache could have"),
     row!(TUNING, "io", Choice, [
             Is("auto", |c| c.store.io = IoChoice::Auto),
             Is("uring", |c| c.store.io = IoChoice::Uring),

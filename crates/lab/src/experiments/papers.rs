@@ -428,7 +428,7 @@ pub const ALL: &[Experiment] = &[
 
 /// The experiments of these names, `all` being all of them; an error lists what there is.
 pub fn named(names: &[String]) -> Result<Vec<Experiment>, String> {
-    crate::lookup::rows_named(names, ALL, |experiment| experiment.name, "experiment")
+    policy::lookup::rows_named(names, ALL, |experiment| experiment.name, "experiment")
 }
 
 #[cfg(test)]

@@ -350,8 +350,8 @@ mod tests {
     use super::*;
     use crate::medium::drive::ST15150W;
     use crate::medium::filesystem::{FileSystem, ULTRA_1};
-    use crate::replacement::LRU;
     use crate::storage::{Managed, Outcome, Storage};
+    use policy::replacement::LRU;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use trace::Access;

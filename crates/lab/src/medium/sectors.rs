@@ -4,8 +4,8 @@
 //! disk takes ten bytes of memory for each sector of the stretches that were written.
 
 use crate::block::SECTOR;
-use crate::collections::lru::Quick;
 use crate::object::{STEP, WORD, run};
+use policy::collections::lru::Quick;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 

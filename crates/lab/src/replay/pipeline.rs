@@ -2,8 +2,9 @@
 
 use crate::medium::{Failed, Medium};
 use crate::object::Version;
-use crate::replacement::{ObjectCache, Policy};
+use crate::object_cache::ObjectCache;
 use crate::storage::{Outcome, Storage};
+use policy::replacement::Policy;
 use serde::{Deserialize, Serialize};
 use trace::Access;
 
@@ -109,8 +110,8 @@ mod tests {
     use crate::layout::files::{CallSizes, Directories, Files};
     use crate::medium::drive::ST15150W;
     use crate::medium::filesystem::{FileSystem, ULTRA_1};
-    use crate::replacement::LRU;
     use crate::storage::Managed;
+    use policy::replacement::LRU;
 
     #[test]
     fn memory_then_disk_then_the_origin() {

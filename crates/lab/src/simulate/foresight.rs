@@ -1,7 +1,8 @@
 //! What needs the whole trace: policies that know the future, and what no policy exceeds. All requests are kept, 32 bytes each.
 
-use super::{Cache, Clock, Message, Numbered, PIECE, Request, Row, sample};
-use crate::replacement::NEVER;
+use super::{Cache, Clock, Message, Numbered, PIECE, Request, Row};
+use policy::replacement::NEVER;
+use policy::sample;
 use std::sync::Arc;
 
 /// Of the row.

@@ -11,12 +11,11 @@
 //! grows with their objects, also in a synthetic workload without pages (`Requests::only`).
 
 mod foresight;
-mod sample;
 
-use crate::collections::lru::Quick;
-use crate::replacement::{Policy, Replacement};
 use foresight::Kept;
-use sample::Split;
+use policy::collections::lru::Quick;
+use policy::replacement::{Policy, Replacement};
+use policy::sample::{self, Count, Sampling, Split};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,8 +24,6 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use trace::statistics::SizeChanges;
 use trace::{Access, Requests};
-
-pub use sample::Sampling;
 
 /// Requests of a piece, and pieces that wait for a thread.
 const PIECE: usize = 1 << 16;
@@ -289,17 +286,6 @@ fn row(plan: &Plan, caches: &[Cache], numbered: &Numbered) -> Row {
         seconds,
         requests_per_second: whole.requests as f64 / seconds.max(1e-9),
     }
-}
-
-/// After the warm-up.
-#[derive(Clone, Copy, Default)]
-struct Count {
-    requests: u64,
-    bytes: u64,
-    cacheable: u64,
-    cacheable_bytes: u64,
-    /// `Request::nth` of the cacheable ones, all together.
-    nths: u64,
 }
 
 /// A trace's objects by their numbers.

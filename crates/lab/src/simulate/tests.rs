@@ -1,7 +1,7 @@
 use super::*;
 use crate::input::{From, Input};
-use crate::replacement::ObjectCache;
-use crate::replacement::{self, ALL};
+use crate::object_cache::ObjectCache;
+use policy::replacement::{self, ALL};
 use trace::synthetic;
 
 fn input(requests: u64) -> Input {

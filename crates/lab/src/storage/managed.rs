@@ -5,7 +5,8 @@ use crate::layout::{FreeSpace, Layout, Stored};
 use crate::medium::{Failed, Medium};
 use crate::notes::Notes;
 use crate::object::Object;
-use crate::replacement::{ObjectCache, Policy};
+use crate::object_cache::ObjectCache;
+use policy::replacement::Policy;
 use std::collections::HashSet;
 use trace::Access;
 

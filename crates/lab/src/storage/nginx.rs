@@ -6,10 +6,10 @@
 
 use super::record::put_head;
 use super::{Outcome, Storage};
-use crate::collections::lru::Lru;
 use crate::layout::check;
 use crate::medium::{Dir, Failed, Medium, ROOT};
 use crate::object::Version;
+use policy::collections::lru::Lru;
 use trace::Access;
 use trace::random::mix;
 
@@ -173,12 +173,12 @@ mod tests {
         for object in 1..2000 {
             assert_eq!(ask(&mut nginx, object, 1), Outcome::Stored);
             assert_eq!(ask(&mut nginx, 0, 1), Outcome::Hit, "it is used all the time");
-            assert_eq!(nginx.bytes, nginx.kept.len() as u64 * BLOCK);
-            most = most.max(nginx.kept.len());
+            assert_eq!(nginx.bytes, nginx.kept.count() as u64 * BLOCK);
+            most = most.max(nginx.kept.count());
         }
         assert!(most > 101, "more than may be until the manager looks, {most}");
-        assert!(nginx.kept.len() < 1000, "{}", nginx.kept.len());
-        let unlinked = 2000 - nginx.kept.len() as u64;
+        assert!(nginx.kept.count() < 1000, "{}", nginx.kept.count());
+        let unlinked = 2000 - nginx.kept.count() as u64;
         assert_eq!(ask(&mut nginx, 0, 2), Outcome::Stored, "the file of the new version takes the name");
         assert_eq!(ask(&mut nginx, 0, 2), Outcome::Hit);
         let operations = &counted.operations.0;

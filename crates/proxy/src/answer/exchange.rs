@@ -124,7 +124,8 @@ impl Exchange {
 
     /// Passes a response on while it is stored, and says whether it is.
     pub fn filled(&self, filled: Filled, report: Report) -> Response<ReplyBody> {
-        let Filled { mut parts, body, kept, rest } = filled;
+        let Filled { mut parts, body, kept, rest, object } = filled;
+        self.stream.note(|transaction| transaction.object = object);
         fields::for_client(&mut parts.headers, &self.request.worker.shared.names);
         parts.headers.remove(TRAILER);
         let (stored, not_stored) = (kept.is_ok(), kept.err().flatten());

@@ -8,7 +8,7 @@ use crate::fetch::{Fetch, Look, Presented, Want, resident};
 use crate::fill::repair::Repair;
 use crate::fill::{Answer, Failure, FillReader, Joined, LOOKS, Leader, News, Opened};
 use crate::message::refusal::Refusal;
-use crate::report::Place;
+use crate::report::{Object, Place};
 use crate::tiers::memory::{CacheEntry, StoredResponse};
 use crate::transfer::{heal, pump};
 use cache::{Miss, Outage, Outcome, Report, Stale};
@@ -137,6 +137,7 @@ impl Exchange {
         }
         request.worker.shared.tiers.count_use(held);
         let (asked, headers) = (&request.asked, &request.parts.headers);
+        self.stream.note(|transaction| transaction.object = super::stored(asked, held));
         let place = if request.disk.read.get() || on_disk { Place::Disk } else { Place::Memory };
         let (held, now) = (resident(held), clock::now());
         Some(reply::stored(&request.worker, asked, headers, held, (report, place), now, repair))
@@ -204,6 +205,8 @@ impl Exchange {
         if let Some(length) = opened.length {
             fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
+        let object = Object::of(&self.request.asked, &resident.head, &opened.held.key, opened.length);
+        self.stream.note(|transaction| transaction.object = object);
         let body = ReplyBody::pieces(pump::follow(worker, seat, opened));
         reply::response(resident.status(), fields, body.telling(report, Place::default()))
     }

@@ -21,8 +21,8 @@ use crate::fetch::Presented;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::content::Content;
-use crate::report::Place;
-use crate::tiers::memory::{CacheEntry, EntryKind};
+use crate::report::{Object, Place};
+use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::{Method, Request, Response};
@@ -76,7 +76,10 @@ pub fn answer(
         && let Some(held) = in_memory(worker, &uri, &parts.headers)
         && let Some(response) = hit(worker, &asked, &parts, &held, clock::now())
     {
-        stream.note(|transaction| transaction.asks_for_key(uri));
+        stream.note(|transaction| {
+            transaction.asks_for_key(uri);
+            transaction.object = stored(&asked, &held);
+        });
         return Ok(response);
     }
     stream.note(|transaction| {
@@ -122,6 +125,12 @@ fn hit(
     };
     worker.shared.tiers.count_use(held);
     Some(reply::stored(worker, asked, &parts.headers, resident, (outcome.into(), Place::Memory), now, None))
+}
+
+/// What other caches are asked, where this one answers from what it holds.
+fn stored(asked: &Asked, held: &CacheEntry) -> Option<Object> {
+    let EntryKind::Response(StoredResponse { head, body, .. }) = &held.kind else { return None };
+    Object::of(asked, head, &held.key, Some(body.len()))
 }
 
 /// What the memory tier holds for a request, its variant selected.

@@ -4,6 +4,7 @@ use super::{Look, Presented, Want};
 use crate::fill::Leader;
 use crate::message::pieces::Pieces as _;
 use crate::origin::fetch::Fetched;
+use crate::report;
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{CacheEntry, EntryKind, Searches, Variants, nonce};
 use crate::transfer::keeper::{self, Object};
@@ -23,6 +24,8 @@ pub struct Filled {
     pub kept: Result<(), Option<NotStored>>,
     /// What the origin answered, where that was combined with a stored part.
     pub rest: Option<StatusCode>,
+    /// Of which this is all.
+    pub object: Option<report::Object>,
 }
 
 impl Presented {
@@ -80,10 +83,12 @@ impl Presented {
             parts.headers.remove(CONTENT_RANGE);
             parts.headers.remove(CONTENT_LENGTH);
         }
+        let length = body.left().map(|left| object.begin.len() + left);
+        let told = report::Object::of(&self.asked, &object.head, &object.key, length);
         let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
         let repair = |object: &Object, length| self.repair(&object.key, &object.head, length);
         let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
-        Filled { parts, body, kept, rest }
+        Filled { parts, body, kept, rest, object: told }
     }
 
     /// Stores an object with new fields, if they let it stay.

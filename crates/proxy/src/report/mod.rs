@@ -7,16 +7,18 @@
 pub mod counters;
 mod id;
 pub mod metrics;
+pub mod shadow;
 pub mod stats;
 
 pub use self::id::Id;
 
 use self::counters::{Class, Counters, Number, Time};
 use self::id::Ids;
+use self::shadow::Teller;
 use crate::clock;
 use crate::message::target::Target;
 use crate::transport::{Hop, Peer};
-use cache::{Report, key};
+use cache::{Asked, Head, Report, key};
 use http::header::{ACCEPT, CONTENT_TYPE, REFERER, USER_AGENT};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -57,6 +59,8 @@ pub struct Transaction {
     pub report: Option<Report>,
     /// Of what was stored, if that answered.
     pub place: Place,
+    /// What a cache could answer such a request with, as far as that is known.
+    pub object: Option<Object>,
     /// Where the request was sent on to, or where that was tried. What answered from the cache, or from another's fetch, has
     /// none.
     pub hop: Option<Hop>,
@@ -112,6 +116,22 @@ pub enum Place {
     Disk,
 }
 
+/// What is stored, or will be, and is all that a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    key: u64,
+    /// Bytes of its body; if unknown, as many as are sent.
+    bytes: Option<u64>,
+}
+
+impl Object {
+    /// Only of who wants all of it, whatever he has: what others get, if the cache has nothing, does not tell how large it is.
+    pub fn of(asked: &Asked, head: &Head, key: &Key, bytes: Option<u64>) -> Option<Object> {
+        let is_all = !asked.is_head() && asked.is_unconditional() && head.part().is_none();
+        is_all.then(|| Object { key: key.index_hash(), bytes })
+    }
+}
+
 /// What a request asks for, as far as it is known: what is at hand anyway.
 #[derive(Debug)]
 enum Named {
@@ -133,6 +153,7 @@ impl Transaction {
             status: None,
             report: None,
             place: Place::default(),
+            object: None,
             hop: None,
             sent: 0,
             received: 0,
@@ -172,6 +193,11 @@ impl Transaction {
             Named::Key(key) => Some(uri(key)?.2),
             Named::Target(target) => Some(target.path.as_str()),
         }
+    }
+
+    /// Bytes of the object that is all of the response, as far as that is known: what broke off does not tell how long it would be.
+    pub fn size(&self) -> Option<u64> {
+        self.object?.bytes.or(self.whole.then_some(self.sent))
     }
 
     /// From the request's head to the response's first byte; where nobody looked before, its last.
@@ -234,18 +260,24 @@ pub struct Exit {
     counters: Arc<Counters>,
     ids: Ids,
     log: Arc<dyn Log>,
+    shadow: Option<Teller>,
     pub notes_heads: bool,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
     pub fn new(counters: Arc<Counters>, log: Arc<dyn Log>) -> Exit {
-        Exit { counters, log, ids: Ids::default(), notes_heads: false, _stays: PhantomData }
+        Exit { counters, log, ids: Ids::default(), shadow: None, notes_heads: false, _stays: PhantomData }
     }
 
     /// What the heads say is noted, if so.
     pub fn noting_heads(self, notes_heads: bool) -> Exit {
         Exit { notes_heads, ..self }
+    }
+
+    /// Other policies are asked as well.
+    pub fn shadowed(self, shadow: Option<Teller>) -> Exit {
+        Exit { shadow, ..self }
     }
 
     pub fn next_id(&self) -> Id {
@@ -261,6 +293,9 @@ impl Exit {
         }
         if !transaction.whole {
             self.add(Number::BrokenOff, 1);
+        }
+        if let Some(shadow) = &self.shadow {
+            shadow.tell(transaction);
         }
         self.log.ended(transaction);
     }

@@ -1,6 +1,7 @@
 //! All that is counted, as one table of names, and its values as JSON.
 
 use super::counters::{BUCKETS, Class, Counters, Kind, Metric, Number, Time, labelled, plain};
+use super::shadow::Shadow;
 use crate::budget::Budget;
 use crate::tiers::Tiers;
 use crate::tiers::memory::Memory;
@@ -200,6 +201,7 @@ pub struct Now<'a> {
     lost: u64,
     /// Of all stores that serve, if there are any.
     stats: Option<Stats>,
+    shadow: Option<&'a Shadow>,
     pub(super) disks: Vec<DiskStats>,
 }
 
@@ -219,7 +221,12 @@ impl<'a> Now<'a> {
     ) -> Now<'a> {
         let disks = tiers.stores.disks();
         let stats = disks.iter().filter_map(|disk| disk.stats).reduce(Stats::and);
-        Now { workers, budget, tiers, process: Process::since(started), lost, stats, disks }
+        Now { workers, budget, tiers, process: Process::since(started), lost, stats, shadow: None, disks }
+    }
+
+    /// What is simulated beside.
+    pub fn beside(self, shadow: Option<&'a Shadow>) -> Now<'a> {
+        Now { shadow, ..self }
     }
 
     /// Of a store, without one, nothing.
@@ -262,6 +269,9 @@ pub fn json(now: &Now<'_>) -> String {
     }
     if now.disks.len() > 1 {
         sections.insert("disks".into(), now.disks.iter().map(disk).collect());
+    }
+    if let Some(shadow) = now.shadow {
+        sections.insert("shadow".into(), shadow.json());
     }
     format!("{:#}\n", Json::Object(sections))
 }

@@ -4,6 +4,7 @@ mod bu;
 mod clf;
 mod columns;
 mod dec;
+mod json;
 mod oracle;
 mod squid;
 
@@ -20,11 +21,12 @@ pub struct Format {
     pub writer: fn() -> Box<dyn Writer>,
 }
 
-pub const ALL: [Format; 8] = [
+pub const ALL: [Format; 9] = [
     dec::V2,
     dec::V1,
     oracle::FORMAT,
     bu::FORMAT,
+    json::FORMAT,
     squid::FORMAT,
     clf::FORMAT,
     columns::TABS,

@@ -16,7 +16,7 @@ impl FileSystem {
     pub(super) fn keep(&mut self, address: u64, dirty: bool) {
         let was = self.metadata.peek(&address).copied().unwrap_or(false);
         self.metadata.insert(address, dirty || was);
-        while self.metadata.len() as u64 * self.fs_type.block > self.host.metadata {
+        while self.metadata.count() as u64 * self.fs_type.block > self.host.metadata {
             if let Some((address, true)) = self.metadata.pop_oldest() {
                 self.write_later(address, self.fs_type.fragments());
             }

@@ -24,8 +24,8 @@ use super::sectors::Sectors;
 use super::{Dir, Failed, File, Medium};
 use crate::block::SECTOR;
 use crate::block::{Millis, Way};
-use crate::collections::lru::Lru;
 use fs_type::{FLUSH_EVERY, FsType, Metadata, Writing};
+use policy::collections::lru::Lru;
 use space::{Seat, Space};
 use std::collections::{BTreeSet, HashMap};
 

@@ -10,7 +10,7 @@ impl FileSystem {
         let was = self.pages.peek(&(file, page)).copied().unwrap_or(false);
         self.pages.insert((file, page), dirty || was);
         self.dirty += u64::from(dirty && !was);
-        while self.pages.len() as u64 * self.fs_type.block > self.host.pages {
+        while self.pages.count() as u64 * self.fs_type.block > self.host.pages {
             if let Some(((file, page), true)) = self.pages.pop_oldest() {
                 self.dirty -= 1;
                 self.send(file, page, 1)?;

@@ -11,10 +11,10 @@ mod segments;
 mod worth;
 
 use super::{Outcome, Storage};
-use crate::collections::lru::Quick;
 use crate::medium::{Failed, Medium};
 use crate::notes::Notes;
 use crate::object::{Object, Version};
+use policy::collections::lru::Quick;
 pub use recent::Memory;
 use recent::Recent;
 use segments::{Entry, Place, Segments, record};

@@ -2,7 +2,7 @@
 //! half a lap has passed. They are known exactly, or by filters as the production store has them.
 
 use super::worth::{CLASSES, class};
-use crate::collections::lru::Quick;
+use policy::collections::lru::Quick;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use trace::random::mix;

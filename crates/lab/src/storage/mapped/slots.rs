@@ -1,13 +1,13 @@
 //! A mapped file of one size that is its own cache (Maltzahn, Chapter 5): once it is full, an object takes the segment of
 //! another one of its class. Objects larger than a page pass.
 
-use crate::collections::lru::Lru;
 use crate::layout::mapped::Mapping;
 use crate::layout::mapped::segments::{CLASSES, Packer, class_of};
 use crate::medium::{Failed, Medium};
 use crate::notes::{Notes, TOO_LARGE};
 use crate::object::Version;
 use crate::storage::{Outcome, Storage};
+use policy::collections::lru::Lru;
 use std::collections::HashMap;
 use trace::Access;
 
