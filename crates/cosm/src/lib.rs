@@ -4,6 +4,7 @@
 mod out;
 
 pub mod access_log;
+mod admin;
 mod disks;
 pub mod error_log;
 mod lab;
@@ -60,7 +61,9 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
                 .map_err(Failure::Failed)
         }
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
-        _ => Err(Failure::Usage("say what to do: serve, inspect, check or lab".into())),
+        Some(("top", args)) => admin::top(args),
+        Some(("get", args)) => admin::get(args),
+        _ => Err(Failure::Usage("say what to do: serve, top, get, inspect, check or lab".into())),
     }
 }
 
@@ -124,6 +127,7 @@ fn command() -> Command {
         )
         .subcommand_required(false)
         .subcommand(serve::command())
+        .subcommands(admin::commands())
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")

@@ -47,6 +47,7 @@ pub use internal_error::end_on_panic;
 pub use off_peak::{Hours, OffPeak};
 pub use report::counters::Kind;
 pub use report::metrics::{Family, families};
+pub use report::recent::{Event, MEMORY as RECENT};
 pub use report::stats::{Row, rows};
 pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
@@ -58,7 +59,7 @@ pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;
 use crate::report::Exit;
-use crate::report::counters::Counters;
+use crate::report::recent::Recent;
 use crate::settings::current::InForce;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::Shared;
@@ -130,8 +131,7 @@ pub fn start_logging(
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
         let stop = stop.clone();
         threads.push(thread.spawn(move || {
-            let counters = shared.counters[n].clone();
-            let result = work(shared, counters, limit, listeners, stopped);
+            let result = work(shared, n, limit, listeners, stopped);
             // One that cannot work ends all: half a proxy would hang half of its clients.
             stop.send_replace(true);
             result
@@ -186,17 +186,18 @@ impl Running {
     }
 }
 
-/// One worker's thread.
+/// The thread of worker `n`.
 fn work(
     shared: Arc<Shared>,
-    counters: Arc<Counters>,
+    n: usize,
     limit: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let notes_heads = shared.settings.newest().notes_heads;
-    let exit = Exit::new(counters, shared.log.clone()).noting_heads(notes_heads);
+    let (counters, recent) = (shared.counters[n].clone(), shared.recent.get(n).cloned());
+    let exit = Exit::new(counters, shared.log.clone()).noting_heads(notes_heads).noting_in(recent);
     runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
 }
 
@@ -219,6 +220,14 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         ),
         budget,
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
+        recent: match settings.admin {
+            Some(_) => {
+                (0..settings.workers.max(1)).map(|_| Arc::new(Recent::new(settings.hides_queries))).collect()
+            }
+            None => Vec::new(),
+        },
+        history: Default::default(),
+        day: Default::default(),
         log,
         started: SystemTime::now(),
         settings: InForce::new(settings),
