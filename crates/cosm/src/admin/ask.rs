@@ -28,7 +28,7 @@ impl Admin {
         let Admin { address, .. } = self;
         let answer = self.exchange(path).map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => format!(
-                "no admin interface answers on {address} ({error}): start cosm serve with --admin {address}, or say with --admin where it is"
+                "no admin interface answers on {address} ({error}): start cosm serve --admin {address}, or say with --admin where it is"
             ),
             _ => format!("cannot ask the admin interface on {address}: {error}"),
         })?;

@@ -17,6 +17,8 @@ use tokio::sync::Semaphore;
 const AT_ONCE: usize = 4;
 /// Header fields that one is asked with.
 const FIELDS: usize = 32;
+/// What may stand around a name and a value.
+const BLANKS: [char; 2] = [' ', '\t'];
 /// Pieces of a large body that are looked for.
 const PIECES: u32 = 4096;
 
@@ -216,8 +218,8 @@ fn asked(query: &str) -> Result<(String, HeaderMap), String> {
             "field" if fields.len() < FIELDS => {
                 let (name, field) =
                     value.split_once(':').ok_or_else(|| format!("field: `{value}` is not NAME:VALUE"))?;
-                let name = HeaderName::try_from(name.trim()).ok();
-                let field = HeaderValue::from_str(field.trim()).ok();
+                let name = HeaderName::try_from(name.trim_matches(BLANKS)).ok();
+                let field = HeaderValue::from_str(field.trim_matches(BLANKS)).ok();
                 let (Some(name), Some(field)) = (name, field) else {
                     return Err(format!("field: `{value}` is not a header field"));
                 };

@@ -317,7 +317,7 @@ function showOutcomes() {
     cell(percent(stats.requests[name], all)),
     cell(bytes(stats.bytes[name])),
     cell(percent(stats.bytes[name], sent), "less")));
-  fill("outcomes", [["outcome", "words"], ["now, /s"], ["since the start"], ["%"], ["bytes sent"], ["%", "less"]], rows, "No request came so far.");
+  fill("outcomes", [["outcome", "words"], ["now, /s"], ["since the start"], ["%"], ["bytes"], ["%", "less"]], rows, "No request came so far.");
 }
 
 function showRecent() {
@@ -340,7 +340,7 @@ function showRecent() {
   const most = Math.max(recent.hosts["others-at-most"], recent.urls["others-at-most"]);
   $("sketch").textContent =
     (recent["one-in"] === 1 ? "All requests are counted." :
-      `Of each worker's requests in half an hour the first 4096 are counted, then one in ${recent["one-in"]}, which stands for that many: a count of n is right to about ± ${recent["one-in"] / 2}·√n.`) +
+      `Of each worker's requests in half an hour the first 4096 are counted, then one in ${recent["one-in"]}, which stands for that many: a count of n is right to about ± ${Math.round(2 * Math.sqrt(recent["one-in"]))}·√n.`) +
     (most ? ` What is not listed was asked for ${exact(most)} times at most.` : "");
   fill("slowest", [["when", "words"], ["first byte"], ["all", "less"], ["outcome", "words less"], ["status"], ["URL", "name"], ["id", "words less"]],
     recent.slowest.map((row) => h("tr", {}, cell(stamp(row.at), "words"), cell(micros(row["first-microseconds"])), cell(micros(row["last-microseconds"]), "less"),

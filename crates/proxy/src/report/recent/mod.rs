@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Of all requests so many are looked at in each half; then, one in so many.
 const ALL: u32 = 4096;
-const ONE_IN: u32 = 16;
+const ONE_IN: u32 = 64;
 
 /// What is noted is of this half of an hour and the one before it.
 pub const HALF: Duration = Duration::from_secs(30 * 60);
@@ -157,15 +157,21 @@ impl Recent {
     }
 
     fn url(&self, transaction: &Transaction, host: &str) -> String {
-        let path = transaction.path().unwrap_or_default();
-        let path = match path.split_once('?') {
-            Some((path, _)) if self.hides_queries => format!("{path}?..."),
-            _ => path.to_owned(),
-        };
-        match transaction.scheme() {
-            Some(scheme) => format!("{scheme}://{host}{path}"),
-            None => host.to_owned(),
+        let mut url = String::with_capacity(sketch::NAME);
+        if let Some(scheme) = transaction.scheme() {
+            url.push_str(scheme);
+            url.push_str("://");
         }
+        url.push_str(host);
+        let path = transaction.path().unwrap_or_default();
+        match path.split_once('?') {
+            Some((path, _)) if self.hides_queries => {
+                url.push_str(path);
+                url.push_str("?...");
+            }
+            _ => url.push_str(path),
+        }
+        url
     }
 
     /// An origin answered with this status after this time, or did not, and why.
