@@ -165,6 +165,8 @@ async fn what_cannot_be_searched_for_is_said_on_one_line() {
         "?url=",
         "?url=ftp://a/",
         "?url=%00",
+        "?url=a%0ab",
+        "?a%0ab",
         "?url=/path",
         "?url=http://a/&url=http://b/",
         "?url=http://a/&b=1",

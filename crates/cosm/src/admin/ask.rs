@@ -11,7 +11,7 @@ use std::time::Duration;
 /// For a connection, and for each step of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer.
-const MOST: u64 = 16 << 20;
+const MOST: usize = 16 << 20;
 
 /// Where it is, and what it wants to know.
 pub struct Admin {
@@ -30,6 +30,9 @@ impl Admin {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => format!(
                 "no admin interface answers on {address} ({error}): start cosm serve --admin {address}, or say with --admin where it is"
             ),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("what listens on {address} does not answer within {} s", PATIENCE.as_secs())
+            }
             _ => format!("cannot ask the admin interface on {address}: {error}"),
         })?;
         let odd = || format!("what answers on {address} is no admin interface of cosm");
@@ -70,8 +73,14 @@ impl Admin {
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(MOST).read_to_end(&mut answer)?;
+        let (mut answer, mut more) = (Vec::new(), vec![0; 64 << 10]);
+        // What keeps the connection open has answered nevertheless.
+        while split(&answer).is_none() && answer.len() < MOST {
+            match stream.read(&mut more)? {
+                0 => break,
+                read => answer.extend_from_slice(&more[..read]),
+            }
+        }
         Ok(answer)
     }
 }

@@ -93,16 +93,19 @@ impl Browser {
 
     /// What an expression gives on the page.
     pub fn eval(&mut self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let told = self.call("Runtime.evaluate", asked);
-        assert!(told["exceptionDetails"].is_null(), "{expression}: {told}");
-        told["result"]["value"].clone()
+        self.try_to_eval(expression).unwrap_or_else(|told| panic!("{expression}: {told}"))
     }
 
-    /// Waits until an expression is true.
+    fn try_to_eval(&mut self, expression: &str) -> Result<Value, Value> {
+        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let told = self.call("Runtime.evaluate", asked);
+        if told["exceptionDetails"].is_null() { Ok(told["result"]["value"].clone()) } else { Err(told) }
+    }
+
+    /// Waits until an expression is true; before the page is there it may throw.
     pub fn until(&mut self, expression: &str) {
         let began = Instant::now();
-        while self.eval(expression) != true {
+        while self.try_to_eval(expression) != Ok(true.into()) {
             let text = "document.body && document.body.innerText";
             assert!(began.elapsed() < SOON, "{expression}: {} {:?}", self.eval(text), self.said);
             std::thread::sleep(Duration::from_millis(50));

@@ -51,7 +51,7 @@ impl Search {
         let (url, fields) = asked(query).map_err(wrong)?;
         let is_reverse = self.shared.settings.newest().origin.is_some();
         let Some((Some(authority), path)) = purge::url(&url, is_reverse) else {
-            return Err(wrong(format!("url: `{url}` is not an http URL with a host")));
+            return Err(wrong(format!("url: `{}` is not an http URL with a host", url.escape_debug())));
         };
         let Ok(_turn) = self.turns.acquire().await else {
             return Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, "it stops".into()));
@@ -216,18 +216,24 @@ fn asked(query: &str) -> Result<(String, HeaderMap), String> {
         match &*name {
             "url" if url.is_none() => url = Some(value.into_owned()),
             "field" if fields.len() < FIELDS => {
-                let (name, field) =
-                    value.split_once(':').ok_or_else(|| format!("field: `{value}` is not NAME:VALUE"))?;
+                let (name, field) = value
+                    .split_once(':')
+                    .ok_or_else(|| format!("field: `{}` is not NAME:VALUE", value.escape_debug()))?;
                 let name = HeaderName::try_from(name.trim_matches(BLANKS)).ok();
                 let field = HeaderValue::from_str(field.trim_matches(BLANKS)).ok();
                 let (Some(name), Some(field)) = (name, field) else {
-                    return Err(format!("field: `{value}` is not a header field"));
+                    return Err(format!("field: `{}` is not a header field", value.escape_debug()));
                 };
                 fields.append(name, field);
             }
             "url" => return Err("url: say one".into()),
             "field" => return Err(format!("field: more than {FIELDS} are too many")),
-            _ => return Err(format!("`{name}` is neither url nor field (is the URL not percent-encoded?)")),
+            _ => {
+                return Err(format!(
+                    "`{}` is neither url nor field (is the URL not percent-encoded?)",
+                    name.escape_debug()
+                ));
+            }
         }
     }
     let url = url.filter(|url| !url.is_empty());

@@ -27,8 +27,11 @@ const GROUPS: &[(&str, &[Class])] = &[
     ("failed", &[Class::Refused502, Class::Refused503, Class::Refused504]),
 ];
 
+/// Its name, and what it counts.
+type NumberRow = (&'static str, fn(&Now<'_>) -> u64);
+
 #[rustfmt::skip]
-const NUMBERS: &[(&str, fn(&Now<'_>) -> u64)] = &[
+const NUMBERS: &[NumberRow] = &[
     ("fetches", |now| now.number(Number::Fetches)),
     ("fetches-failed", |now| now.number(Number::Failed)),
     ("origin-errors", |now| now.number(Number::ServerErrors)),
