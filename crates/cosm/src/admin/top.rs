@@ -271,7 +271,7 @@ fn outcomes(grown: &Grown<'_>) -> Vec<String> {
     [String::new(), head].into_iter().chain(seen.iter().take(2 * ROWS).map(row)).collect()
 }
 
-fn rows<'a>(of: &'a Value) -> impl Iterator<Item = &'a Value> {
+fn rows(of: &Value) -> impl Iterator<Item = &Value> {
     of.as_array().into_iter().flatten().take(ROWS)
 }
 

@@ -23,7 +23,7 @@ fn of_few_requests_all_are_counted_and_of_many_a_sample() {
     let exit = exit(&recent);
     (0..1000).for_each(|_| ask(&exit, "/often?secret=1"));
     (0..100).for_each(|n| ask(&exit, &format!("/{n}")));
-    let told = json(&[recent.clone()]);
+    let told = json(std::slice::from_ref(&recent));
     let first = &told["urls"]["most"][0];
     assert_eq!((&first["name"], &first["requests"]), (&"http://a.example/often?...".into(), &1000.into()));
     assert_eq!((&told["hosts"]["most"][0]["requests"], &told["one-in"]), (&1100.into(), &1.into()));
