@@ -434,6 +434,46 @@ function showDay() {
   }
 }
 
+/** Curves of simulated policies, and this cache among them. */
+function showShadow() {
+  const shadow = now.stats.shadow;
+  $("shadow-section").hidden = !shadow;
+  if (!shadow) return;
+  const styles = ["memory", "miss", "validated", "refused", "disk", "passed"];
+  const policies = [...new Set(shadow.curve.map((point) => point.policy))];
+  const style = (policy) => styles[policies.indexOf(policy) % styles.length];
+  $("shadow-legend").replaceChildren(...policies.map((policy) => h("span", { class: style(policy) }, policy)));
+  const sizes = [...new Set(shadow.curve.map((point) => point.size))].sort((a, b) => a - b);
+  const [least, most] = [Math.log(sizes[0]), Math.log(sizes.at(-1))];
+  for (const [id, ratio] of [["shadow", "hit-ratio"], ["shadow-bytes", "byte-hit-ratio"]]) {
+    const [svg, width] = canvas(id, HEIGHT);
+    const x = (size) => LEFT + ((Math.log(size) - least) / Math.max(most - least, 1e-9)) * (width - LEFT - 34);
+    const y = (value) => HEIGHT - BOTTOM - value * (HEIGHT - BOTTOM - TOP);
+    for (const value of [0, 0.5, 1]) {
+      svg.append(s("line", { class: "grid", x1: LEFT, x2: width - 4, y1: y(value), y2: y(value) }),
+        s("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, `${value * 100}${THIN}%`));
+    }
+    const each = Math.ceil((sizes.length * 70) / (width - LEFT));
+    sizes.forEach((size, n) => n % each === 0 && svg.append(s("text", { x: x(size), y: HEIGHT - 5, "text-anchor": "middle" }, short(bytes(size)))));
+    for (const policy of policies) {
+      const points = shadow.curve.filter((point) => point.policy === policy && point[ratio] !== null);
+      if (!points.length) continue;
+      svg.append(s("path", { class: `curve ${style(policy)} line`, d: `M${points.map((point) => `${x(point.size).toFixed(1)} ${y(point[ratio]).toFixed(1)}`).join("L")}` }));
+      for (const point of points) {
+        const dot = s("circle", { class: `${style(policy)} ${point.full ? "" : "hollow"}`, cx: x(point.size), cy: y(point[ratio]), r: 3 });
+        dot.append(s("title", {}, `${policy}, ${bytes(point.size)}: ${percent(point[ratio], 1)} %${point.full ? "" : ", not full yet"}`));
+        svg.append(dot);
+      }
+    }
+    if (shadow[ratio] !== null) {
+      const [at, up] = [x(shadow.size), y(shadow[ratio])];
+      const mark = s("path", { class: "head", d: `M${at - 5} ${up - 5}l10 10m0 -10l-10 10` });
+      mark.append(s("title", {}, `this cache, ${bytes(shadow.size)}: ${percent(shadow[ratio], 1)} %`));
+      svg.append(mark);
+    }
+  }
+}
+
 // A URL.
 
 function search(url) {
@@ -537,6 +577,7 @@ function showCounts() {
   showTroubles(failing);
   showOutcomes();
   showMemory();
+  showShadow();
 }
 
 let timer = null;
