@@ -105,8 +105,11 @@ fn with_a_token_the_page_asks_for_it_first() {
     };
     page.until("document.readyState === 'complete' && !document.querySelector('#login').hidden");
     assert_eq!(page.eval("document.querySelector('#all').hidden"), true);
-    page.eval(&sign_in("another one, which is wrong"));
-    page.until(&format!("{} === 'That is not the token.'", text("#login-why")));
+    for wrong in ["anotherOneWhichIsWrong", "falsch-für-Felder"] {
+        page.eval("document.querySelector('#login-why').textContent = ''");
+        page.eval(&sign_in(wrong));
+        page.until(&format!("{} === 'That is not the token.'", text("#login-why")));
+    }
     page.eval(&sign_in("0123456789abcdef"));
     page.until("document.querySelector('#login').hidden && !document.querySelector('#all').hidden");
     page.until(&format!("{}.includes('Nothing is wrong')", text("#troubles")));

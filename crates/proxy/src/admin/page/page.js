@@ -585,7 +585,8 @@ let asking = false;
 
 async function look() {
   clearTimeout(timer);
-  if (document.hidden || asking) return live("paused", "dim");
+  if (asking) return;
+  if (document.hidden) return live("paused", "dim");
   asking = true;
   try {
     const due = SOURCES.filter((source) => !(source.next > performance.now()));
@@ -610,8 +611,11 @@ async function look() {
 
 $("login").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", $("token").value.trim());
+  const token = $("token").value.trim();
   $("token").value = "";
+  // No header field takes another.
+  if (!/^[!-~]+$/.test(token)) return login("That is not the token.");
+  sessionStorage.setItem("token", token);
   look().then(find);
 });
 $("search").addEventListener("submit", (event) => {
