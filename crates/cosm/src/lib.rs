@@ -4,6 +4,7 @@
 mod out;
 
 pub mod access_log;
+mod admin;
 mod completions;
 mod disks;
 pub mod error_log;
@@ -63,13 +64,15 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
                 .map_err(Failure::Failed)
         }
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
+        Some(("top", args)) => admin::top(args),
+        Some(("get", args)) => admin::get(args),
         Some(("init", args)) => init::run(args),
         Some(("man", args)) => manual::run(args, command()),
         Some(("completions", args)) => {
             completions::run(args, command());
             Ok(())
         }
-        _ => Err(Failure::Usage("say what to do: serve, init, inspect, check or lab".into())),
+        _ => Err(Failure::Usage("say what to do: serve, top, get, init, inspect, check or lab".into())),
     }
 }
 
@@ -133,6 +136,7 @@ fn command() -> Command {
         )
         .subcommand_required(false)
         .subcommand(serve::command())
+        .subcommands(admin::commands())
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")

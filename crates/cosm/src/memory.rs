@@ -58,11 +58,12 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     let disk = disks.iter().copied().reduce(both);
     let usable = |total: u64| total - total / ALLOCATOR;
 
+    let recent = if config.proxy.admin.is_some() { proxy::RECENT } else { 0 };
     let (auto, bounds) = (config.auto, &mut config.proxy.bounds);
     let connections = if auto.connections { CONNECTIONS.0 } else { bounds.connections as u64 };
     // First what each part takes at least.
     let mut sizes = Sizes {
-        program: PROGRAM + workers * (WORKER + proxy::SPAN_CACHE),
+        program: PROGRAM + workers * (WORKER + proxy::SPAN_CACHE + recent),
         index: disk.map_or(0, |disk| disk.index),
         buffers: disk.map_or(0, |disk| disk.sum() - disk.index)
             + if disks.len() > 1 { proxy::JOURNAL } else { 0 },
@@ -132,6 +133,7 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     bounds.memory_bytes = sizes.tier;
     let mut parts = sizes.parts(workers, cache);
     parts.push(Part { name: "allocator", bytes: total / ALLOCATOR, from: "a twelfth".into() });
+    config.proxy.memory_parts = parts.iter().map(|part| (part.name, part.bytes)).collect();
     Ok(parts)
 }
 

@@ -7,7 +7,8 @@ use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use proxy::{Stores, say};
+use proxy::{Event, Log, Stores, Transaction, say};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -131,6 +132,28 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
     Reload { given, machine, read: Box::new(read), adopt: Box::new(|_| {}) }
 }
 
+/// What the proxy tells of requests, and is told of the logs.
+struct Told {
+    access: Option<Arc<dyn Log>>,
+    events: Arc<error_log::Recent>,
+}
+
+impl Log for Told {
+    fn ended(&self, transaction: &Transaction) {
+        if let Some(log) = &self.access {
+            log.ended(transaction);
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.access.as_ref().map_or(0, |log| log.lost())
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.events.all()
+    }
+}
+
 /// Serves until a signal says to stop and the last request ended.
 fn run(
     config: Config,
@@ -139,10 +162,8 @@ fn run(
     kind: &str,
     reload: Reload,
 ) -> std::io::Result<()> {
-    let running = match log {
-        Some(log) => proxy::start_logging(config.proxy, stores, log.told()),
-        None => proxy::start(config.proxy, stores),
-    }?;
+    let told = Told { access: log.map(AccessLog::told), events: errors.recent() };
+    let running = proxy::start_logging(config.proxy, stores, Arc::new(told))?;
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
     let reopen = move || {
         reopen_log.iter().for_each(|reopen| reopen());

@@ -183,6 +183,7 @@ impl Config {
             }
         }
         config.proxy.notes_heads = config.access_log.to.is_some();
+        config.proxy.hides_queries = config.access_log.mask.queries;
         let admin = config.proxy.admin.as_ref().filter(|admin| !admin.is_any_port());
         if let Some(admin) = admin.filter(|admin| config.proxy.listen.contains(admin)) {
             let what = if admin.tcp().is_some() { "port" } else { "path" };

@@ -47,6 +47,7 @@ pub use internal_error::end_on_panic;
 pub use off_peak::{Hours, OffPeak};
 pub use report::counters::Kind;
 pub use report::metrics::{Family, families};
+pub use report::recent::{Event, MEMORY as RECENT};
 pub use report::stats::{Row, rows};
 pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
@@ -58,6 +59,7 @@ pub use transport::{Address, Hop, Peer, UnixPath};
 
 use crate::client::ConnectionLimit;
 use crate::report::Exit;
+use crate::report::recent::Recent;
 use crate::settings::current::InForce;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::Shared;
@@ -206,6 +208,7 @@ fn exit(shared: &Shared, worker: usize) -> Exit {
     Exit::new(shared.counters[worker].clone(), shared.log.clone())
         .noting_heads(shared.settings.newest().notes_heads)
         .shadowed(shared.shadow.as_ref().map(|shadow| shadow.teller(worker)))
+        .noting_in(shared.recent.get(worker).cloned())
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
@@ -229,6 +232,14 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         ),
         budget,
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
+        recent: match settings.admin {
+            Some(_) => {
+                (0..settings.workers.max(1)).map(|_| Arc::new(Recent::new(settings.hides_queries))).collect()
+            }
+            None => Vec::new(),
+        },
+        history: Default::default(),
+        day: Default::default(),
         log,
         started: SystemTime::now(),
         settings: InForce::new(settings),

@@ -1,10 +1,9 @@
 //! Tells the stores when off-peak is, and learns it from the load.
 
-use crate::off_peak::curve::DayCurve;
 use crate::report::counters::{Class, Counters};
 use crate::worker::Shared;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -16,12 +15,16 @@ const LOOK: Duration = Duration::from_secs(5);
 pub fn run(shared: &Shared, minute: impl Fn() -> u16, mut stop: watch::Receiver<bool>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
-        let (mut curve, mut before) = (DayCurve::default(), 0);
+        let mut before = 0;
         loop {
             let (minute, requests) = (minute(), requests(&shared.counters));
-            curve.note(minute, requests.wrapping_sub(before));
+            let share = {
+                let mut curve = shared.day.lock().unwrap_or_else(PoisonError::into_inner);
+                curve.note(minute, requests.wrapping_sub(before));
+                shared.settings.newest().off_peak.share(minute, &curve)
+            };
             before = requests;
-            shared.tiers.stores.set_off_peak(shared.settings.newest().off_peak.share(minute, &curve));
+            shared.tiers.stores.set_off_peak(share);
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 // An error means that the sender is gone.

@@ -60,6 +60,10 @@ pub struct Settings {
     pub set_cookie: cache::SetCookie,
     /// Whether `Transaction::heads` is filled, which costs a request some tens of nanoseconds.
     pub notes_heads: bool,
+    /// Whether what the operator's page remembers of URLs is without their queries.
+    pub hides_queries: bool,
+    /// The parts of the process's memory and their bytes, for the operator to see.
+    pub memory_parts: Vec<(&'static str, u64)>,
     /// When the disk has time for what nobody waits for.
     pub off_peak: OffPeak,
     /// Replacement policies that are simulated beside.
@@ -220,6 +224,8 @@ impl Default for Settings {
             pages: Arc::default(),
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,
+            hides_queries: false,
+            memory_parts: Vec::new(),
             off_peak: OffPeak::default(),
             shadow: Vec::new(),
             bounds: Bounds::default(),

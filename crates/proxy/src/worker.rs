@@ -6,8 +6,11 @@ use crate::fill::Fills;
 use crate::fill::repair::Repairs;
 use crate::message::hops::Names;
 use crate::message::target::Reverse;
+use crate::off_peak::curve::DayCurve;
 use crate::origin::Origins;
 use crate::report::counters::Counters;
+use crate::report::recent::Recent;
+use crate::report::recent::history::{Counted, History};
 use crate::report::shadow::Shadow;
 use crate::report::stats::Now;
 use crate::report::{Exit, Log};
@@ -18,8 +21,8 @@ use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What all workers share.
 pub struct Shared {
@@ -32,11 +35,28 @@ pub struct Shared {
     pub counters: Vec<Arc<Counters>>,
     pub log: Arc<dyn Log>,
     pub shadow: Option<Shadow>,
+    /// Of each worker, and what all of them counted: for the operator's page, where there is one.
+    pub recent: Vec<Arc<Recent>>,
+    pub history: Mutex<History>,
+    /// The load of a day, learned.
+    pub day: Mutex<DayCurve>,
     /// When it was started.
     pub started: SystemTime,
 }
 
 impl Shared {
+    /// What was counted up to now is noted as of this time.
+    pub fn note_history(&self, now: SystemTime) {
+        let (counted, now) = (Counted::of(&self.counted()), since_1970(now));
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).note(now, &counted);
+    }
+
+    /// The history up to now.
+    pub fn told_history(&self, now: SystemTime) -> serde_json::Value {
+        let (counted, now) = (Counted::of(&self.counted()), since_1970(now));
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).json(now, &counted)
+    }
+
     /// What is counted, for whoever asks now.
     pub fn counted(&self) -> Now<'_> {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
@@ -92,4 +112,9 @@ impl Worker {
         }
         self.current.version()
     }
+}
+
+/// Seconds.
+fn since_1970(when: SystemTime) -> u64 {
+    when.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -23,6 +23,7 @@ mod ledger;
 #[cfg(test)]
 mod lives;
 mod loader;
+mod map;
 mod memory;
 #[cfg(test)]
 mod model;
@@ -39,6 +40,7 @@ mod scrub;
 mod segment;
 mod shared;
 mod store;
+mod turns;
 mod writer;
 mod writes;
 
@@ -48,6 +50,7 @@ pub use census::Census;
 pub use format::ledger::MAX as LEDGER_MAX;
 pub use health::Signs;
 pub use inspect::{Checked, Header, Inspection, Seen, Surveyed, check, inspect, survey};
+pub use map::{Cell, LogMap};
 pub use memory::Memory;
 pub use opening::DEFAULT_SIZE;
 pub use reader::{Lookup, Reader};
@@ -306,6 +309,22 @@ fn span_bytes(id: u64, n: u32) -> [u8; 16] {
     bytes[4..12].copy_from_slice(&id.to_le_bytes());
     bytes[12..].copy_from_slice(&n.to_le_bytes());
     bytes
+}
+
+/// Where the index has a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Where {
+    /// Offset in the cache, bytes.
+    pub offset: u64,
+    pub segment: u64,
+    /// Of the record, about: no fewer.
+    pub bytes: u32,
+    /// Uses since it was put, as far as they are counted.
+    pub uses: u8,
+    /// It is on the medium.
+    pub written: bool,
+    /// How long ago its segment was opened, about; `None`: before the start.
+    pub age: Option<Duration>,
 }
 
 /// What a store did since it was opened, and what it holds.

@@ -8,7 +8,7 @@ use crate::flights::Flights;
 use crate::format::record::{self, Found, Kind};
 use crate::format::{align_down, align_up};
 use crate::health::Turn;
-use crate::index::Slot;
+use crate::index::{Index, Slot};
 use crate::shared::Shared;
 use crate::{Body, Key, Object, Spans, Store, span_key};
 use bytes::Bytes;
@@ -148,6 +148,47 @@ impl Reader {
         self.shared.missing(spans, 0..spans.count()).next().is_none()
     }
 
+    /// As `look`, without a trace: no use is counted, and nothing is kept of what was read, or removed.
+    pub async fn peek(&self, key: &Key) -> Lookup {
+        let late = Cell::new(false);
+        Lookup::of(self.find_unseen(key, &late).await, &late)
+    }
+
+    async fn find_unseen(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
+        for _ in 0..MOVES {
+            let slot = self.slot(key, late, Index::find).await?;
+            let turn = self.turn_of(slot);
+            let bytes = match self.image(slot) {
+                Some(bytes) => Ok(bytes),
+                None => {
+                    let start = self.shared.layout.offset(slot.place);
+                    self.read_aligned(start, self.length(slot), Wait::Yields(self.shared.patience)).await
+                }
+            };
+            late.set(matches!(&bytes, Err(error) if error.kind() == io::ErrorKind::WouldBlock));
+            if let Some((bytes, found)) = self.verified(key, bytes.ok()?, turn) {
+                let meta = bytes.slice(found.meta.clone());
+                let body = match found.about.kind {
+                    Kind::Object => Body::Whole(bytes.slice(found.body)),
+                    Kind::Head => Body::Spans(self.spans(found.about)),
+                    Kind::Span | Kind::Pages | Kind::Digest | Kind::Removal => return None,
+                };
+                return Some(Object { meta, body });
+            }
+        }
+        None
+    }
+
+    /// The turn of the segment in which a record lies.
+    fn turn_of(&self, slot: Slot) -> u64 {
+        self.shared.turn_of(self.shared.layout.segment_of(slot.place))
+    }
+
+    fn spans(&self, about: record::About) -> Spans {
+        let record::About { id, length, span, .. } = about;
+        Spans { store: self.shared.number, id, length, span }
+    }
+
     async fn find(&self, key: &Key, late: &Cell<bool>) -> Option<Object> {
         let (bytes, found, slot) = self.record(key, Wait::Yields(self.shared.patience), late).await?;
         let meta = bytes.slice(found.meta.clone());
@@ -157,8 +198,7 @@ impl Reader {
                 Some(Object { meta, body: Body::Whole(bytes.slice(found.body)) })
             }
             Kind::Head => {
-                let record::About { id, length, span, .. } = found.about;
-                let spans = Spans { store: self.shared.number, id, length, span };
+                let spans = self.spans(found.about);
                 if self.is_whole(&spans) {
                     self.shared.was_read(key, slot, &bytes, &found);
                 }
@@ -168,10 +208,15 @@ impl Reader {
         }
     }
 
-    /// Where the key's record lies, as soon as its part of the index is loaded: that is waited for only so long.
-    async fn slot(&self, key: &Key, late: &Cell<bool>) -> Option<Slot> {
+    /// Where the key's record lies, found in the index by `find`, as soon as its part of the index is loaded: that is waited for only so long.
+    async fn slot(
+        &self,
+        key: &Key,
+        late: &Cell<bool>,
+        find: impl Fn(&Index, u64) -> Option<Slot>,
+    ) -> Option<Slot> {
         let hash = self.shared.hash(key);
-        let find = || self.shared.index.reference(hash);
+        let find = || find(&self.shared.index, hash);
         let slot = find();
         if slot.is_some() || self.shared.is_loaded(hash) {
             // It may have been loaded after the first look.
@@ -232,10 +277,9 @@ impl Reader {
 
     /// The record under the key, verified, and its slot. What proves to be something else leaves the index.
     async fn record(&self, key: &Key, wait: Wait<'_>, late: &Cell<bool>) -> Option<(Bytes, Found, Slot)> {
-        let mut slot = self.slot(key, late).await?;
-        let turn_of = |slot: Slot| self.shared.turn_of(self.shared.layout.segment_of(slot.place));
+        let mut slot = self.slot(key, late, Index::reference).await?;
         for _ in 0..MOVES {
-            let turn = turn_of(slot);
+            let turn = self.turn_of(slot);
             let read = self.look_at(slot, turn, key, wait).await;
             if let Ok(Some((bytes, found))) = read {
                 return Some((bytes, found, slot));
@@ -247,7 +291,7 @@ impl Reader {
             }
             match self.shared.index.find(self.shared.hash(key)) {
                 // It was moved before it was written, or replaced.
-                Some(now) if now.place != slot.place || turn_of(now) != turn => slot = now,
+                Some(now) if now.place != slot.place || self.turn_of(now) != turn => slot = now,
                 // The sweep came by.
                 None if read.is_ok() => return None,
                 _ => {
@@ -312,17 +356,20 @@ impl Reader {
         (slot.length as usize).min(layout.segment as usize - layout.within(slot.place))
     }
 
+    /// The bytes at `slot`, where they lie in an image that is not written yet.
+    fn image(&self, slot: Slot) -> Option<Bytes> {
+        let (copy, length) = self.shared.engine().peek(slot)?;
+        Some(Bytes::from_owner(copy).slice(..length))
+    }
+
     /// The bytes at `slot`: from an image that is not written yet, or else by one read.
     async fn bytes(&self, slot: Slot, turn: u64, wait: Wait<'_>) -> io::Result<Bytes> {
         let (shared, layout) = (&self.shared, &self.shared.layout);
         let (number, length, start) =
             (layout.segment_of(slot.place), self.length(slot), layout.offset(slot.place));
         let written = !shared.unwritten.has(layout, number);
-        if !written {
-            let image = shared.engine().peek(slot);
-            if let Some((copy, length)) = image {
-                return Ok(Bytes::from_owner(copy).slice(..length));
-            }
+        if !written && let Some(image) = self.image(slot) {
+            return Ok(image);
         }
         if let Some(group) = shared.groups.around(start, length).filter(|_| written) {
             match self.read_aligned(group.start, (group.end - group.start) as usize, wait).await {

@@ -7,6 +7,7 @@ use crate::disk::uring::RingReader;
 use crate::disk::{Disk, Traffic};
 use crate::format::Layout;
 use crate::index::Index;
+use crate::map::{LogMap, Plan};
 use crate::opening::{DEFAULT_SIZE, choose_io, format, layout_of, open_disk};
 use crate::reader::{Backend, Reader};
 use crate::reads::Reads;
@@ -14,7 +15,9 @@ use crate::recovery::recover;
 use crate::scrub;
 use crate::shared::{Clock, End, POOL, Shared, work};
 use crate::writer::Writer;
-use crate::{Body, IoChoice, Key, OpenError, Options, Refused, Signs, Spans, Stats, Uses, WriteBudget};
+use crate::{
+    Body, IoChoice, Key, OpenError, Options, Refused, Signs, Spans, Stats, Uses, Where, WriteBudget,
+};
 use rand::{SeedableRng, rngs::StdRng};
 use std::fs::File;
 use std::io;
@@ -435,6 +438,33 @@ impl Store {
     /// One line for the log: what was opened and recovered, in how long, and how it is read.
     pub fn opened(&self) -> &str {
         &self.0.opened
+    }
+
+    /// Where the key's record lies, as far as the index is loaded. No disk access, no use counted.
+    pub fn whereabouts(&self, key: &Key) -> Option<Where> {
+        let (shared, layout) = (&self.0.shared, &self.0.shared.layout);
+        let slot = shared.index.find(shared.hash(key))?;
+        let segment = layout.segment_of(slot.place);
+        Some(Where {
+            offset: layout.offset(slot.place),
+            segment,
+            bytes: slot.length,
+            uses: slot.uses,
+            written: !shared.unwritten.has(layout, segment),
+            age: self.plan().cell(segment, segment + 1).age,
+        })
+    }
+
+    /// The log in so many cells, at most `CELLS`.
+    pub fn map(&self, cells: u64) -> LogMap {
+        /// More nobody can tell apart.
+        const CELLS: u64 = 1024;
+        self.plan().draw(cells.min(CELLS))
+    }
+
+    fn plan(&self) -> Plan {
+        let shared = &self.0.shared;
+        shared.engine().plan(shared.millis())
     }
 
     pub fn stats(&self) -> Stats {

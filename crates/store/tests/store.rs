@@ -719,3 +719,43 @@ fn a_write_budget_is_told_beside_what_is_written() {
     assert_eq!(stats.written_last_day, stats.engine.written_bytes);
     assert!(store.close());
 }
+
+#[test]
+fn a_look_without_a_trace_counts_no_use_and_tells_where_it_lies() {
+    let folder = tempfile::tempdir().unwrap();
+    for io in [IoChoice::Auto, IoChoice::Threads] {
+        let store = Store::open(&options(&folder.path().join(format!("{io:?}")), io)).unwrap();
+        store.put(&key(1), b"meta", &body(1, 5_000)).unwrap();
+        let uses = || store.whereabouts(&key(1)).unwrap().uses;
+        let before = uses();
+        runtime().block_on(async {
+            let reader = store.reader().unwrap();
+            for round in 0..2 {
+                let found = reader.peek(&key(1)).await;
+                let Lookup::Found(Object { meta, body: Body::Whole(bytes) }) = found else {
+                    panic!("{found:?}");
+                };
+                assert!(meta == b"meta"[..] && bytes == body(1, 5_000), "round {round}");
+                assert!(matches!(reader.peek(&key(2)).await, Lookup::Missing));
+                assert_eq!(uses(), before);
+                // From memory first, then from the disk.
+                let began = Instant::now();
+                while !store.whereabouts(&key(1)).unwrap().written {
+                    let _ = store.put(&key(100), b"", &body(100, 200_000));
+                    assert!(began.elapsed() < Duration::from_secs(20));
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            assert!(read(&reader, &key(1)).await.is_some());
+            assert_eq!(uses(), before + 1);
+        });
+        let at = store.whereabouts(&key(1)).unwrap();
+        assert!(at.written && at.bytes >= 5_000 && at.age.is_some(), "{at:?}");
+        assert!(store.whereabouts(&key(2)).is_none());
+        let map = store.map(16);
+        assert_eq!((map.cells.len(), map.segments * u64::from(map.segment) / (60 << 20)), (16, 1));
+        let youngest = map.cells.iter().filter_map(|cell| cell.behind).min();
+        assert!(youngest == Some(0) && map.cells.last().unwrap().held == 0, "{map:?}");
+        store.close();
+    }
+}

@@ -82,7 +82,7 @@ pub fn severity(level: Level) -> Severity {
     }
 }
 
-fn word(level: Level) -> &'static str {
+pub fn word(level: Level) -> &'static str {
     match severity(level) {
         Severity::Error => "error",
         Severity::Warning => "warn",
@@ -102,18 +102,25 @@ pub fn line(style: Style, at: Timestamp, level: Level, area: &str, fields: Field
         let all: Map<String, Value> = head.into_iter().chain(others).collect();
         return format!("{}\n", Value::Object(all));
     }
-    let mut line = format!("{time} {} {area}: {}", word(level), fields.message);
-    for (name, value) in &fields.others {
-        let written = match value {
-            Value::String(text) if is_bare(text) => write!(line, " {name}={text}"),
-            value => write!(line, " {name}={value}"),
-        };
-        written.expect("a string takes all");
-    }
-    let mut line: String = line.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let mut line = format!("{time} {} {area}: {}", word(level), text(&fields));
     line.truncate(line.floor_char_boundary(MOST));
     line.push('\n');
     line
+}
+
+/// What an event says, in words: what happened, and each field.
+pub fn text(fields: &Fields) -> String {
+    let mut text = fields.message.clone();
+    for (name, value) in &fields.others {
+        let written = match value {
+            Value::String(value) if is_bare(value) => write!(text, " {name}={value}"),
+            value => write!(text, " {name}={value}"),
+        };
+        written.expect("a string takes all");
+    }
+    let mut text: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    text.truncate(text.floor_char_boundary(MOST));
+    text
 }
 
 fn is_bare(text: &str) -> bool {

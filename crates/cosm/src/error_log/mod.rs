@@ -6,9 +6,11 @@
 
 mod limit;
 mod line;
+mod recent;
 mod writer;
 
 pub use line::Style;
+pub use recent::Recent;
 pub use writer::ErrorLog;
 
 use crate::sink::To;

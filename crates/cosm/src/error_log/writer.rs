@@ -1,18 +1,19 @@
 //! From events to lines, and from lines to where they go.
 
 use super::limit::Limit;
-use super::line::{Fields, Style, line, severity};
+use super::line::{Fields, Style, line, severity, text, word};
+use super::recent::Recent;
 use super::{Levels, Settings, UNLIMITED};
 use crate::sink::{self, Output, Rotation, Severity, To};
 use jiff::Timestamp;
-use proxy::say;
+use proxy::{Event, say};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Level, Subscriber};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry, filter::Targets, reload};
 
@@ -27,6 +28,7 @@ const SAID: Duration = Duration::from_secs(60);
 pub struct ErrorLog {
     orders: SyncSender<Order>,
     levels: reload::Handle<Targets, Registry>,
+    recent: Arc<Recent>,
     thread: JoinHandle<()>,
 }
 
@@ -49,8 +51,14 @@ impl ErrorLog {
         let cannot = |error: io::Error| format!("cannot write error log {to}: {error}");
         let output = Output::open(to, Rotation::default()).map_err(cannot)?;
         let ((orders, received), lost) = (sync_channel(WAITING), Arc::<AtomicU64>::default());
-        let teller =
-            Teller { orders: orders.clone(), style: *style, lost: lost.clone(), limit: Mutex::default() };
+        let recent = Arc::<Recent>::default();
+        let teller = Teller {
+            orders: orders.clone(),
+            style: *style,
+            lost: lost.clone(),
+            limit: Mutex::default(),
+            recent: recent.clone(),
+        };
         let (filter, levels) = reload::Layer::new(levels.filter());
         let all = tracing_subscriber::registry().with(teller.with_filter(filter));
         tracing::subscriber::set_global_default(all)
@@ -60,7 +68,12 @@ impl ErrorLog {
             .name("error-log".into())
             .spawn(move || writer.run(&received))
             .map_err(|error| format!("cannot start the error log's thread: {error}"))?;
-        Ok(ErrorLog { orders, levels, thread })
+        Ok(ErrorLog { orders, levels, recent, thread })
+    }
+
+    /// The last events, also where lines of them were lost.
+    pub fn recent(&self) -> Arc<Recent> {
+        self.recent.clone()
     }
 
     /// What changes the levels.
@@ -119,10 +132,11 @@ struct Teller {
     style: Style,
     lost: Arc<AtomicU64>,
     limit: Mutex<Limit>,
+    recent: Arc<Recent>,
 }
 
 impl<S: Subscriber> Layer<S> for Teller {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let (meta, mut fields) = (event.metadata(), Fields::of(event));
         if *meta.level() <= Level::WARN && !UNLIMITED.contains(&meta.target()) {
             let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +146,14 @@ impl<S: Subscriber> Layer<S> for Teller {
                 None => return,
             }
         }
-        let line = line(self.style, Timestamp::now(), *meta.level(), meta.target(), fields);
+        let now = Timestamp::now();
+        self.recent.add(Event {
+            seconds: now.as_second().unsigned_abs(),
+            level: word(*meta.level()),
+            area: meta.target(),
+            text: text(&fields),
+        });
+        let line = line(self.style, now, *meta.level(), meta.target(), fields);
         if self.orders.try_send(Order::Write(severity(*meta.level()), line)).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }

@@ -3,6 +3,7 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
+pub mod browser;
 pub mod client;
 pub mod content;
 pub mod model;

@@ -1,17 +1,25 @@
-//! The operator's service: a listener of its own, with a thread of its own.
+//! The operator's service: a listener of its own, with a thread of its own, which also notes what comes by the minute.
 //!
 //! What can be asked there is a table (`ROUTES`). `guard` says who may ask.
 
 mod guard;
 mod health;
+mod object;
+mod page;
 mod purge;
+mod state;
 
 use self::guard::Needs;
+use self::object::Search;
+use crate::report::recent::HALF;
 use crate::report::{metrics, stats};
 use crate::transport::{Bound, Listener, Peer};
 use crate::worker::Shared;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -22,7 +30,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{JoinError, spawn_blocking, spawn_local};
@@ -37,8 +45,10 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = listener.into_listener()?;
+        let search = Rc::new(Search::of(shared.clone()));
         tokio::select! {
-            () = accept(shared, listener) => {}
+            () = accept(shared.clone(), listener, search.clone()) => {}
+            () = remember(&shared, &search) => {}
             // An error means that the sender is gone.
             _ = stop.wait_for(|stop| *stop) => {}
         }
@@ -46,7 +56,24 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>
     })
 }
 
-async fn accept(shared: Arc<Shared>, listener: Listener) {
+/// How often it is noted what came.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Notes what came by the minute, and ends what is of more than an hour ago.
+async fn remember(shared: &Shared, search: &Search) {
+    let mut turned = Instant::now();
+    loop {
+        shared.note_history(SystemTime::now());
+        search.refresh();
+        if turned.elapsed() >= HALF {
+            turned = Instant::now();
+            shared.recent.iter().for_each(|recent| recent.turn());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: Listener, search: Rc<Search>) {
     let (permits, silent) = (Arc::new(Semaphore::new(CONNECTIONS)), Rc::new(Silent::default()));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -57,9 +84,10 @@ async fn accept(shared: Arc<Shared>, listener: Listener) {
             silent.changes.notified().await;
         }
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
-        let (shared, visitor) = (shared.clone(), Visitor::new(peer, silent.clone()));
+        let visitor = Visitor::new(peer, silent.clone());
+        let (shared, search) = (shared.clone(), search.clone());
         spawn_local(async move {
-            let service = service_fn(|request| visitor.answer(shared.clone(), request));
+            let service = service_fn(|request| visitor.answer(shared.clone(), search.clone(), request));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEAD);
             tokio::select! {
@@ -103,11 +131,28 @@ impl Visitor {
         visitor
     }
 
-    async fn answer(&self, shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply, JoinError> {
+    async fn answer(
+        &self,
+        shared: Arc<Shared>,
+        search: Rc<Search>,
+        request: Request<Incoming>,
+    ) -> Result<Reply, JoinError> {
         self.speaks();
-        let peer = self.peer;
-        // What waits for the disk waits beside the others.
-        let answered = spawn_blocking(move || route(&shared, peer, &request.into_parts().0)).await;
+        let (peer, request) = (self.peer, request.into_parts().0);
+        let answered = match admit(&shared, peer, &request) {
+            Ok(route) => {
+                let query = request.uri.query().unwrap_or_default().to_owned();
+                let asked = query.clone();
+                let answer = match route.answer {
+                    Answer::Text(text) => Ok(Ok(text.to_owned())),
+                    // What waits for the disk waits beside the others.
+                    Answer::Of(answer) => spawn_blocking(move || answer(&shared, &asked)).await,
+                    Answer::Search => Ok(search.find(&asked).await),
+                };
+                answer.map(|answer| route.reply(peer, &query, answer))
+            }
+            Err(refused) => Ok(*refused),
+        };
         self.falls_silent();
         answered
     }
@@ -139,18 +184,26 @@ struct Route {
     help: &'static str,
     /// Of its answer.
     content_type: &'static str,
-    /// Of the query.
-    answer: fn(&Shared, &str) -> Result<String, AdminError>,
+    answer: Answer,
     /// It says nothing that only the operator may know.
     open: bool,
 }
 
+#[derive(Clone, Copy)]
+enum Answer {
+    Text(&'static str),
+    /// Of the query.
+    Of(fn(&Shared, &str) -> Result<String, AdminError>),
+    Search,
+}
+
 const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
 
 /// Status and text.
 struct AdminError(StatusCode, String);
 
-const ROUTES: &[Route] = &[
+static ROUTES: &[Route] = &[
     Route {
         path: "/purge",
         method: Method::POST,
@@ -158,7 +211,7 @@ const ROUTES: &[Route] = &[
                any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
                alone means every host",
         content_type: TEXT,
-        answer: purge::purge,
+        answer: Answer::Of(purge::purge),
         open: false,
     },
     Route {
@@ -166,7 +219,7 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         help: "ok while the proxy is alive: each worker has done something in the last 15 seconds",
         content_type: TEXT,
-        answer: |shared, _| health::alive(shared),
+        answer: Answer::Of(|shared, _| health::alive(shared)),
         open: true,
     },
     Route {
@@ -174,15 +227,15 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         help: "ok while the proxy is alive, and says how many disks are left; a proxy that stops does not answer",
         content_type: TEXT,
-        answer: |shared, _| health::ready(shared),
+        answer: Answer::Of(|shared, _| health::ready(shared)),
         open: true,
     },
     Route {
         path: "/stats.json",
         method: Method::GET,
         help: "what was counted since the start, and what is stored, as numbers",
-        content_type: "application/json",
-        answer: |shared, _| Ok(stats::json(&shared.counted())),
+        content_type: JSON,
+        answer: Answer::Of(|shared, _| Ok(stats::json(&shared.counted()))),
         open: false,
     },
     Route {
@@ -190,14 +243,53 @@ const ROUTES: &[Route] = &[
         method: Method::GET,
         help: "the same for Prometheus, in its text format",
         content_type: metrics::CONTENT_TYPE,
-        answer: |shared, _| Ok(metrics::text(&shared.counted())),
+        answer: Answer::Of(|shared, _| Ok(metrics::text(&shared.counted()))),
+        open: false,
+    },
+    Route {
+        path: "/recent.json",
+        method: Method::GET,
+        help: "hosts and URLs that were asked for most, how origins answered, the slowest requests of the last half to full hour, and \
+               the last events of the error log",
+        content_type: JSON,
+        answer: Answer::Of(|shared, _| Ok(state::recent(shared))),
+        open: false,
+    },
+    Route {
+        path: "/history.json",
+        method: Method::GET,
+        help: "requests, bytes and times of the last hour by the minute, and of two days by the quarter of an hour",
+        content_type: JSON,
+        answer: Answer::Of(|shared, _| Ok(state::history(shared, SystemTime::now()))),
+        open: false,
+    },
+    Route {
+        path: "/state.json",
+        method: Method::GET,
+        help: "what takes the memory, each disk with a map of its log, and the load of a day",
+        content_type: JSON,
+        answer: Answer::Of(|shared, _| Ok(state::state(shared))),
+        open: false,
+    },
+    Route {
+        path: "/object.json",
+        method: Method::GET,
+        help: "url=URL: what is stored of it, where, and whether it answers; field=NAME:VALUE, which may be repeated, is a header \
+               field that it is asked for with; counts as no use, and asks no origin",
+        content_type: JSON,
+        answer: Answer::Search,
         open: false,
     },
 ];
 
-fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
+fn routes() -> impl Iterator<Item = &'static Route> {
+    page::ROUTES.iter().chain(ROUTES)
+}
+
+/// The route of a request that may take it.
+fn admit(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Result<&'static Route, Box<Reply>> {
     let (found, settings) =
-        (ROUTES.iter().find(|route| route.path == request.uri.path()), shared.settings.newest());
+        (routes().find(|route| route.path == request.uri.path()), shared.settings.newest());
     let needs = match &settings.admin_token {
         _ if found.is_some_and(|route| route.open) => Needs::Nothing,
         Some(token) => Needs::Token(token.reveal()),
@@ -209,11 +301,12 @@ fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
             let schemes = HeaderValue::from_static("Basic realm=\"cosm\", charset=\"UTF-8\"");
             reply.headers_mut().insert(WWW_AUTHENTICATE, schemes);
         }
-        return reply;
+        return Err(reply.into());
     }
     let Some(route) = found else {
-        let routes = ROUTES.iter().map(|r| format!("{} {}  {}\n", r.method, r.path, r.help));
-        return reply(StatusCode::NOT_FOUND, TEXT, format!("there is:\n{}", routes.collect::<String>()));
+        let routes = routes().map(|r| format!("{} {}  {}\n", r.method, r.path, r.help));
+        let routes = format!("there is:\n{}", routes.collect::<String>());
+        return Err(reply(StatusCode::NOT_FOUND, TEXT, routes).into());
     };
     if request.method != route.method && (request.method != Method::HEAD || route.method != Method::GET) {
         let mut reply =
@@ -221,25 +314,43 @@ fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
         if let Ok(method) = HeaderValue::try_from(route.method.as_str()) {
             reply.headers_mut().insert(ALLOW, method);
         }
-        return reply;
+        return Err(reply.into());
     }
-    let query = request.uri.query().unwrap_or_default();
-    let answer = (route.answer)(shared, query);
-    if route.method != Method::GET {
-        let outcome = answer.as_ref().map_or_else(|AdminError(_, why)| why.as_str(), |_| "done");
-        tracing::info!(target: "admin", by = %peer, outcome, what = query, "{} {}", route.method, route.path);
-    }
-    match answer {
-        Ok(done) => reply(StatusCode::OK, route.content_type, done),
-        Err(AdminError(status, why)) => reply(status, TEXT, format!("{why}\n")),
+    Ok(route)
+}
+
+impl Route {
+    fn reply(&self, peer: Peer, query: &str, answer: Result<String, AdminError>) -> Reply {
+        if self.method != Method::GET {
+            let outcome = answer.as_ref().map_or_else(|AdminError(_, why)| why.as_str(), |_| "done");
+            tracing::info!(target: "admin", by = %peer, outcome, what = query, "{} {}", self.method, self.path);
+        }
+        match answer {
+            Ok(done) => reply(StatusCode::OK, self.content_type, done),
+            Err(AdminError(status, why)) => reply(status, TEXT, format!("{why}\n")),
+        }
     }
 }
+
+/// Of every answer, since a browser may show any: nothing is loaded, run or framed but what this address itself has.
+const HEADERS: [(HeaderName, &str); 4] = [
+    (CACHE_CONTROL, "no-store"),
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+         frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+];
 
 fn reply(status: StatusCode, content_type: &'static str, text: String) -> Reply {
     let mut reply = Response::new(Full::new(text.into()));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     reply
 }

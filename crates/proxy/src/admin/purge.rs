@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Of every key so far.
-const SCHEME: &str = Scheme::Http.as_str();
+pub(super) const SCHEME: &str = Scheme::Http.as_str();
 /// How long an answer waits until a purge is in the file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -139,7 +139,7 @@ fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
 
 /// The host of a URL, as keys have it, and its path with the query. A path alone is that of every host of a reverse
 /// proxy, whose URLs may be https ones to the world.
-fn url(text: &str, reverse: bool) -> Option<(Option<String>, String)> {
+pub(super) fn url(text: &str, reverse: bool) -> Option<(Option<String>, String)> {
     let uri: Uri = text.parse().ok()?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

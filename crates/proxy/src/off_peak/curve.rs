@@ -59,6 +59,13 @@ impl DayCurve {
         self.most = sorted[QUIET - 1];
     }
 
+    /// Requests of each quarter of an hour from midnight on, as learned; nothing where none was seen whole.
+    pub fn loads(&self) -> Vec<Option<f64>> {
+        let mut loads = self.slots.clone();
+        loads.resize(SLOTS, None);
+        loads
+    }
+
     /// Whether this minute of the day is among the quietest. Each one is, until all of a day is known.
     pub fn is_quiet(&self, minute: u16) -> bool {
         let load = self.smooth.get(usize::from(minute / SLOT) % SLOTS);

@@ -32,8 +32,14 @@ impl Origins {
         let begun = clock::moment();
         let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
         let sent = self.send(target, outgoing, relay).await;
-        let (response, line, gate) = sent.inspect_err(|_| self.exit.add(Number::Failed, 1))?;
-        self.exit.took(Time::Origin, clock::moment().duration_since(begun));
+        let hop = || self.route.next_hop(target).ok();
+        let (response, line, gate) = sent.inspect_err(|refusal| {
+            self.exit.add(Number::Failed, 1);
+            self.exit.asked(hop, Err(&refusal.text));
+        })?;
+        let took = clock::moment().duration_since(begun);
+        self.exit.took(Time::Origin, took);
+        self.exit.asked(hop, Ok((response.status(), took)));
         if Number::of(response.status()) == Number::Status5 {
             self.exit.add(Number::ServerErrors, 1);
         }

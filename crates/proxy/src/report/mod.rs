@@ -1,12 +1,13 @@
 //! The one exit: what came of a request is told here, once, when its response has ended.
 //!
 //! A `Transaction` is what is told. Counters grow from it (`counters`), and whoever started the proxy may look at it. What
-//! always holds: each request that was counted in is told once, whatever becomes of it; telling asks for no memory, takes no
-//! lock, and writes nothing that another worker writes.
+//! always holds: each request that was counted in is told once, whatever becomes of it; telling waits for nobody, and writes
+//! nothing that another worker writes. Only what is noted of a sample for the operator's page (`recent`) asks for memory.
 
 pub mod counters;
 mod id;
 pub mod metrics;
+pub mod recent;
 pub mod shadow;
 pub mod stats;
 
@@ -14,6 +15,7 @@ pub use self::id::Id;
 
 use self::counters::{Class, Counters, Number, Time};
 use self::id::Ids;
+use self::recent::{Event, Recent};
 use self::shadow::Teller;
 use crate::clock;
 use crate::message::target::Target;
@@ -35,6 +37,11 @@ pub trait Log: Send + Sync {
     /// Of what it was told, what nobody will read: lines since the start.
     fn lost(&self) -> u64 {
         0
+    }
+
+    /// The last events of the error log, the newest last.
+    fn events(&self) -> Vec<Event> {
+        Vec::new()
     }
 }
 
@@ -261,13 +268,21 @@ pub struct Exit {
     ids: Ids,
     log: Arc<dyn Log>,
     shadow: Option<Teller>,
+    /// For the operator's page, where there is one.
+    recent: Option<Arc<Recent>>,
     pub notes_heads: bool,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
     pub fn new(counters: Arc<Counters>, log: Arc<dyn Log>) -> Exit {
-        Exit { counters, log, ids: Ids::default(), shadow: None, notes_heads: false, _stays: PhantomData }
+        let ids = Ids::default();
+        Exit { counters, log, ids, shadow: None, recent: None, notes_heads: false, _stays: PhantomData }
+    }
+
+    /// What is of interest of late is noted there.
+    pub fn noting_in(self, recent: Option<Arc<Recent>>) -> Exit {
+        Exit { recent, ..self }
     }
 
     /// What the heads say is noted, if so.
@@ -287,7 +302,11 @@ impl Exit {
     pub fn tell(&self, transaction: &mut Transaction) {
         transaction.last = Some(clock::moment());
         let class = Class::of(transaction);
-        self.counters.count(class, transaction.sent, transaction.to_first());
+        let to_first = transaction.to_first();
+        self.counters.count(class, transaction.sent, to_first);
+        if let Some(recent) = &self.recent {
+            recent.tell(transaction, class, to_first);
+        }
         if let Some(status) = transaction.status {
             self.add(Number::of(status), 1);
         }
@@ -311,6 +330,15 @@ impl Exit {
 
     pub fn took(&self, time: Time, duration: Duration) {
         self.counters.took(time, duration);
+    }
+
+    /// An origin was asked: its status and how long that took, or why there is none.
+    pub fn asked(&self, hop: impl FnOnce() -> Option<Hop>, answer: Result<(StatusCode, Duration), &str>) {
+        if let Some(recent) = &self.recent
+            && let Some(hop) = hop()
+        {
+            recent.asked(&hop, answer);
+        }
     }
 
     pub fn subtract(&self, number: Number, by: u64) {

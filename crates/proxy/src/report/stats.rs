@@ -229,20 +229,42 @@ impl<'a> Now<'a> {
         Now { shadow, ..self }
     }
 
+    fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
+        self.workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters)))
+    }
+
+    pub(super) fn requests(&self, class: Class) -> u64 {
+        self.sum(|counters| counters.requests(class))
+    }
+
+    pub(super) fn bytes(&self, class: Class) -> u64 {
+        self.sum(|counters| counters.bytes(class))
+    }
+
+    pub(super) fn number(&self, number: Number) -> u64 {
+        self.sum(|counters| counters.number(number))
+    }
+
+    pub(super) fn times(&self, time: Time) -> [u64; BUCKETS] {
+        let all: Vec<_> = self.workers.iter().map(|counters| counters.times(time)).collect();
+        std::array::from_fn(|n| all.iter().map(|times| times[n]).sum())
+    }
+
+    /// Of all stores that serve, if there are any.
+    pub fn store(&self) -> Option<&Stats> {
+        self.stats.as_ref()
+    }
+
     /// Of a store, without one, nothing.
     pub(super) fn value(&self, source: Source) -> Option<Value> {
-        let sum = |of: &dyn Fn(&Counters) -> u64| {
-            self.workers.iter().fold(0u64, |sum, counters| sum.wrapping_add(of(counters)))
-        };
         Some(Value::Number(match source {
-            Source::Requests(class) => sum(&|counters| counters.requests(class)),
-            Source::Bytes(class) => sum(&|counters| counters.bytes(class)),
-            Source::Number(number) => sum(&|counters| counters.number(number)),
-            Source::Sum(time) => sum(&|counters| counters.sum(time)),
+            Source::Requests(class) => self.requests(class),
+            Source::Bytes(class) => self.bytes(class),
+            Source::Number(number) => self.number(number),
+            Source::Sum(time) => self.sum(|counters| counters.sum(time)),
             Source::Time(time) => {
-                let all: Vec<_> = self.workers.iter().map(|counters| counters.times(time)).collect();
-                let elements = Box::new(std::array::from_fn(|n| all.iter().map(|times| times[n]).sum()));
-                return Some(Value::Histogram(elements, sum(&|counters| counters.sum(time))));
+                let sum = self.sum(|counters| counters.sum(time));
+                return Some(Value::Histogram(Box::new(self.times(time)), sum));
             }
             Source::Lost => self.lost,
             Source::Process(of) => of(&self.process),

@@ -338,6 +338,12 @@ impl Memory {
         (held.key == *key).then_some(held)
     }
 
+    /// As `get`, without counting a use.
+    pub fn peek(&self, key: &Key) -> Option<Arc<CacheEntry>> {
+        let held = self.cache.as_ref()?.peek(key.hash())?;
+        (held.key == *key).then_some(held)
+    }
+
     /// Whether this very entry is kept.
     pub fn keeps(&self, held: &CacheEntry) -> bool {
         let kept = self.cache.as_ref().and_then(|cache| cache.peek(held.key.hash()));

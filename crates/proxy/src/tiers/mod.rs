@@ -109,6 +109,32 @@ impl Tiers {
         (!self.invalidation.covers(&held)).then_some(held)
     }
 
+    /// What lies under a key, purged or not, and whether it is in memory, without a trace: nothing is counted, kept or removed.
+    pub async fn peek(
+        &self,
+        key: &Key,
+        readers: &Readers,
+        names: &Names,
+        late: &Cell<bool>,
+    ) -> Option<(Arc<CacheEntry>, bool)> {
+        if let Some(held) = self.memory.peek(key) {
+            return Some((held, true));
+        }
+        let view = readers.view();
+        for n in view.places(key) {
+            let Some(reader) = readers.reader(n) else { continue };
+            match reader.peek(key).await {
+                Lookup::Found(object) => {
+                    return CacheEntry::decode(key.clone(), object, false, names)
+                        .map(|held| (Arc::new(held), false));
+                }
+                Lookup::Late => late.set(true),
+                Lookup::Missing => {}
+            }
+        }
+        None
+    }
+
     /// Whether what memory holds can be read: of large objects it has the heads alone, and the disk, where nothing hangs, the
     /// bodies. Pieces of these may be missing.
     fn is_readable(&self, held: &CacheEntry, readers: &Readers) -> bool {

@@ -30,10 +30,12 @@ use crate::format::root::Root;
 use crate::index::{Index, Slot};
 use crate::ledger::{Copies, LedgerWriter};
 use crate::loader::{Loaded, Loader};
+use crate::map::Plan;
 use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
 use crate::scrub::Scrub;
 use crate::segment::OpenSegment;
+use crate::turns::Turns;
 use crate::writes::{Batch, WriteQueue};
 use crate::{Admission, Refused, WriteBudget};
 use append::Purpose;
@@ -164,6 +166,7 @@ pub struct Engine {
     now: Millis,
     counters: Counters,
     written: LastDay,
+    turns: Turns,
 }
 
 /// What happened since the start.
@@ -264,6 +267,7 @@ impl Engine {
             now: 0,
             counters: Counters::default(),
             written: LastDay::default(),
+            turns: Turns::of(layout.segments),
         };
         engine.publish();
         engine
@@ -318,6 +322,11 @@ impl Engine {
         let log = u128::from(self.layout.segments) * u128::from(self.layout.segment);
         let millis = log * u128::from(LastDay::covers(now)) / u128::from(self.written.total(now).max(1));
         if self.written.total(now) == 0 { 0 } else { u64::try_from(millis / 1000).unwrap_or(u64::MAX) }
+    }
+
+    /// The log as it is now, which takes a while to draw.
+    pub fn plan(&self, now: Millis) -> Plan {
+        Plan { layout: self.layout, seq: self.seq, swept: self.next_swept(), turns: self.turns.clone(), now }
     }
 
     /// Bytes of the segments that hold something.

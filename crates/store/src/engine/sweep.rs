@@ -97,6 +97,7 @@ impl Engine {
         }
         let image = self.pool.take(self.layout.segment as usize);
         self.open = Some(OpenSegment::new(self.seq, image, self.layout.unit));
+        self.turns.note(self.seq, self.now);
         self.seq += 1;
         self.tell_placement();
         // What was swept stays so once something of this segment is written.

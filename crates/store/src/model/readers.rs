@@ -48,7 +48,14 @@ impl Hand {
     }
 
     pub fn get(&self, disk: &dyn Disk, key: &Key) -> Got {
-        self.wait(disk, get(&self.reader, key))
+        let got = self.wait(disk, get(&self.reader, key));
+        // A look without a trace sees the same, unless the disk fails it.
+        if let Lookup::Found(Object { meta, body }) = self.wait(disk, self.reader.peek(key)) {
+            let value = Value::of(&meta).expect("metadata of a value");
+            assert!(!matches!(&got, Got::Value(other, _) if *other != value), "{got:?}, and then {value:?}");
+            assert!(!matches!(body, Body::Whole(bytes) if bytes != value.body()), "{value:?}");
+        }
+        got
     }
 
     /// A piece of a body; `None`: it is not there.

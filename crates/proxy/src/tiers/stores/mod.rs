@@ -35,7 +35,7 @@ use self::view::View;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::{Key, Refused, Spans, Stats, Store, Writer};
+use store::{Key, LogMap, Refused, Spans, Stats, Store, Writer};
 
 /// Cheap to clone, shared by all workers.
 #[derive(Clone, Default)]
@@ -289,6 +289,12 @@ impl Stores {
             }
             Kind::Set(set) => set.stats(),
         }
+    }
+
+    /// The log of each disk that serves, in so many cells; in the order of `disks`.
+    pub fn maps(&self, cells: u64) -> Vec<Option<LogMap>> {
+        let view = self.view();
+        view.0.iter().map(|slot| slot.store.as_ref().map(|store| store.map(cells))).collect()
     }
 
     /// How many disks are in a state.
