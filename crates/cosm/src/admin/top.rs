@@ -268,7 +268,7 @@ fn outcomes(grown: &Grown<'_>) -> Vec<String> {
         let (rate, count) = (grown.rate(grown.number("requests", name)), count(name));
         format!("{name:<20}{rate:>12.1}{count:>16}{:>10}{:>14}", percent(count, all), about_size(bytes))
     };
-    [String::new(), head].into_iter().chain(seen.iter().take(2 * ROWS).map(row)).collect()
+    titled(head, seen.iter().take(2 * ROWS).map(row))
 }
 
 fn rows(of: &Value) -> impl Iterator<Item = &Value> {
