@@ -229,7 +229,7 @@ impl Recovery<'_> {
 
     /// Follows the log from the root on. False when it has come round since.
     fn walk(&self, log: &mut Log) -> bool {
-        let (mut seq, mut quiet) = (log.root.seq, 0);
+        let (mut seq, mut quiet) = (log.root.seq.max(self.layout.first()), 0);
         let round = self.layout.overwritten_by(seq);
         while quiet < QUIET && seq < round {
             let seqs = seq..round.min(seq + PARALLEL as u64 * 4);
@@ -278,7 +278,7 @@ impl Recovery<'_> {
         let full: Vec<_> = full.into_iter().map(|(seq, _, table)| (seq, table)).collect();
         let newest = full.last().map_or(0, |(seq, _)| *seq);
         // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept.
-        let behind = newest + 1..self.layout.overwritten_by(newest);
+        let behind = (newest + 1).max(self.layout.first())..self.layout.overwritten_by(newest);
         let behind: Vec<u64> = behind.filter(|seq| !self.layout.is_cut(*seq)).collect();
         let behind =
             behind.chunks(PARALLEL * 4).flat_map(|seqs| self.reads.each(seqs, |&seq| self.look(seq)));
@@ -590,12 +590,14 @@ pub fn entries_of(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<Vec
     }
 }
 
-/// The same, with all that its table lists where the segment does not begin as that says: which keys it was of is known all the same.
-pub fn all_entries_of(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<Vec<Entry>> {
-    match read_table(reads, &layout, layout.number(seq))? {
-        Some(table) if table.seq == seq => Ok(table.entries),
-        _ => entries_of(reads, layout, seq),
+/// Answers that the table of a segment lists which does not begin as that says: they may be there, or lost.
+pub fn doubtful_of(reads: &Reads<'_>, layout: Layout, seq: u64, entries: &[Entry]) -> io::Result<Vec<Entry>> {
+    if entries.iter().any(|entry| entry.kind.is_answer()) {
+        return Ok(Vec::new());
     }
+    let table = read_table(reads, &layout, layout.number(seq))?.filter(|table| table.seq == seq);
+    let listed = table.map_or(Vec::new(), |table| table.entries);
+    Ok(listed.into_iter().filter(|entry| entry.kind.is_answer()).collect())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::format::table::Entry;
 use crate::format::{BLOCK, Layout, PLACE_BITS, RESIZED};
 use crate::index::Index;
 use crate::reads::{PARALLEL, Reads};
-use crate::recovery::{all_entries_of, entries_of, recover};
+use crate::recovery::{doubtful_of, entries_of, recover};
 use crate::shared::POOL;
 use crate::{Admission, Options};
 use std::collections::HashMap;
@@ -110,14 +110,10 @@ impl Resizing<'_> {
         let (state, found) = recover(self.reads, there, (self.stretch)(there.segments), index)
             .map_err(|error| format!("it cannot be read: {error}"))?;
         if found.unread {
-            return Ok(self.keep(there, "parts of it cannot be read"));
+            return Ok(self.keep(there, "parts of it cannot be read; check the disk"));
         }
         let Some(next) = there.resized(state.seq, segments) else {
-            return Err(
-                "its size was changed too often since the log came round last; drop --cache-size until it has, \
-                    or remove the file to create a new one"
-                    .into(),
-            );
+            return Ok(self.keep(there, "it was changed too often since the log came round last"));
         };
         drop(state);
         if next.is_shrinking()
@@ -137,10 +133,10 @@ impl Resizing<'_> {
         self.finish(next, false)
     }
 
-    /// Leaves the size as it is: what cannot be read now a later start may read, or the log has written over it by then.
+    /// Leaves the size as it is: what stands in the way may be gone by a later start, or the log has written over it.
     fn keep(&self, there: Layout, why: &str) -> Layout {
         (self.options.tell)(&format!(
-            "cache {} keeps its size of {} MiB until a later start: {why}; check the disk",
+            "cache {} keeps its size of {} MiB until a later start: {why}",
             self.options.path.display(),
             there.size() >> 20
         ));
@@ -192,7 +188,7 @@ impl Resizing<'_> {
         let seqs: Vec<u64> = tail(&layout).collect();
         let mut progress = self.progress("looked at");
         for (nth, some) in seqs.chunks(PARALLEL * 4).enumerate() {
-            let read = self.reads.each(some, |seq| all_entries_of(self.reads, layout, *seq).map(drop));
+            let read = self.reads.each(some, |seq| listed(self.reads, layout, *seq).map(drop));
             read.into_iter().collect::<io::Result<()>>()?;
             progress.tell(nth * PARALLEL * 4, seqs.len());
         }
@@ -231,7 +227,7 @@ impl Resizing<'_> {
         let (seqs, mut claims) = (tail(&layout).collect::<Vec<_>>(), Vec::new());
         let (mut progress, mut unread) = (self.progress("cleared"), Vec::new());
         for (nth, some) in seqs.chunks(PARALLEL).enumerate() {
-            let entries = self.reads.each(some, |seq| all_entries_of(self.reads, layout, *seq));
+            let entries = self.reads.each(some, |seq| listed(self.reads, layout, *seq));
             for (seq, entries) in some.iter().zip(entries) {
                 // What is older than what was written over has nothing to bring back.
                 if layout.is_gone(*seq, store.newest()) {
@@ -243,7 +239,10 @@ impl Resizing<'_> {
                         unread.push(*seq);
                         continue;
                     }
-                    Ok(entries) => entries,
+                    Ok((entries, doubtful)) => {
+                        remove_doubtful(&store, layout, *seq, &doubtful);
+                        entries
+                    }
                 };
                 self.remove_of(&store, layout, entries, stays, &mut claims)?;
                 settle(&store, self.disk, &mut now, false)?;
@@ -281,8 +280,11 @@ impl Resizing<'_> {
         let seqs = (0..layout.in_turn()).filter_map(|number| layout.seq_of(number, last));
         let seqs: Vec<u64> = seqs.collect();
         for some in seqs.chunks(PARALLEL) {
-            for entries in self.reads.each(some, |seq| all_entries_of(self.reads, layout, *seq)) {
-                let entries = entries.map_err(|_| UNREAD)?.into_iter().filter(|entry| entry.kind.is_answer());
+            let found = self.reads.each(some, |seq| listed(self.reads, layout, *seq));
+            for (seq, found) in some.iter().zip(found) {
+                let (entries, doubtful) = found.map_err(|_| UNREAD)?;
+                remove_doubtful(store, layout, *seq, &doubtful);
+                let entries = entries.into_iter().filter(|entry| entry.kind.is_answer());
                 self.remove_of(store, layout, entries, stays, claims)?;
             }
             settle(store, self.disk, now, false)?;
@@ -359,6 +361,21 @@ impl Progress<'_> {
             ));
         }
     }
+}
+
+/// What a segment lists, and what is listed there in doubt.
+fn listed(reads: &Reads<'_>, layout: Layout, seq: u64) -> io::Result<(Vec<Entry>, Vec<Entry>)> {
+    let entries = entries_of(reads, layout, seq)?;
+    let doubtful = doubtful_of(reads, layout, seq, &entries)?;
+    Ok((entries, doubtful))
+}
+
+/// Removes what is listed in doubt and is there for all that the index knows.
+fn remove_doubtful(store: &ByHand, layout: Layout, seq: u64, doubtful: &[Entry]) {
+    let (number, unit) = (layout.number(seq), layout.unit as usize);
+    let place = |entry: &Entry| layout.place(number, entry.offset as usize * unit);
+    let there = doubtful.iter().filter(|entry| store.place_of(entry.hash) == Some(place(entry)));
+    there.for_each(|entry| store.remove_anyway(entry.hash));
 }
 
 /// What lies behind the segments that stay.

@@ -34,8 +34,11 @@ impl Origins {
         let sent = self.send(target, outgoing, relay).await;
         let hop = || self.route.next_hop(target).ok();
         let (response, line, gate) = sent.inspect_err(|refusal| {
-            self.exit.add(Number::Failed, 1);
-            self.exit.asked(hop, Err(&refusal.text));
+            // Whose client broke off its content did not fail.
+            if !refusal.clients {
+                self.exit.add(Number::Failed, 1);
+                self.exit.asked(hop, Err(&refusal.text));
+            }
         })?;
         let took = clock::moment().duration_since(begun);
         self.exit.took(Time::Origin, took);

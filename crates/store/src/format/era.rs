@@ -203,6 +203,11 @@ impl Layout {
         Layout { segments: self.in_turn(), ..*self }
     }
 
+    /// What had lower sequence numbers is gone.
+    pub fn first(&self) -> u64 {
+        self.eras.all[0].seq
+    }
+
     /// Since the last change of its size no sequence number is below this.
     pub fn least_next(&self) -> u64 {
         self.last_era().seq

@@ -13,6 +13,9 @@ use crate::resize::Resizing;
 use rand::RngExt;
 use std::path::Path;
 
+/// Why another size is not there.
+const KEEPS: &str = "it keeps its size";
+
 /// What changes of the size may have cost, besides what they cut off.
 #[derive(Default)]
 pub struct Resized {
@@ -69,7 +72,7 @@ impl World {
         }
         let size = self.some_size();
         if let Err(why) = self.start_with(size) {
-            assert!(why.contains("too often"), "{why}");
+            assert_eq!(why, KEEPS);
             assert_eq!(self.layout_there().eras.list().len(), MOST, "it was not changed too often");
             self.tally.refused += 1;
             self.start_with(None).expect("a start without a size");
@@ -146,7 +149,7 @@ impl World {
         self.layout = layout;
         match segments.is_none_or(|segments| segments == layout.segments) {
             true => Ok(()),
-            false => Err("it keeps its size".into()),
+            false => Err(KEEPS.into()),
         }
     }
 }
