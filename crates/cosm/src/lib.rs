@@ -10,11 +10,13 @@ mod lab;
 mod look;
 pub mod machine;
 mod memory;
+mod pid_file;
 mod preflight;
 mod reload;
 mod serve;
 pub mod settings;
 pub mod sink;
+mod upgrade;
 pub mod values;
 
 use clap::error::{ContextKind, ContextValue};

@@ -3,11 +3,15 @@
 use crate::access_log::{self, AccessLog};
 use crate::error_log::{self, ErrorLog};
 use crate::machine::Machine;
+use crate::pid_file::PidFile;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
+use crate::upgrade::{Successor, Upgrade};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use proxy::{Stores, say};
+use proxy::{Beginning, Log, Stop, Stores, Transaction, say};
+use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -46,6 +50,7 @@ pub fn command() -> Command {
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     proxy::end_on_panic();
     survive_signals();
+    let mut successor = Successor::of_environment().map_err(Failure::Failed)?;
     let machine = Machine::here();
     let checks = args.get_flag("check");
     let given = given(args)?;
@@ -66,6 +71,10 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     preflight::doubts(&config, &machine).into_iter().for_each(say);
     let errors = ErrorLog::open(&config.error_log).map_err(Failure::Failed)?;
     let log = open_log(&config)?;
+    config.pid_file.as_deref().map_or(Ok(()), PidFile::check).map_err(Failure::Failed)?;
+    if let Some(successor) = &mut successor {
+        successor.prepared().map_err(Failure::Failed)?;
+    }
     let stores = disks::open(&config).map_err(Failure::Failed)?;
     match stores.stats() {
         Some(_) => stores.opened().into_iter().for_each(say),
@@ -80,7 +89,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);
-    let result = run(config, stores.clone(), (log.as_ref(), &errors), &kind, again);
+    let result = run(config, stores.clone(), successor, (log.as_ref(), &errors), &kind, again);
     if let Some(log) = log {
         log.end();
     }
@@ -135,14 +144,19 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
 fn run(
     config: Config,
     stores: Stores,
+    mut successor: Option<Successor>,
     (log, errors): (Option<&AccessLog>, &ErrorLog),
     kind: &str,
     reload: Reload,
-) -> std::io::Result<()> {
-    let running = match log {
-        Some(log) => proxy::start_logging(config.proxy, stores, log.told()),
-        None => proxy::start(config.proxy, stores),
-    }?;
+) -> io::Result<()> {
+    let beginning = match &mut successor {
+        Some(successor) => successor.opened().map_err(io::Error::other)?,
+        None => Beginning::default(),
+    };
+    let told = log.map_or_else(|| Arc::new(|_: &Transaction| ()) as Arc<dyn Log>, AccessLog::told);
+    let pid_file = config.pid_file.clone();
+    let running = proxy::start_from(config.proxy, stores.clone(), told, beginning)?;
+    let upgrade = Arc::new(Upgrade::new(std::env::args_os().collect(), running.predecessor()));
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
     let reopen = move || {
         reopen_log.iter().for_each(|reopen| reopen());
@@ -161,7 +175,8 @@ fn run(
         adopt(config.proxy);
     };
     let reload = Reload { adopt: Box::new(adopt), ..reload };
-    thread("other-signals").spawn(move || on_other_signal(others, reload, reopen))?;
+    let upgrades = upgrade.clone();
+    thread("other-signals").spawn(move || on_other_signal(others, reload, reopen, upgrades))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
     // What the start has to tell comes before it is done.
@@ -170,11 +185,18 @@ fn run(
         say(format_args!("admin on {admin}"));
     }
     say(format_args!("{kind} on {}", addresses.join(", ")));
-    running.wait()
+    // What is in it serves.
+    let _pid_file = pid_file.map(|path| PidFile::write(&path)).transpose().map_err(io::Error::other)?;
+    if let Some(successor) = successor {
+        successor.serving(&running, stores)?;
+    }
+    let result = running.wait();
+    upgrade.end();
+    result
 }
 
-/// Reads the settings again when SIGHUP says so, and opens the logs anew when SIGUSR1 does; says of SIGUSR2 that it has no meaning.
-fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn()) {
+/// Reads the settings again when SIGHUP says so, opens the logs anew when SIGUSR1 does, and has another process take over when SIGUSR2 does.
+fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn(), upgrade: Arc<Upgrade>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -191,26 +213,52 @@ fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn()) {
                     Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
                 },
                 _ = first.recv() => reopen(),
-                _ = second.recv() => tracing::info!(target: "settings", "SIGUSR2 is ignored: it has no meaning"),
+                _ = second.recv() => upgrade_to_another(&upgrade),
             }
         }
     });
 }
 
+/// Other signals do not wait for it.
+fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
+    let upgrade = upgrade.clone();
+    let begun = std::thread::Builder::new().name("upgrade".into()).spawn(move || match upgrade.run() {
+        Ok(id) => {
+            tracing::info!(target: "service", "process {id} serves; this one ends with what is under way")
+        }
+        Err(why) => tracing::error!(target: "service", "no upgrade: {why}; this process goes on"),
+    });
+    if let Err(error) = begun {
+        tracing::error!(target: "service", "no upgrade: cannot start a thread: {error}");
+    }
+}
+
 /// The first signal drains; a second one does not wait, nor does the process much longer than running requests may take.
-fn on_signal(listens: Sender<()>, stop: impl Fn() -> Duration) {
+fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration) {
     /// Beyond that time: enough for a disk that answers at all.
     const DISK: Duration = Duration::from_secs(60);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
+        let (Ok(mut term), Ok(mut int), Ok(mut quit)) = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::quit()),
+        ) else {
             return;
         };
         drop(listens);
-        either(&mut term, &mut int).await;
-        let drain = stop();
+        let is_graceful = tokio::select! {
+            () = either(&mut term, &mut int) => false,
+            _ = quit.recv() => true,
+        };
+        let mut drain = stop(if is_graceful { Stop::Gracefully } else { Stop::Soon });
+        if is_graceful {
+            say("stopping gracefully; SIGTERM stops sooner");
+            if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_ok() {
+                drain = stop(Stop::Soon);
+            }
+        }
         say("stopping; a second signal does not wait for running requests");
         if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
             say("the disk does not answer: exiting without it; the next start may serve what was invalidated since then");

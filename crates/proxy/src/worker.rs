@@ -7,6 +7,7 @@ use crate::fill::repair::Repairs;
 use crate::message::hops::Names;
 use crate::message::target::Reverse;
 use crate::origin::Origins;
+use crate::phase::Moved;
 use crate::report::counters::Counters;
 use crate::report::stats::Now;
 use crate::report::{Exit, Log};
@@ -17,8 +18,9 @@ use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
 
 /// What all workers share.
 pub struct Shared {
@@ -30,6 +32,7 @@ pub struct Shared {
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
     pub log: Arc<dyn Log>,
+    pub handover: Handover,
     /// When it was started.
     pub started: SystemTime,
 }
@@ -38,6 +41,27 @@ impl Shared {
     /// What is counted, for whoever asks now.
     pub fn counted(&self) -> Now<'_> {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
+    }
+}
+
+/// What workers and whoever hands over to another process have between them.
+#[derive(Default)]
+pub struct Handover {
+    /// Threads that begin nothing any more.
+    pub held: AtomicUsize,
+    /// Takes connections to the other process.
+    pub mover: Mutex<Option<Mover>>,
+}
+
+pub type Mover = Arc<dyn Fn(Moved) + Send + Sync>;
+
+impl Handover {
+    /// Without anybody who takes it, the connection ends.
+    pub fn pass(&self, moved: Moved) {
+        let mover = self.mover.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(mover) = mover {
+            mover(moved);
+        }
     }
 }
 
@@ -53,6 +77,12 @@ pub struct Worker {
     pub span_cache: SpanCache,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
+    /// No request is begun: another process may answer it.
+    pub holding: Cell<bool>,
+    /// Connections without a request under way go to another process.
+    pub moving: Cell<bool>,
+    /// When tunnels end that are left then.
+    pub tunnels_end: Cell<Option<Instant>>,
     /// Fills whose body is read by this worker.
     pub pumps: Cell<usize>,
     pub repairs: Repairs,
@@ -68,6 +98,9 @@ impl Worker {
             readers: shared.tiers.stores.readers(),
             span_cache: SpanCache::default(),
             stopping: Cell::new(false),
+            holding: Cell::new(false),
+            moving: Cell::new(false),
+            tunnels_end: Cell::new(None),
             pumps: Cell::new(0),
             repairs: Repairs::default(),
             current,

@@ -7,6 +7,7 @@ mod health;
 mod purge;
 
 use self::guard::Needs;
+use crate::phase::Phase;
 use crate::report::{metrics, stats};
 use crate::transport::{Bound, Listener, Peer};
 use crate::worker::Shared;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::AcqRel;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -32,22 +34,47 @@ const CONNECTIONS: usize = 64;
 /// From a request's first byte to its head's end.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// Serves until told to stop.
-pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+/// How long what is being answered may take where another process has taken over.
+const LAST: Duration = Duration::from_secs(30);
+
+/// Serves until told to stop or to move.
+pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = listener.into_listener()?;
-        tokio::select! {
-            () = accept(shared, listener) => {}
-            // An error means that the sender is gone.
-            _ = stop.wait_for(|stop| *stop) => {}
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let silent = Rc::new(Silent::default());
+        loop {
+            let phase = *phases.borrow_and_update();
+            match phase {
+                Phase::Serves => {}
+                Phase::Holds => {
+                    shared.handover.held.fetch_add(1, AcqRel);
+                }
+                Phase::Moves => {
+                    drop(listener);
+                    let answered = async {
+                        while permits.available_permits() < CONNECTIONS {
+                            silent.end_one();
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                    };
+                    let _ = tokio::time::timeout(LAST, answered).await;
+                    return Ok(());
+                }
+                Phase::Stops(_) => return Ok(()),
+            }
+            tokio::select! {
+                biased;
+                // An error means that the sender is gone.
+                changed = phases.changed() => if changed.is_err() { return Ok(()) },
+                () = accept(&shared, &listener, &permits, &silent), if phase == Phase::Serves => {}
+            }
         }
-        Ok(())
     })
 }
 
-async fn accept(shared: Arc<Shared>, listener: Listener) {
-    let (permits, silent) = (Arc::new(Semaphore::new(CONNECTIONS)), Rc::new(Silent::default()));
+async fn accept(shared: &Arc<Shared>, listener: &Listener, permits: &Arc<Semaphore>, silent: &Rc<Silent>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
