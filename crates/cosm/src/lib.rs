@@ -4,6 +4,7 @@
 mod out;
 
 pub mod access_log;
+mod ask;
 mod disks;
 pub mod error_log;
 mod lab;
@@ -16,6 +17,7 @@ mod reload;
 mod serve;
 pub mod settings;
 pub mod sink;
+mod systemd;
 mod upgrade;
 pub mod values;
 
@@ -55,6 +57,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("serve", args)) => serve::serve(args),
+        Some(("reload", args)) => ask::reload(args),
         Some(("lab", args)) => lab::run(args),
         Some(("inspect", args)) => {
             let hosts = usize::try_from(*args.get_one::<u64>("hosts").unwrap_or(&20)).unwrap_or(usize::MAX);
@@ -62,7 +65,7 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
                 .map_err(Failure::Failed)
         }
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
-        _ => Err(Failure::Usage("say what to do: serve, inspect, check or lab".into())),
+        _ => Err(Failure::Usage("say what to do: serve, reload, inspect, check or lab".into())),
     }
 }
 
@@ -126,6 +129,7 @@ fn command() -> Command {
         )
         .subcommand_required(false)
         .subcommand(serve::command())
+        .subcommand(ask::command())
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")

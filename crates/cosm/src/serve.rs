@@ -6,13 +6,14 @@ use crate::machine::Machine;
 use crate::pid_file::PidFile;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
+use crate::systemd::{self, Notify};
 use crate::upgrade::{Successor, Upgrade};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use proxy::{Beginning, Log, Stop, Stores, Transaction, say};
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -35,8 +36,9 @@ pub fn command() -> Command {
              Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
              read at the start. SIGHUP reads the configuration file again; --print-config marks the settings that then \
              change at once with `reloads`.\n\n\
-             SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. The cache is warm after \
-             a restart, even after kill -9. SIGUSR1 opens the logs anew; SIGUSR2 is ignored.\n\n\
+             SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. SIGQUIT waits for tunnels too. The \
+             cache is warm after a restart, even after kill -9. SIGUSR1 opens the logs anew. SIGUSR2 starts the program that is on \
+             disk now, which takes over without a connection lost.\n\n\
              Fields of --access-log-format, each as $NAME or ${{NAME}}:\n{}\n\n\
              Areas of --error-log-level:\n{}\n\n\
              Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
@@ -151,8 +153,9 @@ fn run(
 ) -> io::Result<()> {
     let beginning = match &mut successor {
         Some(successor) => successor.opened().map_err(io::Error::other)?,
-        None => Beginning::default(),
+        None => Beginning { sockets: systemd::sockets()?, changes: Vec::new() },
     };
+    let (notify, watchdog) = (Notify::of_environment(), systemd::watchdog(successor.is_some()));
     let told = log.map_or_else(|| Arc::new(|_: &Transaction| ()) as Arc<dyn Log>, AccessLog::told);
     let pid_file = config.pid_file.clone();
     let running = proxy::start_from(config.proxy, stores.clone(), told, beginning)?;
@@ -167,7 +170,8 @@ fn run(
     let (listens, listening) = channel();
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let others = listens.clone();
-    thread("signals").spawn(move || on_signal(listens, stopper))?;
+    let stopping = notify.clone();
+    thread("signals").spawn(move || on_signal(listens, stopper, &stopping))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
     let (adopt, set_levels) = (running.reloader(), errors.leveller());
     let adopt = move |config: Config| {
@@ -175,8 +179,17 @@ fn run(
         adopt(config.proxy);
     };
     let reload = Reload { adopt: Box::new(adopt), ..reload };
-    let upgrades = upgrade.clone();
-    thread("other-signals").spawn(move || on_other_signal(others, reload, reopen, upgrades))?;
+    let reload = Arc::new(Mutex::new(reload));
+    let read_again = move || reload.lock().unwrap_or_else(PoisonError::into_inner).again();
+    running.on_reload(read_again.clone());
+    let (upgrades, tells) = (upgrade.clone(), notify.clone());
+    let read_again = move || {
+        tells.reloading();
+        let read = read_again();
+        tells.reloaded();
+        read
+    };
+    thread("other-signals").spawn(move || on_other_signal(others, read_again, reopen, upgrades))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
     // What the start has to tell comes before it is done.
@@ -190,13 +203,30 @@ fn run(
     if let Some(successor) = successor {
         successor.serving(&running, stores)?;
     }
+    notify.ready(&format!("{kind} on {}", addresses.join(", ")));
+    if let Some(period) = watchdog {
+        let (is_alive, notify) = (running.is_alive(), notify.clone());
+        thread("watchdog").spawn(move || {
+            loop {
+                if is_alive() {
+                    notify.is_alive();
+                }
+                std::thread::sleep(period);
+            }
+        })?;
+    }
     let result = running.wait();
     upgrade.end();
     result
 }
 
 /// Reads the settings again when SIGHUP says so, opens the logs anew when SIGUSR1 does, and has another process take over when SIGUSR2 does.
-fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn(), upgrade: Arc<Upgrade>) {
+fn on_other_signal(
+    listens: Sender<()>,
+    reload: impl Fn() -> Result<Vec<String>, String>,
+    reopen: impl Fn(),
+    upgrade: Arc<Upgrade>,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -208,7 +238,7 @@ fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn(), u
         drop(listens);
         loop {
             tokio::select! {
-                _ = hangup.recv() => match reload.again() {
+                _ = hangup.recv() => match reload() {
                     Ok(lines) => lines.iter().for_each(|line| tracing::info!(target: "settings", "{line}")),
                     Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
                 },
@@ -234,7 +264,7 @@ fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
 }
 
 /// The first signal drains; a second one does not wait, nor does the process much longer than running requests may take.
-fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration) {
+fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Notify) {
     /// Beyond that time: enough for a disk that answers at all.
     const DISK: Duration = Duration::from_secs(60);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -252,6 +282,7 @@ fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration) {
             () = either(&mut term, &mut int) => false,
             _ = quit.recv() => true,
         };
+        notify.stopping();
         let mut drain = stop(if is_graceful { Stop::Gracefully } else { Stop::Soon });
         if is_graceful {
             say("stopping gracefully; SIGTERM stops sooner");

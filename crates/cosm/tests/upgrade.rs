@@ -7,7 +7,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,7 +19,7 @@ use support::SOON;
 use support::client::{Client, line, read_fields};
 use support::content;
 use support::origin::{Origin, Reply};
-use support::program::Server;
+use support::program::{COSM, Server, run};
 use tempfile::TempDir;
 
 const OBJECTS: usize = 40;
@@ -38,7 +41,7 @@ impl Service {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("settings"), format!("{ADMIN}{file}")).unwrap();
         let options = format!(
-            "--memory 0 --config {} --pid-file {} --error-log {} {options}",
+            "--memory 0 --disk-patience 20s --config {} --pid-file {} --error-log {} {options}",
             at("settings").display(),
             at("pid").display(),
             at("errors").display()
@@ -83,6 +86,14 @@ impl Service {
         }
         assert_eq!(self.id(), before);
         self.errors().lines().rfind(|line| line.contains("no upgrade: ")).unwrap().to_owned()
+    }
+
+    /// The process that it starts to take over.
+    fn successor(&self, of: i32) -> Option<i32> {
+        let tasks = fs::read_dir(format!("/proc/{of}/task")).ok()?;
+        let children = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+        let all: String = tasks.flatten().filter_map(children).collect();
+        all.split_whitespace().next()?.parse().ok()
     }
 
     fn errors(&self) -> String {
@@ -170,6 +181,20 @@ fn echo() -> SocketAddr {
     address
 }
 
+fn tunnel_to(proxy: SocketAddr, target: SocketAddr) -> TcpStream {
+    let mut tunnel = TcpStream::connect(proxy).unwrap();
+    tunnel.set_read_timeout(Some(SOON)).unwrap();
+    write!(tunnel, "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    tunnel.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    while !head.ends_with(b"\r\n\r\n") {
+        head.rotate_left(1);
+        tunnel.read_exact(&mut head[11..]).unwrap();
+    }
+    tunnel
+}
+
 fn says_back(tunnel: &mut TcpStream, byte: u8) {
     tunnel.write_all(&[byte]).unwrap();
     let mut back = [0];
@@ -208,16 +233,7 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
     let asked = || (0..OBJECTS).map(|n| origin.asked_for(&format!("/{n}"))).sum::<usize>();
     assert_eq!(asked(), OBJECTS);
 
-    let mut tunnel = TcpStream::connect(address).unwrap();
-    tunnel.set_read_timeout(Some(SOON)).unwrap();
-    write!(tunnel, "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").unwrap();
-    let mut head = [0; 12];
-    tunnel.read_exact(&mut head).unwrap();
-    assert_eq!(&head, b"HTTP/1.1 200");
-    while !head.ends_with(b"\r\n\r\n") {
-        head.rotate_left(1);
-        tunnel.read_exact(&mut head[11..]).unwrap();
-    }
+    let mut tunnel = tunnel_to(address, target);
     says_back(&mut tunnel, 1);
 
     // Most of it waits in the server.
@@ -234,7 +250,7 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
     write!(half, "GET {} HT", origin.url("/0")).unwrap();
 
     let (stop, wrong) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let (hits, others) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (hits, others) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for client in 0..4 {
             let (stop, wrong, origin, hits, others) = (&stop, &wrong, &origin, &hits, &others);
@@ -249,7 +265,7 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
                             wrong.lock().unwrap().push(format!("{path} has other bytes"));
                         }
                         Ok((status, _)) if is_hit(&status) => _ = hits.fetch_add(1, SeqCst),
-                        Ok(_) => _ = others.fetch_add(1, SeqCst),
+                        Ok((status, _)) => others.lock().unwrap().push(status),
                         Err(why) => wrong.lock().unwrap().push(format!("{client}: {path}: {why}")),
                     }
                 }
@@ -287,7 +303,8 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
     });
     assert_eq!(wrong.lock().unwrap()[..], [] as [String; 0]);
     assert!(hits.load(SeqCst) > 150);
-    assert_eq!((asked(), others.load(SeqCst)), (OBJECTS, 0), "hits go on");
+    assert_eq!(others.lock().unwrap()[..], [] as [String; 0], "hits go on");
+    assert_eq!(asked(), OBJECTS);
 
     write!(half, "TP/1.1\r\nHost: {}\r\n\r\n", origin.address).unwrap();
     let mut half = BufReader::new(half);
@@ -344,4 +361,198 @@ fn a_process_that_cannot_take_over_leaves_the_other_as_it_was() {
     service.upgrade();
     serves(&mut client);
     assert_eq!(service.server.as_ref().map(|server| server.id() as i32 == service.id()), Some(false));
+}
+
+/// At any moment: by what happens to be under way when the signal comes.
+#[test]
+fn whichever_of_two_processes_is_killed_the_other_serves() {
+    let version = Arc::new(AtomicU32::new(1));
+    let origin = origin(&version);
+    let service = Service::start("--packet 64KiB --flush-interval 50ms", "cache-size 8MiB\n");
+    let url = origin.url("/1");
+    Client::new(service.address).get(&url, &[]).unwrap();
+    let serves = || {
+        let until = Instant::now() + SOON;
+        loop {
+            let mut strict = Strict { address: service.address, connection: None, keeps: false };
+            match strict.get(&url) {
+                Ok((status, _)) => return assert!(is_hit(&status), "{status}"),
+                Err(why) => assert!(Instant::now() < until, "{why}: {}", service.errors()),
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    // Until it serves, the process that takes over.
+    for moment in 0..24u64 {
+        let (before, until) = (service.id(), Instant::now() + SOON);
+        service.signal(before, Signal::USR2);
+        let successor = loop {
+            match service.successor(before) {
+                Some(id) => break id,
+                None => assert!(Instant::now() < until, "none came: {}", service.errors()),
+            }
+        };
+        thread::sleep(Duration::from_millis(4 * moment));
+        // Stopped, it says nothing between the look and the end.
+        service.signal(successor, Signal::STOP);
+        let serves_already = service.id() == successor;
+        service.signal(successor, if serves_already { Signal::CONT } else { Signal::KILL });
+        let said = |what: &str| service.events(what);
+        while !serves_already && service.successor(before).is_some() {
+            assert!(Instant::now() < until, "it stays");
+            thread::sleep(Duration::from_millis(1));
+        }
+        serves();
+        assert!(said("cannot be taken back") == 0, "{}", service.errors());
+        // The next attempt has to find an end of this one.
+        let ended = || said("no upgrade: ") + said("serves; this one ends");
+        while ended() <= moment as usize {
+            assert!(Instant::now() < until, "{}", service.errors());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // The process that hands over.
+    for moment in 0..12u64 {
+        let before = service.id();
+        let until = Instant::now() + SOON;
+        service.signal(before, Signal::USR2);
+        let successor = loop {
+            match service.successor(before) {
+                Some(id) => break id,
+                None => assert!(Instant::now() < until, "none came: {}", service.errors()),
+            }
+        };
+        thread::sleep(Duration::from_millis(5 * moment));
+        let _ = kill_process(Pid::from_raw(before).unwrap(), Signal::KILL);
+        while service.id() != successor {
+            assert!(Instant::now() < until, "{moment}: {}", service.errors());
+            thread::sleep(Duration::from_millis(1));
+        }
+        serves();
+    }
+}
+
+#[test]
+fn a_stop_ends_tunnels_soon_and_a_graceful_one_does_not() {
+    for (signal, ends) in [(Signal::TERM, true), (Signal::QUIT, false)] {
+        let target = echo();
+        let options = format!(
+            "--cache-size 8MiB --packet 64KiB --tunnel-drain-timeout 300ms --connect-ports {}",
+            target.port()
+        );
+        let mut service = Service::start(&options, "");
+        let mut tunnel = tunnel_to(service.address, target);
+        service.signal(service.id(), signal);
+        let began = Instant::now();
+        // It is never idle.
+        let mut is_open = true;
+        while is_open && began.elapsed() < Duration::from_millis(if ends { 20_000 } else { 1_500 }) {
+            let mut back = [0];
+            is_open = tunnel.write_all(&[1]).is_ok() && tunnel.read_exact(&mut back).is_ok();
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(is_open, !ends, "{signal:?} after {:?}", began.elapsed());
+        assert!(TcpStream::connect(service.address).is_err(), "it accepts nothing");
+        drop(tunnel);
+        assert!(service.server.take().unwrap().wait().success());
+        assert!(!service.at("pid").exists());
+    }
+}
+
+#[test]
+fn systemd_hears_how_it_is_and_gives_the_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let ear = UnixDatagram::bind(at("notify")).unwrap();
+    ear.set_read_timeout(Some(SOON)).unwrap();
+    let hears = |what: &str| {
+        let (mut text, until) = ([0; 500], Instant::now() + SOON);
+        loop {
+            let n = ear.recv(&mut text).unwrap();
+            let said = String::from_utf8_lossy(&text[..n]).into_owned();
+            if said.contains(what) {
+                return said;
+            }
+            assert!(Instant::now() < until, "not {what}");
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    fs::write(at("settings"), "finish-max 1MiB\n").unwrap();
+    let script = format!(
+        "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 WATCHDOG_PID=$$ WATCHDOG_USEC=100000 \
+         exec {COSM} serve --listen {address} --cache {} --cache-size 8MiB --packet 64KiB --config {} --pid-file {}",
+        at("cache").display(),
+        at("settings").display(),
+        at("pid").display()
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .env("NOTIFY_SOCKET", at("notify"))
+        .stdin(OwnedFd::from(listener))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    let ready = hears("READY=1");
+    assert!(
+        ready.contains(&format!("MAINPID={id}\n")) && ready.contains("STATUS=forward proxy on"),
+        "{ready}"
+    );
+    let origin = Origin::start(|_| Reply::fresh("body"));
+    let mut client = Client::new(address);
+    assert_eq!(client.get(&origin.url("/"), &[]).unwrap().body, b"body");
+    hears("WATCHDOG=1");
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert!(hears("RELOADING=1").contains("MONOTONIC_USEC="));
+    hears("READY=1");
+    // Who takes over is the main process then, and tells that it is alive.
+    kill_process(Pid::from_child(&child), Signal::USR2).unwrap();
+    let ready = hears("MAINPID=");
+    assert!(!ready.contains(&format!("MAINPID={id}\n")) && ready.contains("READY=1"), "{ready}");
+    assert!(child.wait().unwrap().success());
+    while ear.set_nonblocking(true).is_ok() && ear.recv(&mut [0; 500]).is_ok() {}
+    ear.set_nonblocking(false).unwrap();
+    hears("WATCHDOG=1");
+    assert!(client.get(&origin.url("/"), &[]).unwrap().is_hit());
+    let main: i32 = fs::read_to_string(at("pid")).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(main).unwrap(), Signal::TERM).unwrap();
+    hears("STOPPING=1");
+}
+
+#[test]
+fn reload_tells_what_took_effect_what_waits_and_what_is_wrong() {
+    let service = Service::start("--packet 64KiB", "cache-size 8MiB\n");
+    let file = service.at("settings");
+    let by_admin = ["reload", "--admin", &service.admin.to_string()].map(str::to_owned);
+    let said = |output: &std::process::Output| {
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned(),
+        )
+    };
+    fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max 2MiB\nio threads\n")).unwrap();
+    let (code, text) = said(&run(&by_admin));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("changed: finish-max") && text.contains("next start: io"), "{text}");
+    fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max lots\n")).unwrap();
+    let (code, text) = said(&run(&by_admin));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("settings:3: ") && text.contains("stay as they are") && text.lines().count() == 1,
+        "{text}"
+    );
+    fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max 3MiB\n")).unwrap();
+    let pid_file = service.at("pid");
+    let (code, text) = said(&run(["reload", "--pid-file", pid_file.to_str().unwrap()]));
+    assert!(code == Some(0) && text.contains(&service.id().to_string()), "{text}");
+    let until = Instant::now() + SOON;
+    while service.events("changed: finish-max") < 1 {
+        assert!(Instant::now() < until, "{}", service.errors());
+        thread::sleep(Duration::from_millis(5));
+    }
+    let (code, text) = said(&run(["reload"]));
+    assert!(code == Some(2) && text.contains("--config"), "{text}");
+    let (code, text) = said(&run(["reload", "--admin", "127.0.0.1:1"]));
+    assert!(code == Some(1) && text.contains("no answer from the admin interface 127.0.0.1:1"), "{text}");
 }

@@ -70,7 +70,7 @@ use crate::settings::current::InForce;
 use crate::transport::{Bound, SocketFile, listen, listen_alone, try_to_listen};
 use crate::worker::{Handover, Shared};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
@@ -218,6 +218,17 @@ impl Running {
         }
     }
 
+    /// What the admin interface does when it is told to reload.
+    pub fn on_reload(&self, reload: impl Fn() -> Result<Vec<String>, String> + Send + Sync + 'static) {
+        let _ = self.shared.reload.set(Box::new(reload));
+    }
+
+    /// Tells whether each worker has done something of late.
+    pub fn is_alive(&self) -> impl Fn() -> bool + Send + use<> {
+        let shared = self.shared.clone();
+        move || admin::is_alive(&shared)
+    }
+
     /// For whoever hands this proxy's work to another process.
     pub fn predecessor(&self) -> Predecessor {
         let workers = self.threads.iter().filter_map(|thread| thread.thread().name());
@@ -297,6 +308,7 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         counters: (0..settings.workers.max(1)).map(|_| Arc::default()).collect(),
         log,
         handover: Handover::default(),
+        reload: OnceLock::new(),
         started: SystemTime::now(),
         settings: InForce::new(settings),
     }

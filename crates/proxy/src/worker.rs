@@ -19,7 +19,7 @@ use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
 /// What all workers share.
@@ -33,6 +33,8 @@ pub struct Shared {
     pub counters: Vec<Arc<Counters>>,
     pub log: Arc<dyn Log>,
     pub handover: Handover,
+    /// Has the settings read again; a line each of what came of it.
+    pub reload: OnceLock<Reload>,
     /// When it was started.
     pub started: SystemTime,
 }
@@ -43,6 +45,9 @@ impl Shared {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
     }
 }
+
+/// One line where it fails.
+pub type Reload = Box<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>;
 
 /// What workers and whoever hands over to another process have between them.
 #[derive(Default)]

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const PREPARES: Duration = Duration::from_secs(60);
 const OPENS: Duration = Duration::from_secs(300);
 const BEGINS: Duration = Duration::from_secs(30);
+/// How long the sockets wait for the kernel to take them before the successor is started.
+const STARTS: Duration = Duration::from_millis(100);
 /// How long the caches may take to be written here, and the threads to stand still.
 const WRITES: Duration = Duration::from_secs(30);
 const HOLDS: Duration = Duration::from_secs(5);
@@ -71,6 +73,16 @@ impl Upgrade {
         if let Some(name) = self.words.first() {
             command.arg0(name);
         }
+        let (ours, sockets) = (Channel::new(ours), self.sockets()?);
+        let to = ours.try_clone().map_err(|error| error.to_string())?;
+        // So that it has them when this process is no more. What has no room in the kernel is sent once it reads.
+        let (sent, is_sent) = channel();
+        let sending = std::thread::Builder::new().name("sockets".into()).spawn(move || {
+            let _ = sockets.iter().try_for_each(|message| to.send(message));
+            let _ = sent.send(());
+        });
+        sending.map_err(|error| format!("cannot start a thread: {error}"))?;
+        let _ = is_sent.recv_timeout(STARTS);
         let child = command.stdin(OwnedFd::from(theirs)).spawn();
         // It has the other end of the pair, and must be the only one.
         drop(command);
@@ -84,7 +96,7 @@ impl Upgrade {
             }
             *state = State::Tries(child.clone());
         }
-        match self.hand_over(Channel::new(ours)) {
+        match self.hand_over(ours) {
             Ok((link, writer)) => {
                 *self.state() = State::Done(link, writer);
                 Ok(id)
@@ -102,6 +114,21 @@ impl Upgrade {
         }
     }
 
+    /// What the successor is told first.
+    fn sockets(&self) -> Result<Vec<Message>, String> {
+        let sockets = self.predecessor.sockets().map_err(|error| format!("no descriptors: {error}"))?;
+        let listeners = sockets.into_iter().filter_map(|Handed { given, socket }| {
+            let (service, address) = given?;
+            let word = match service {
+                Service::Clients => Word::Listener,
+                Service::Operator => Word::Admin,
+            };
+            Some(Message::of(word, address.to_string()).with(socket))
+        });
+        let hello = std::iter::once(Message::of(Word::Hello, [VERSION]));
+        Ok(hello.chain(listeners).chain([Message::of(Word::Prepare, [])]).collect())
+    }
+
     fn hand_over(&self, channel: Channel) -> Result<(Arc<Link>, JoinHandle<()>), String> {
         let lost = |step: &str, error: &io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the new process did not {step} in time"),
@@ -115,18 +142,6 @@ impl Upgrade {
                 Err(error) => Err(lost(step, &error)),
             }
         };
-        let say = |message: Message| channel.send(&message).map_err(|error| lost("start", &error));
-        say(Message::of(Word::Hello, [VERSION]))?;
-        let sockets = self.predecessor.sockets().map_err(|error| format!("no descriptors: {error}"))?;
-        for Handed { given, socket } in sockets {
-            let Some((service, address)) = given else { continue };
-            let word = match service {
-                Service::Clients => Word::Listener,
-                Service::Operator => Word::Admin,
-            };
-            say(Message::of(word, address.to_string()).with(socket))?;
-        }
-        say(Message::of(Word::Prepare, []))?;
         hear(Word::Prepared, "start", PREPARES)?;
 
         let (link, queue) = Link::new();

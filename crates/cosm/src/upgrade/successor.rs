@@ -3,6 +3,8 @@
 use super::OF;
 use super::channel::{Channel, Message, VERSION, Word};
 use proxy::{Beginning, Change, Handed, Moved, Running, Service, Stores};
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -23,12 +25,10 @@ pub struct Successor {
 impl Successor {
     /// If this process was started to take over.
     pub fn of_environment() -> Result<Option<Successor>, String> {
-        let of = std::env::var(OF).ok().and_then(|of| of.parse::<i32>().ok());
-        let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
-        if of.is_none() || of != parent {
-            return Ok(None);
-        }
-        let failed = |error: io::Error| format!("cannot take over from process {}: {error}", of.unwrap_or(0));
+        // Whoever inherits the name alone has something else there.
+        let is_socket = socket_domain(io::stdin()).is_ok_and(|domain| domain == AddressFamily::UNIX);
+        let Some(of) = std::env::var(OF).ok().filter(|_| is_socket) else { return Ok(None) };
+        let failed = |error: io::Error| format!("cannot take over from process {of}: {error}");
         let stream = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         // What reads it later finds nothing there.
         let nothing = std::fs::File::open("/dev/null").map_err(failed)?;
@@ -36,7 +36,7 @@ impl Successor {
         let channel = Channel::new(UnixStream::from(stream));
         let mut successor =
             Successor { channel, sockets: Vec::new(), changes: Vec::new(), asked: Vec::new() };
-        successor.hear_until(Word::Prepare).map_err(failed)?;
+        alone_if_gone(successor.hear_until(Word::Prepare)).map_err(failed)?;
         Ok(Some(successor))
     }
 
@@ -93,14 +93,7 @@ impl Successor {
     fn say_and_hear(&mut self, say: Word, hear: Word) -> Result<(), String> {
         // That the other is gone shows when its answer is waited for.
         let _ = self.channel.send(&Message::of(say, []));
-        match self.hear_until(hear) {
-            Err(error)
-                if error.kind() == ErrorKind::UnexpectedEof || error.kind() == ErrorKind::ConnectionReset =>
-            {
-                Ok(())
-            }
-            heard => heard.map_err(|error| format!("cannot take over: {error}")),
-        }
+        alone_if_gone(self.hear_until(hear)).map_err(|error| format!("cannot take over: {error}"))
     }
 
     fn hear_until(&mut self, last: Word) -> io::Result<()> {
@@ -113,7 +106,7 @@ impl Successor {
                 (word @ (Word::Listener | Word::Admin), Some(socket)) => {
                     let service = if word == Word::Admin { Service::Operator } else { Service::Clients };
                     let text = String::from_utf8(message.text).map_err(io::Error::other)?;
-                    let address = text.parse().map_err(|why| io::Error::other(format!("{why}")))?;
+                    let address = text.parse().map_err(|why| io::Error::other(why))?;
                     self.sockets.push(Handed { given: Some((service, address)), socket });
                 }
                 (Word::Removed | Word::Purged, _) => self.changes.push(change_of(message.word, message.text)),
@@ -124,6 +117,14 @@ impl Successor {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Whoever hears no more since the other one has ended goes on with what it has.
+fn alone_if_gone(heard: io::Result<()>) -> io::Result<()> {
+    match heard {
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => Ok(()),
+        heard => heard,
     }
 }
 

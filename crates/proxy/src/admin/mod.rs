@@ -157,6 +157,10 @@ impl Drop for Visitor {
     }
 }
 
+pub fn is_alive(shared: &Shared) -> bool {
+    health::alive(shared).is_ok()
+}
+
 type Reply = Response<Full<Bytes>>;
 
 /// What is to be done, and how it is asked for.
@@ -186,6 +190,14 @@ const ROUTES: &[Route] = &[
                alone means every host",
         content_type: TEXT,
         answer: purge::purge,
+        open: false,
+    },
+    Route {
+        path: "/reload",
+        method: Method::POST,
+        help: "reads the configuration file again, and says what took effect and what waits for the next start",
+        content_type: TEXT,
+        answer: |shared, _| reload(shared),
         open: false,
     },
     Route {
@@ -221,6 +233,14 @@ const ROUTES: &[Route] = &[
         open: false,
     },
 ];
+
+/// A file that is wrong changes nothing.
+fn reload(shared: &Shared) -> Result<String, AdminError> {
+    let Some(reload) = shared.reload.get() else {
+        return Err(AdminError(StatusCode::NOT_IMPLEMENTED, "there is no file to read settings from".into()));
+    };
+    reload().map(|lines| lines.join("\n") + "\n").map_err(|why| AdminError(StatusCode::CONFLICT, why))
+}
 
 fn route(shared: &Shared, peer: Peer, request: &http::request::Parts) -> Reply {
     let (found, settings) =
