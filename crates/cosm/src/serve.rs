@@ -192,14 +192,14 @@ fn run(
     thread("other-signals").spawn(move || on_other_signal(others, read_again, reopen, upgrades))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
+    // What is in it serves.
+    let _pid_file = pid_file.map(|path| PidFile::write(&path)).transpose().map_err(io::Error::other)?;
     // What the start has to tell comes before it is done.
     errors.flush();
     if let Some(admin) = running.admin() {
         say(format_args!("admin on {admin}"));
     }
     say(format_args!("{kind} on {}", addresses.join(", ")));
-    // What is in it serves.
-    let _pid_file = pid_file.map(|path| PidFile::write(&path)).transpose().map_err(io::Error::other)?;
     if let Some(successor) = successor {
         successor.serving(&running, stores)?;
     }
@@ -252,11 +252,10 @@ fn on_other_signal(
 /// Other signals do not wait for it.
 fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
     let upgrade = upgrade.clone();
-    let begun = std::thread::Builder::new().name("upgrade".into()).spawn(move || match upgrade.run() {
-        Ok(id) => {
-            tracing::info!(target: "service", "process {id} serves; this one ends with what is under way")
+    let begun = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
+        if let Err(why) = upgrade.run() {
+            tracing::error!(target: "service", "no upgrade: {why}; this process goes on");
         }
-        Err(why) => tracing::error!(target: "service", "no upgrade: {why}; this process goes on"),
     });
     if let Err(error) = begun {
         tracing::error!(target: "service", "no upgrade: cannot start a thread: {error}");

@@ -62,8 +62,8 @@ impl Upgrade {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands all over; gives the process that serves now. An error is one line: this process goes on.
-    pub fn run(&self) -> Result<u32, String> {
+    /// Hands all over. An error is one line: this process goes on.
+    pub fn run(&self) -> Result<(), String> {
         if !matches!(*self.state(), State::Serves) {
             return Err("another process takes over already".into());
         }
@@ -96,11 +96,8 @@ impl Upgrade {
             }
             *state = State::Tries(child.clone());
         }
-        match self.hand_over(ours) {
-            Ok((link, writer)) => {
-                *self.state() = State::Done(link, writer);
-                Ok(id)
-            }
+        match self.hand_over(ours, id) {
+            Ok(()) => Ok(()),
             Err(why) => {
                 let ended = end(&child);
                 let mut state = self.state();
@@ -129,7 +126,7 @@ impl Upgrade {
         Ok(hello.chain(listeners).chain([Message::of(Word::Prepare, [])]).collect())
     }
 
-    fn hand_over(&self, channel: Channel) -> Result<(Arc<Link>, JoinHandle<()>), String> {
+    fn hand_over(&self, channel: Channel, id: u32) -> Result<(), String> {
         let lost = |step: &str, error: &io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the new process did not {step} in time"),
             _ => format!("the new process ended before it could {step}"),
@@ -164,6 +161,16 @@ impl Upgrade {
             link.close();
             return Err(why);
         }
+        {
+            // Before anything here can end: whoever ends this process leaves that one alone from now on.
+            let mut state = self.state();
+            if !matches!(*state, State::Tries(_)) {
+                link.close();
+                return Err("this process stops".into());
+            }
+            *state = State::Done(link.clone(), writer);
+        }
+        tracing::info!(target: "service", "process {id} serves; this one ends with what is under way");
         let mover = link.clone();
         self.predecessor.leave(move |Moved { socket, read }| {
             mover.queue(Message::of(Word::Connection, read).with(socket));
@@ -174,7 +181,7 @@ impl Upgrade {
         if reader.spawn(move || reads.hear(&channel)).is_err() {
             link.close();
         }
-        Ok((link, writer))
+        Ok(())
     }
 
     /// At the end of this process: what is to be told is told. A successor that does not serve yet goes with this process, and what

@@ -106,7 +106,7 @@ impl Successor {
                 (word @ (Word::Listener | Word::Admin), Some(socket)) => {
                     let service = if word == Word::Admin { Service::Operator } else { Service::Clients };
                     let text = String::from_utf8(message.text).map_err(io::Error::other)?;
-                    let address = text.parse().map_err(|why| io::Error::other(why))?;
+                    let address = text.parse().map_err(io::Error::other)?;
                     self.sockets.push(Handed { given: Some((service, address)), socket });
                 }
                 (Word::Removed | Word::Purged, _) => self.changes.push(change_of(message.word, message.text)),
