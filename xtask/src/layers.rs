@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "console",
             "internal_error",
             "off_peak",
+            "phase",
             // What carries bytes.
             "transport",
             "settings",
