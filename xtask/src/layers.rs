@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "console",
             "internal_error",
             "off_peak",
+            "phase",
             // What carries bytes.
             "transport",
             "settings",
@@ -42,6 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             // Downstream.
             "client",
             "admin",
+            "handover",
         ],
     ),
     ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),

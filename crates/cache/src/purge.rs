@@ -62,7 +62,32 @@ pub enum Scope<'a> {
     },
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// As text, for another process.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    /// What `text` gave; `None` if that is none.
+    pub fn parse(text: &'a str) -> Option<Scope<'a>> {
+        if text == "all" {
+            return Some(Scope::All);
+        }
+        let after = |prefix| text.strip_prefix(prefix);
+        let group = || {
+            let (origin, name) = after(GROUP)?.split_once(' ')?;
+            Some(Scope::Group { origin: Some(origin).filter(|origin| *origin != "*"), name })
+        };
+        None.or_else(|| after(HOST).map(Scope::Host))
+            .or_else(|| after(ORIGIN).map(Scope::Origin))
+            .or_else(|| after(PREFIX).map(Scope::Prefix))
+            .or_else(|| after(PATH).map(Scope::Path))
+            .or_else(|| after(PATH_PREFIX).map(Scope::PathPrefix))
+            .or_else(group)
+    }
+
     /// No host and no URL has a space in it.
     fn write(&self, out: &mut String) {
         let parts = match *self {

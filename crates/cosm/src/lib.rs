@@ -5,6 +5,7 @@ mod out;
 
 pub mod access_log;
 mod admin;
+mod ask;
 mod completions;
 mod disks;
 pub mod error_log;
@@ -14,11 +15,14 @@ mod look;
 pub mod machine;
 mod manual;
 mod memory;
+mod pid_file;
 mod preflight;
 mod reload;
 mod serve;
 pub mod settings;
 pub mod sink;
+mod systemd;
+mod upgrade;
 pub mod values;
 
 use clap::error::{ContextKind, ContextValue};
@@ -57,6 +61,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("serve", args)) => serve::serve(args),
+        Some(("reload", args)) => ask::reload(args),
         Some(("lab", args)) => lab::run(args),
         Some(("inspect", args)) => {
             let hosts = usize::try_from(*args.get_one::<u64>("hosts").unwrap_or(&20)).unwrap_or(usize::MAX);
@@ -72,7 +77,9 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
             completions::run(args, command());
             Ok(())
         }
-        _ => Err(Failure::Usage("say what to do: serve, top, get, init, inspect, check or lab".into())),
+        _ => {
+            Err(Failure::Usage("say what to do: serve, reload, top, get, init, inspect, check or lab".into()))
+        }
     }
 }
 
@@ -137,6 +144,7 @@ fn command() -> Command {
         .subcommand_required(false)
         .subcommand(serve::command())
         .subcommands(admin::commands())
+        .subcommand(ask::command())
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")

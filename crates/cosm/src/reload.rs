@@ -22,7 +22,7 @@ impl Reload {
     /// They are wrong, and nothing changed; one line.
     pub fn again(&mut self) -> Result<Vec<String>, String> {
         let Some(read) = (self.read)() else {
-            return Err("SIGHUP: there is no file to read settings from (--config)".into());
+            return Err("there is no file to read settings from (--config)".into());
         };
         let stay = |wrong| format!("settings stay as they are: {wrong}");
         let new = read.and_then(|new| self.config(&new).map(|_| new)).map_err(stay)?;

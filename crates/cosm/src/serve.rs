@@ -3,13 +3,17 @@
 use crate::access_log::{self, AccessLog};
 use crate::error_log::{self, ErrorLog};
 use crate::machine::Machine;
+use crate::pid_file::PidFile;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
+use crate::systemd::{self, Notify};
+use crate::upgrade::{Successor, Upgrade};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use proxy::{Event, Log, Stores, Transaction, say};
-use std::sync::Arc;
+use proxy::{Beginning, Event, Log, Stop, Stores, Transaction, say};
+use std::io;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -32,8 +36,9 @@ pub fn command() -> Command {
              Values of a list are separated by commas. NETWORK: an address, or a prefix like 10.0.0.0/8. Settings are \
              read at the start. SIGHUP reads the configuration file again; --print-config marks the settings that then \
              change at once with `reloads`.\n\n\
-             SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. The cache is warm after \
-             a restart, even after kill -9. SIGUSR1 opens the logs anew; SIGUSR2 is ignored.\n\n\
+             SIGTERM and SIGINT (^C) finish running requests and stop; a second one exits at once. SIGQUIT waits for tunnels too. The \
+             cache is warm after a restart, even after kill -9. SIGUSR1 opens the logs anew. SIGUSR2 starts the program that is on \
+             disk now, which takes over without a connection lost.\n\n\
              Fields of --access-log-format, each as $NAME or ${{NAME}}:\n{}\n\n\
              Areas of --error-log-level:\n{}\n\n\
              Exit status: 0 done, 1 failed, 2 wrong usage or settings.",
@@ -47,6 +52,7 @@ pub fn command() -> Command {
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     proxy::end_on_panic();
     survive_signals();
+    let mut successor = Successor::of_environment().map_err(Failure::Failed)?;
     let machine = Machine::here();
     let checks = args.get_flag("check");
     let given = given(args)?;
@@ -67,6 +73,10 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     preflight::doubts(&config, &machine).into_iter().for_each(say);
     let errors = ErrorLog::open(&config.error_log).map_err(Failure::Failed)?;
     let log = open_log(&config)?;
+    config.pid_file.as_deref().map_or(Ok(()), PidFile::check).map_err(Failure::Failed)?;
+    if let Some(successor) = &mut successor {
+        successor.prepared().map_err(Failure::Failed)?;
+    }
     let stores = disks::open(&config).map_err(Failure::Failed)?;
     match stores.stats() {
         Some(_) => stores.opened().into_iter().for_each(say),
@@ -81,7 +91,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);
-    let result = run(config, stores.clone(), (log.as_ref(), &errors), &kind, again);
+    let result = run(config, stores.clone(), successor, (log.as_ref(), &errors), &kind, again);
     if let Some(log) = log {
         log.end();
     }
@@ -158,12 +168,20 @@ impl Log for Told {
 fn run(
     config: Config,
     stores: Stores,
+    mut successor: Option<Successor>,
     (log, errors): (Option<&AccessLog>, &ErrorLog),
     kind: &str,
     reload: Reload,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
+    let beginning = match &mut successor {
+        Some(successor) => successor.opened().map_err(io::Error::other)?,
+        None => Beginning { sockets: systemd::sockets()?, changes: Vec::new() },
+    };
+    let (notify, watchdog) = (Notify::of_environment(), systemd::watchdog(successor.is_some()));
     let told = Told { access: log.map(AccessLog::told), events: errors.recent() };
-    let running = proxy::start_logging(config.proxy, stores, Arc::new(told))?;
+    let pid_file = config.pid_file.clone();
+    let running = proxy::start_from(config.proxy, stores.clone(), Arc::new(told), beginning)?;
+    let upgrade = Arc::new(Upgrade::new(std::env::args_os().collect(), running.predecessor()));
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
     let reopen = move || {
         reopen_log.iter().for_each(|reopen| reopen());
@@ -174,7 +192,8 @@ fn run(
     let (listens, listening) = channel();
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let others = listens.clone();
-    thread("signals").spawn(move || on_signal(listens, stopper))?;
+    let stopping = notify.clone();
+    thread("signals").spawn(move || on_signal(listens, stopper, &stopping))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
     let (adopt, set_levels) = (running.reloader(), errors.leveller());
     let adopt = move |config: Config| {
@@ -182,20 +201,54 @@ fn run(
         adopt(config.proxy);
     };
     let reload = Reload { adopt: Box::new(adopt), ..reload };
-    thread("other-signals").spawn(move || on_other_signal(others, reload, reopen))?;
+    let reload = Arc::new(Mutex::new(reload));
+    let read_again = move || reload.lock().unwrap_or_else(PoisonError::into_inner).again();
+    running.on_reload(read_again.clone());
+    let (upgrades, tells) = (upgrade.clone(), notify.clone());
+    let read_again = move || {
+        tells.reloading();
+        let read = read_again();
+        tells.reloaded();
+        read
+    };
+    thread("other-signals").spawn(move || on_other_signal(others, read_again, reopen, upgrades))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
+    // What is in it serves.
+    let _pid_file = pid_file.map(|path| PidFile::write(&path)).transpose().map_err(io::Error::other)?;
     // What the start has to tell comes before it is done.
     errors.flush();
     if let Some(admin) = running.admin() {
         say(format_args!("admin on {admin}"));
     }
     say(format_args!("{kind} on {}", addresses.join(", ")));
-    running.wait()
+    if let Some(successor) = successor {
+        successor.serving(&running, stores)?;
+    }
+    notify.ready(&format!("{kind} on {}", addresses.join(", ")));
+    if let Some(period) = watchdog {
+        let (is_alive, notify) = (running.is_alive(), notify.clone());
+        thread("watchdog").spawn(move || {
+            loop {
+                if is_alive() {
+                    notify.is_alive();
+                }
+                std::thread::sleep(period);
+            }
+        })?;
+    }
+    let result = running.wait();
+    upgrade.end();
+    result
 }
 
-/// Reads the settings again when SIGHUP says so, and opens the logs anew when SIGUSR1 does; says of SIGUSR2 that it has no meaning.
-fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn()) {
+/// Reads the settings again when SIGHUP says so, opens the logs anew when SIGUSR1 does, and has another process take over when SIGUSR2 does.
+fn on_other_signal(
+    listens: Sender<()>,
+    reload: impl Fn() -> Result<Vec<String>, String>,
+    reopen: impl Fn(),
+    upgrade: Arc<Upgrade>,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -207,31 +260,57 @@ fn on_other_signal(listens: Sender<()>, mut reload: Reload, reopen: impl Fn()) {
         drop(listens);
         loop {
             tokio::select! {
-                _ = hangup.recv() => match reload.again() {
+                _ = hangup.recv() => match reload() {
                     Ok(lines) => lines.iter().for_each(|line| tracing::info!(target: "settings", "{line}")),
                     Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
                 },
                 _ = first.recv() => reopen(),
-                _ = second.recv() => tracing::info!(target: "settings", "SIGUSR2 is ignored: it has no meaning"),
+                _ = second.recv() => upgrade_to_another(&upgrade),
             }
         }
     });
 }
 
+/// Other signals do not wait for it.
+fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
+    let upgrade = upgrade.clone();
+    let begun = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
+        if let Err(why) = upgrade.run() {
+            tracing::error!(target: "service", "no upgrade: {why}; this process goes on");
+        }
+    });
+    if let Err(error) = begun {
+        tracing::error!(target: "service", "no upgrade: cannot start a thread: {error}");
+    }
+}
+
 /// The first signal drains; a second one does not wait, nor does the process much longer than running requests may take.
-fn on_signal(listens: Sender<()>, stop: impl Fn() -> Duration) {
+fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Notify) {
     /// Beyond that time: enough for a disk that answers at all.
     const DISK: Duration = Duration::from_secs(60);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
+        let (Ok(mut term), Ok(mut int), Ok(mut quit)) = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::quit()),
+        ) else {
             return;
         };
         drop(listens);
-        either(&mut term, &mut int).await;
-        let drain = stop();
+        let is_graceful = tokio::select! {
+            () = either(&mut term, &mut int) => false,
+            _ = quit.recv() => true,
+        };
+        notify.stopping();
+        let mut drain = stop(if is_graceful { Stop::Gracefully } else { Stop::Soon });
+        if is_graceful {
+            say("stopping gracefully; SIGTERM stops sooner");
+            if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_ok() {
+                drain = stop(Stop::Soon);
+            }
+        }
         say("stopping; a second signal does not wait for running requests");
         if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
             say("the disk does not answer: exiting without it; the next start may serve what was invalidated since then");

@@ -30,6 +30,7 @@ pub struct Config {
     pub proxy: Proxy,
     /// Bytes of memory for all of the process (`memory::divide`).
     pub memory_total: u64,
+    pub pid_file: Option<PathBuf>,
     /// What is left to that.
     pub auto: Auto,
     pub access_log: access_log::Settings,
@@ -163,6 +164,7 @@ impl Config {
         let mut config = Config {
             proxy: Proxy::default(),
             memory_total: 0,
+            pid_file: None,
             auto: Auto::default(),
             access_log: access_log::Settings::default(),
             error_log: error_log::Settings::default(),

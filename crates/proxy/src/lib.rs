@@ -14,11 +14,13 @@ mod clock;
 mod console;
 mod fetch;
 mod fill;
+mod handover;
 mod internal_error;
 mod message;
 mod night;
 mod off_peak;
 mod origin;
+mod phase;
 mod report;
 mod route;
 mod scheme;
@@ -43,8 +45,10 @@ pub mod fuzzing {
 pub use budget::least as transit_least;
 pub use cache::SetCookie;
 pub use console::{say, write_stderr};
+pub use handover::{Beginning, Predecessor};
 pub use internal_error::end_on_panic;
 pub use off_peak::{Hours, OffPeak};
+pub use phase::{Moved, Stop};
 pub use report::counters::Kind;
 pub use report::metrics::{Family, families};
 pub use report::recent::{Event, MEMORY as RECENT};
@@ -54,29 +58,37 @@ pub use scheme::Scheme;
 pub use settings::pages::{Pages, read_small};
 pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
-pub use tiers::stores::{Answers, Disk, JOURNAL, Membership, Opening, Patience, Stores, Unopened};
-pub use transport::{Address, Hop, Peer, UnixPath};
+pub use tiers::stores::{
+    Answers, Change, Disk, JOURNAL, Membership, Opening, Patience, Stores, Successor, Unopened,
+};
+pub use transport::{Address, Handed, Hop, Peer, Service, UnixPath};
 
 use crate::client::ConnectionLimit;
+use crate::handover::Sockets;
+use crate::phase::Phase;
 use crate::report::Exit;
 use crate::report::recent::Recent;
 use crate::settings::current::InForce;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
-use crate::worker::Shared;
+use crate::worker::{Handover, Shared};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 /// A proxy that listens.
 pub struct Running {
     addresses: Vec<Address>,
     admin: Option<Address>,
-    stop: watch::Sender<bool>,
+    phases: watch::Sender<Phase>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     shared: Arc<Shared>,
+    /// The listening sockets once more, until the proxy stops.
+    sockets: Arc<Mutex<Sockets>>,
+    arrivals: Arc<[UnboundedSender<Moved>]>,
 }
 
 /// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only.
@@ -90,18 +102,33 @@ pub fn start_telling(
     stores: impl Into<Stores>,
     ended: impl Fn(&Transaction) + Send + Sync + 'static,
 ) -> io::Result<Running> {
-    start_logging(settings, stores, Arc::new(ended))
+    start_from(settings, stores, Arc::new(ended), Beginning::default())
 }
 
-/// The same, with a log that says what it lost.
-pub fn start_logging(
+/// The same, with a log that says what it lost, and with what another process leaves it.
+pub fn start_from(
     settings: Settings,
     stores: impl Into<Stores>,
     log: Arc<dyn Log>,
+    beginning: Beginning,
 ) -> io::Result<Running> {
-    let stores = stores.into();
+    let (stores, Beginning { mut sockets, changes }) = (stores.into(), beginning);
     let workers = settings.workers.max(1);
-    let (addresses, mut listeners) = listen(&settings.listen, workers)?;
+    let admin = settings.admin.as_ref().map(|address| listen_alone(address, &mut sockets)).transpose()?;
+    let (addresses, mut listeners) = listen(&settings.listen, workers, &mut sockets)?;
+    // What is left nobody listens on any more.
+    drop(sockets);
+    let mut sockets = Sockets::default();
+    for of_worker in &listeners {
+        for bound in of_worker {
+            let real = bound.address()?;
+            let given = addresses.iter().zip(&settings.listen).find(|(address, _)| **address == real);
+            sockets.add(Service::Clients, given.map_or(&real, |(_, given)| given), bound)?;
+        }
+    }
+    if let (Some(address), Some(bound)) = (&settings.admin, &admin) {
+        sockets.add(Service::Operator, address, bound)?;
+    }
     let limit = ConnectionLimit::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, stores, log));
     let weak = Arc::downgrade(&shared);
@@ -110,40 +137,46 @@ pub fn start_logging(
             shared.tiers.purge([cache::Scope::All]);
         }
     });
-    let (stop, stopped) = watch::channel(false);
+    changes.iter().for_each(|change| shared.tiers.take(change));
+    let (phases, phase) = watch::channel(Phase::Serves);
     let mut threads = Vec::with_capacity(workers + 2);
-    let mut admin = None;
-    if let Some(address) = &shared.settings.newest().admin {
-        let listener = listen_alone(address)?;
-        admin = Some(listener.address()?);
-        let (shared, stopped) = (shared.clone(), stopped.clone());
+    let mut at = None;
+    if let Some(listener) = admin {
+        at = Some(listener.address()?);
+        let (shared, phase) = (shared.clone(), phase.clone());
         let thread = std::thread::Builder::new().name("admin".into());
-        threads.push(thread.spawn(move || admin::run(shared, listener, stopped))?);
+        threads.push(thread.spawn(move || admin::run(shared, listener, phase))?);
     }
     if !shared.tiers.stores.is_empty() {
-        let (shared, stopped) = (shared.clone(), stopped.clone());
+        let (shared, phase) = (shared.clone(), phase.clone());
         let thread = std::thread::Builder::new().name("night".into());
-        threads.push(thread.spawn(move || night::run(&shared, night::local_minute, stopped))?);
+        threads.push(thread.spawn(move || night::run(&shared, night::local_minute, phase))?);
     }
     if shared.shadow.is_some() {
-        let (shared, stopped) = (shared.clone(), stopped.clone());
+        let (shared, phase) = (shared.clone(), phase.clone());
         let thread = std::thread::Builder::new().name("shadow".into());
-        threads.push(thread.spawn(move || report::shadow::run(&shared.shadow, stopped))?);
+        threads.push(thread.spawn(move || report::shadow::run(&shared.shadow, phase))?);
     }
+    let mut arrivals = Vec::with_capacity(workers);
     for n in 0..workers {
-        let (shared, limit, stopped) = (shared.clone(), limit.clone(), stopped.clone());
+        let (shared, limit, phase) = (shared.clone(), limit.clone(), phase.clone());
         let listeners = listeners.pop().unwrap_or_default();
+        let (arrive, arriving) = unbounded_channel();
+        arrivals.push(arrive);
         let thread = std::thread::Builder::new().name(format!("worker-{n}"));
-        let stop = stop.clone();
+        let phases = phases.clone();
         threads.push(thread.spawn(move || {
             let exit = exit(&shared, n);
-            let result = work(shared, exit, limit, listeners, stopped);
+            let result = work(shared, exit, limit, listeners, (arriving, phase));
             // One that cannot work ends all: half a proxy would hang half of its clients.
-            stop.send_replace(true);
+            if result.is_err() {
+                phases.send_replace(Phase::Stops(Stop::Soon));
+            }
             result
         })?);
     }
-    Ok(Running { addresses, admin, stop, threads, shared })
+    let (sockets, arrivals) = (Arc::new(Mutex::new(sockets)), arrivals.into());
+    Ok(Running { addresses, admin: at, phases, threads, shared, sockets, arrivals })
 }
 
 impl Running {
@@ -159,15 +192,55 @@ impl Running {
 
     /// Stops accepting; running requests may end within the drain time. Returns at once.
     pub fn stop(&self) {
-        let _ = self.stopper()();
+        let _ = self.stopper()(Stop::Soon);
     }
 
     /// What `stop` does, for another thread; gives the time that running requests have.
-    pub fn stopper(&self) -> impl Fn() -> Duration + Send + use<> {
-        let (stop, shared) = (self.stop.clone(), self.shared.clone());
-        move || {
-            stop.send_replace(true);
-            shared.settings.newest().timeouts.drain
+    pub fn stopper(&self) -> impl Fn(Stop) -> Duration + Send + use<> {
+        let (phases, shared, sockets) = (self.phases.clone(), self.shared.clone(), self.sockets.clone());
+        move |how| {
+            *sockets.lock().unwrap_or_else(PoisonError::into_inner) = Sockets::default();
+            phases.send_replace(Phase::Stops(how));
+            let timeouts = &shared.settings.newest().timeouts;
+            match how {
+                Stop::Soon => timeouts.drain,
+                Stop::Gracefully => timeouts.graceful,
+            }
+        }
+    }
+
+    /// What the admin interface does when it is told to reload.
+    pub fn on_reload(&self, reload: impl Fn() -> Result<Vec<String>, String> + Send + Sync + 'static) {
+        let _ = self.shared.reload.set(Box::new(reload));
+    }
+
+    /// Tells whether each worker has done something of late.
+    pub fn is_alive(&self) -> impl Fn() -> bool + Send + use<> {
+        let shared = self.shared.clone();
+        move || admin::is_alive(&shared)
+    }
+
+    /// For whoever hands this proxy's work to another process.
+    pub fn predecessor(&self) -> Predecessor {
+        // Workers and the admin interface; others begin no request.
+        let begins = |name: &str| name == "admin" || name.starts_with("worker-");
+        let threads = self.threads.iter().filter_map(|thread| thread.thread().name());
+        let parties = threads.filter(|name| begins(name)).count();
+        Predecessor::new(self.phases.clone(), self.shared.clone(), self.sockets.clone(), parties)
+    }
+
+    /// Does what the process tells that had the caches before.
+    pub fn change(&self) -> impl Fn(&Change) + Send + use<> {
+        let shared = self.shared.clone();
+        move |change| shared.tiers.take(change)
+    }
+
+    /// Goes on with connections that another process accepted: each worker in turn.
+    pub fn take_in(&self) -> impl FnMut(Moved) + Send + use<> {
+        let (arrivals, mut next) = (self.arrivals.clone(), 0);
+        move |moved| {
+            next = (next + 1) % arrivals.len();
+            let _ = arrivals[next].send(moved);
         }
     }
 
@@ -198,10 +271,10 @@ fn work(
     exit: Exit,
     limit: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
-    stopped: watch::Receiver<bool>,
+    (arriving, phase): (UnboundedReceiver<Moved>, watch::Receiver<Phase>),
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(client::run(shared, limit, listeners, stopped, exit))
+    runtime.block_on(client::run(shared, limit, listeners, arriving, phase, exit))
 }
 
 fn exit(shared: &Shared, worker: usize) -> Exit {
@@ -241,6 +314,8 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         history: Default::default(),
         day: Default::default(),
         log,
+        handover: Handover::default(),
+        reload: OnceLock::new(),
         started: SystemTime::now(),
         settings: InForce::new(settings),
     }

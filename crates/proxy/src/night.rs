@@ -1,5 +1,6 @@
 //! Tells the stores when off-peak is, and learns it from the load.
 
+use crate::phase::Phase;
 use crate::report::counters::{Class, Counters};
 use crate::worker::Shared;
 use std::io;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Until told to stop. `minute` says which minute of the day it is here.
-pub fn run(shared: &Shared, minute: impl Fn() -> u16, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+pub fn run(shared: &Shared, minute: impl Fn() -> u16, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
         let mut before = 0;
@@ -28,7 +29,7 @@ pub fn run(shared: &Shared, minute: impl Fn() -> u16, mut stop: watch::Receiver<
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 // An error means that the sender is gone.
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                _ = phases.wait_for(|phase| matches!(phase, Phase::Moves | Phase::Stops(_))) => return Ok(()),
             }
         }
     })

@@ -198,9 +198,13 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// After a response that was not cacheable, how long requests for its key do not wait for one another.
     pub remember: Duration,
-    /// From the order to stop to the end of running requests: those still running are broken off. Tunnels in which nothing
-    /// moves, and heads that are not here yet, get a second of it at most.
+    /// From the order to stop to the end of running requests: those still running are broken off. Heads that are not here yet get a
+    /// second of it at most.
     pub drain: Duration,
+    /// The same of tunnels; those in which nothing moves get a second of it at most.
+    pub tunnel_drain: Duration,
+    /// The same of requests and tunnels, where the proxy stops gracefully or another process has taken over.
+    pub graceful: Duration,
 }
 
 impl Default for Settings {
@@ -270,6 +274,8 @@ impl Default for Timeouts {
             tunnel_idle: seconds(600),
             remember: seconds(120),
             drain: seconds(30),
+            tunnel_drain: seconds(5),
+            graceful: seconds(3600),
         }
     }
 }

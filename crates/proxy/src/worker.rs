@@ -8,6 +8,7 @@ use crate::message::hops::Names;
 use crate::message::target::Reverse;
 use crate::off_peak::curve::DayCurve;
 use crate::origin::Origins;
+use crate::phase::Moved;
 use crate::report::counters::Counters;
 use crate::report::recent::Recent;
 use crate::report::recent::history::{Counted, History};
@@ -21,8 +22,9 @@ use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What all workers share.
 pub struct Shared {
@@ -40,6 +42,9 @@ pub struct Shared {
     pub history: Mutex<History>,
     /// The load of a day, learned.
     pub day: Mutex<DayCurve>,
+    pub handover: Handover,
+    /// Has the settings read again; a line each of what came of it.
+    pub reload: OnceLock<Reload>,
     /// When it was started.
     pub started: SystemTime,
 }
@@ -64,6 +69,30 @@ impl Shared {
     }
 }
 
+/// One line where it fails.
+pub type Reload = Box<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>;
+
+/// What workers and whoever hands over to another process have between them.
+#[derive(Default)]
+pub struct Handover {
+    /// Threads that begin nothing any more.
+    pub held: AtomicUsize,
+    /// Takes connections to the other process.
+    pub mover: Mutex<Option<Mover>>,
+}
+
+pub type Mover = Arc<dyn Fn(Moved) + Send + Sync>;
+
+impl Handover {
+    /// Without anybody who takes it, the connection ends.
+    pub fn pass(&self, moved: Moved) {
+        let mover = self.mover.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(mover) = mover {
+            mover(moved);
+        }
+    }
+}
+
 /// What one worker's requests share.
 pub struct Worker {
     pub shared: Arc<Shared>,
@@ -76,6 +105,12 @@ pub struct Worker {
     pub span_cache: SpanCache,
     /// Connections end with their current request.
     pub stopping: Cell<bool>,
+    /// No request is begun: another process may answer it.
+    pub holding: Cell<bool>,
+    /// Connections without a request under way go to another process.
+    pub moving: Cell<bool>,
+    /// When tunnels end that are left then.
+    pub tunnels_end: Cell<Option<Instant>>,
     /// Fills whose body is read by this worker.
     pub pumps: Cell<usize>,
     pub repairs: Repairs,
@@ -91,6 +126,9 @@ impl Worker {
             readers: shared.tiers.stores.readers(),
             span_cache: SpanCache::default(),
             stopping: Cell::new(false),
+            holding: Cell::new(false),
+            moving: Cell::new(false),
+            tunnels_end: Cell::new(None),
             pumps: Cell::new(0),
             repairs: Repairs::default(),
             current,

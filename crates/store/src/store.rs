@@ -248,6 +248,24 @@ impl Store {
         shared.engine().remove(hash, shared.millis());
     }
 
+    /// After `close`, when the cache is another's to write: what lies under the key is found here no more.
+    pub fn lose(&self, key: &Key) {
+        let shared = &self.0.shared;
+        shared.engine().drop_from_index(shared.hash(key));
+    }
+
+    /// Waits until the whole index is loaded; false when that takes longer.
+    pub fn wait_until_loaded(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        while self.0.shared.parts.left() > 0 {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
     /// Removes what the index knows by these hashes (`Key::index_hash`), as `remove` does.
     pub fn remove_all(&self, hashes: &[u64]) {
         /// Others have their turn in between.
@@ -316,8 +334,9 @@ impl Store {
         self.0.shared.engine().set_off_peak(share);
     }
 
-    /// Writes what is in memory and ends the store's threads. Blocking; bounded in time. False when
-    /// not all could be written: the next start may find what was removed meanwhile.
+    /// Writes what is in memory and ends the store's threads, and its claim to the cache. Blocking; bounded in time. False when
+    /// not all could be written: the next start may find what was removed meanwhile. What is read afterwards is what the cache held
+    /// then, or, where whoever has it now has written over it, nothing; no object is taken.
     pub fn close(&self) -> bool {
         let shared = &self.0.shared;
         {

@@ -26,12 +26,13 @@ pub const AREAS: &[(&str, &str)] = &[
     ),
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
+    ("service", "another process takes over, or does not"),
     ("settings", "what a reload changed"),
     ("admin", "what was changed by way of the admin interface, and by whom"),
 ];
 
 /// Areas of which each event is written: the operator is the cause, or each disk says a thing once.
-const UNLIMITED: [&str; 3] = ["disk", "settings", "admin"];
+const UNLIMITED: [&str; 4] = ["disk", "service", "settings", "admin"];
 
 /// Where events are written, how, and which.
 #[derive(Clone, Debug)]
@@ -115,10 +116,10 @@ mod tests {
         let levels = |text: &str| text.parse::<Levels>().map(|levels| levels.0);
         let (off, warn, info, debug) =
             (LevelFilter::OFF, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG);
-        assert_eq!(levels("warn"), Ok([warn; 5]));
-        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn]));
-        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, warn, info, info]));
-        assert_eq!(levels("origin=debug,warn"), Ok([warn; 5]));
+        assert_eq!(levels("warn"), Ok([warn; 6]));
+        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn]));
+        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, warn, info, info, info]));
+        assert_eq!(levels("origin=debug,warn"), Ok([warn; 6]));
         for wrong in ["", "loud", "origin=", "orign=warn", "warn,,info", "=warn"] {
             assert!(levels(wrong).is_err_and(|why| why.contains("is no ")), "{wrong}");
         }

@@ -76,6 +76,11 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         }), [Is("none", |c| c.proxy.admin_token = None)], "none", Proxy, Reload,
         "File with the token that the admin interface wants, as `Authorization: Bearer TOKEN` or as the password of Basic"),
+    row!(SERVICE, "pid-file", Other("FILE", |c, v| {
+            c.pid_file = Some(v.into());
+            Ok(())
+        }), [Is("none", |c| c.pid_file = None)], "none", Proxy, Start,
+        "File with the id of the process that serves, which also changes at an upgrade; a clean stop removes it"),
     row!(SERVICE, "workers", Count(1..=1024, |c, v| c.proxy.workers = v as usize),
         [Auto(|machine| machine.cores)], "auto", Proxy, Start,
         "Number of worker threads; auto: one per CPU core"),
@@ -289,7 +294,11 @@ pub static TABLE: &[Setting] = &[
         [], "10min", Proxy, Reload,
         "Maximum time in which no data passes through a tunnel (CONNECT or Upgrade)"),
     row!(TIMEOUTS, "drain-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.drain = v), [], "30s", Proxy, Reload,
-        "Maximum time to finish running requests after SIGTERM; idle tunnels get at most one second of it"),
+        "Maximum time to finish running requests after SIGTERM"),
+    row!(TIMEOUTS, "tunnel-drain-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.tunnel_drain = v), [], "5s", Proxy, Reload,
+        "The same for tunnels (CONNECT or Upgrade); idle ones get at most one second of it"),
+    row!(TIMEOUTS, "graceful-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.graceful = v), [], "1h", Proxy, Reload,
+        "Maximum time to finish running requests and tunnels after SIGQUIT, and in the old process after an upgrade (SIGUSR2)"),
 
     row!(TUNING, "packet", PowerOfTwo(64 * KIB..=16 * MIB, |c, v| c.store.packet = v as u32), [], "1MiB", Store, Start,
         "Size of a write to the cache on disk, a power of two; an existing cache keeps its own"),

@@ -36,7 +36,7 @@ impl Server {
         let mut child = Command::new(COSM)
             .args(["serve", "--listen", "127.0.0.1:0", "--cache"])
             .arg(cache)
-            .args(["--workers", "1"])
+            .args(if options.contains("--workers") { &[][..] } else { &["--workers", "1"] })
             .args(if options.contains("--memory") { &[][..] } else { &["--memory", "0"] })
             .args(options.split_whitespace())
             .stdin(Stdio::null())

@@ -11,6 +11,7 @@ mod state;
 
 use self::guard::Needs;
 use self::object::Search;
+use crate::phase::Phase;
 use crate::report::recent::HALF;
 use crate::report::{metrics, stats};
 use crate::transport::{Bound, Listener, Peer};
@@ -28,8 +29,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -40,19 +43,45 @@ const CONNECTIONS: usize = 64;
 /// From a request's first byte to its head's end.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// Serves until told to stop.
-pub fn run(shared: Arc<Shared>, listener: Bound, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+/// How long what is being answered may take where another process has taken over.
+const LAST: Duration = Duration::from_secs(30);
+
+/// Serves until told to stop or to move.
+pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = listener.into_listener()?;
-        let search = Rc::new(Search::of(shared.clone()));
-        tokio::select! {
-            () = accept(shared.clone(), listener, search.clone()) => {}
-            () = remember(&shared, &search) => {}
-            // An error means that the sender is gone.
-            _ = stop.wait_for(|stop| *stop) => {}
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        let (silent, search) = (Rc::new(Silent::default()), Rc::new(Search::of(shared.clone())));
+        let mut remembering = pin!(remember(&shared, &search));
+        loop {
+            let phase = *phases.borrow_and_update();
+            match phase {
+                Phase::Serves => {}
+                Phase::Holds => {
+                    shared.handover.held.fetch_add(1, AcqRel);
+                }
+                Phase::Moves => {
+                    drop(listener);
+                    let answered = async {
+                        while permits.available_permits() < CONNECTIONS {
+                            silent.end_one();
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                    };
+                    let _ = tokio::time::timeout(LAST, answered).await;
+                    return Ok(());
+                }
+                Phase::Stops(_) => return Ok(()),
+            }
+            tokio::select! {
+                biased;
+                // An error means that the sender is gone.
+                changed = phases.changed() => if changed.is_err() { return Ok(()) },
+                () = &mut remembering => {}
+                () = accept(&shared, &listener, &permits, &silent, &search), if phase == Phase::Serves => {}
+            }
         }
-        Ok(())
     })
 }
 
@@ -73,8 +102,13 @@ async fn remember(shared: &Shared, search: &Search) {
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: Listener, search: Rc<Search>) {
-    let (permits, silent) = (Arc::new(Semaphore::new(CONNECTIONS)), Rc::new(Silent::default()));
+async fn accept(
+    shared: &Arc<Shared>,
+    listener: &Listener,
+    permits: &Arc<Semaphore>,
+    silent: &Rc<Silent>,
+    search: &Rc<Search>,
+) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -175,6 +209,10 @@ impl Drop for Visitor {
     }
 }
 
+pub fn is_alive(shared: &Shared) -> bool {
+    health::alive(shared).is_ok()
+}
+
 type Reply = Response<Full<Bytes>>;
 
 /// What is to be done, and how it is asked for.
@@ -212,6 +250,14 @@ static ROUTES: &[Route] = &[
                alone means every host",
         content_type: TEXT,
         answer: Answer::Of(purge::purge),
+        open: false,
+    },
+    Route {
+        path: "/reload",
+        method: Method::POST,
+        help: "reads the configuration file again, and says what took effect and what waits for the next start",
+        content_type: TEXT,
+        answer: Answer::Of(|shared, _| reload(shared)),
         open: false,
     },
     Route {
@@ -281,6 +327,14 @@ static ROUTES: &[Route] = &[
         open: false,
     },
 ];
+
+/// A file that is wrong changes nothing.
+fn reload(shared: &Shared) -> Result<String, AdminError> {
+    let Some(reload) = shared.reload.get() else {
+        return Err(AdminError(StatusCode::NOT_IMPLEMENTED, "there is no file to read settings from".into()));
+    };
+    reload().map(|lines| lines.join("\n") + "\n").map_err(|why| AdminError(StatusCode::CONFLICT, why))
+}
 
 fn routes() -> impl Iterator<Item = &'static Route> {
     page::ROUTES.iter().chain(ROUTES)

@@ -5,20 +5,24 @@ mod protocol;
 mod tunnel;
 
 use self::http1::Link;
+use crate::phase::{Moved, Phase, Stop};
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::settings::Timeouts;
-use crate::transport::{Bound, Listener};
+use crate::transport::{Bound, Listener, Peer, Socket};
 use crate::worker::{Shared, Worker};
+use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::spawn_local;
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::timeout;
 
 /// What may never end gets this long when the proxy stops: a head that has begun to come, a tunnel in which nothing moves.
 const GRACE: Duration = Duration::from_secs(1);
@@ -37,6 +41,8 @@ struct Clients {
     worker: Rc<Worker>,
     limit: Arc<ConnectionLimit>,
     links: RefCell<HashMap<u64, Rc<Link>>>,
+    /// Connections that are to be served as soon as there may be one more.
+    coming: Cell<usize>,
     next: Cell<u64>,
 }
 
@@ -53,48 +59,77 @@ impl ConnectionLimit {
     }
 }
 
-/// Serves until told to stop, then until the last request ended or the drain time is over.
+/// Serves until told to stop or to move, then until the last request ended or the time for that is over.
 pub async fn run(
     shared: Arc<Shared>,
     limit: Arc<ConnectionLimit>,
     listeners: Vec<Bound>,
-    mut stop: watch::Receiver<bool>,
+    arrivals: UnboundedReceiver<Moved>,
+    mut phases: watch::Receiver<Phase>,
     exit: Exit,
 ) -> io::Result<()> {
     let worker = Worker::new(shared, exit);
-    let (links, next) = (RefCell::default(), Cell::new(0));
-    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, next });
+    let (links, coming, next) = Default::default();
+    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, coming, next });
     let mut accepting = Vec::new();
     for listener in listeners {
-        accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?)));
+        accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?, phases.clone())));
     }
-    let sweeping = spawn_local(sweep(clients.clone()));
-    let helping = spawn_local(help(clients.clone()));
-    // An error means that the sender is gone: nobody could ever stop us, so stop.
-    let _ = stop.wait_for(|stop| *stop).await;
-    for task in accepting {
-        task.abort();
-        let _ = task.await;
+    let tending = [
+        spawn_local(sweep(clients.clone())),
+        spawn_local(help(clients.clone())),
+        spawn_local(take_in(clients.clone(), arrivals)),
+    ];
+    loop {
+        let phase = *phases.borrow_and_update();
+        clients.enter(phase);
+        if matches!(phase, Phase::Stops(_)) {
+            for task in accepting.drain(..) {
+                task.abort();
+                let _ = task.await;
+            }
+        }
+        tokio::select! {
+            () = clients.drained(phase) => break,
+            changed = phases.changed() => if changed.is_err() { break },
+        }
     }
-    clients.stop();
-    let _ = tokio::time::timeout(worker.settings().timeouts.drain, clients.drained()).await;
-    sweeping.abort();
-    helping.abort();
+    tending.iter().for_each(JoinHandle::abort);
     Ok(())
 }
 
 impl Clients {
-    /// Connections without a request end at once; tunnels see to themselves.
-    fn stop(&self) {
-        self.worker.stopping.set(true);
+    /// Connections without a request end at once when the proxy stops, and go over when it moves; tunnels see to themselves.
+    fn enter(&self, phase: Phase) {
+        let (worker, timeouts) = (&self.worker, &self.worker.settings().timeouts);
+        worker.stopping.set(matches!(phase, Phase::Stops(_)));
+        worker.moving.set(phase == Phase::Moves);
+        worker.holding.set(matches!(phase, Phase::Holds | Phase::Moves));
+        if phase == Phase::Stops(Stop::Soon) {
+            worker.tunnels_end.set(Some(Instant::now() + timeouts.tunnel_drain));
+        }
         for link in self.links.borrow().values() {
             link.wake();
         }
+        if phase == Phase::Holds {
+            worker.shared.handover.held.fetch_add(1, AcqRel);
+        }
+    }
+
+    /// For as long as the worker still has something to do in a phase.
+    async fn drained(&self, phase: Phase) {
+        let timeouts = self.worker.settings().timeouts.clone();
+        let _ = match phase {
+            Phase::Serves | Phase::Holds => return std::future::pending().await,
+            Phase::Moves => timeout(timeouts.graceful, self.moved()).await,
+            Phase::Stops(Stop::Soon) => timeout(timeouts.drain, self.ended()).await,
+            Phase::Stops(Stop::Gracefully) => timeout(timeouts.graceful, self.ended()).await,
+        };
     }
 
     /// Waits until the last request ended. A head that is on its way may come to its end.
-    async fn drained(&self) {
-        if tokio::time::timeout(GRACE, self.idle()).await.is_err() {
+    async fn ended(&self) {
+        if timeout(GRACE, self.idle()).await.is_err() {
             self.end_without_request();
             self.idle().await;
         }
@@ -103,6 +138,14 @@ impl Clients {
     fn end_without_request(&self) {
         let links = self.links.borrow();
         links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
+    }
+
+    async fn moved(&self) {
+        self.idle().await;
+        while self.coming.get() > 0 {
+            tokio::task::yield_now().await;
+            self.idle().await;
+        }
     }
 
     async fn idle(&self) {
@@ -126,7 +169,7 @@ impl Clients {
             if !self.make_room() {
                 self.limit.pressed.notify_waiters();
             }
-            if let Ok(Ok(permit)) = tokio::time::timeout(LOOK, permits.clone().acquire_owned()).await {
+            if let Ok(Ok(permit)) = timeout(LOOK, permits.clone().acquire_owned()).await {
                 break permit;
             }
         };
@@ -146,6 +189,21 @@ impl Clients {
         !idle.is_empty()
     }
 
+    /// Serves a connection, as soon as there may be one more. Of what its client sent, `early` was read before.
+    async fn take(self: &Rc<Clients>, socket: Socket, peer: Peer, early: Bytes) {
+        // Only for a client that is there: a permit that waits for one is missing where another has come.
+        self.coming.set(self.coming.get() + 1);
+        let permit = self.permit().await;
+        self.coming.set(self.coming.get() - 1);
+        let worker = self.worker.clone();
+        let link = Rc::new(Link::new(&worker, peer));
+        let listed = self.list(link.clone());
+        spawn_local(async move {
+            protocol::run(worker, link, socket, early).await;
+            drop((listed, permit));
+        });
+    }
+
     fn list(self: &Rc<Clients>, link: Rc<Link>) -> Listed {
         let id = self.next.get();
         self.next.set(id + 1);
@@ -163,26 +221,31 @@ impl Drop for Listed {
     }
 }
 
-async fn accept(clients: Rc<Clients>, listener: Listener) {
+async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Receiver<Phase>) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        let (socket, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(_) => {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
+        if phases.wait_for(|phase| *phase == Phase::Serves).await.is_err() {
+            return;
+        }
+        let accepted = tokio::select! {
+            biased;
+            _ = phases.wait_for(|phase| *phase != Phase::Serves) => continue,
+            accepted = listener.accept() => accepted,
         };
-        // Only for a client that is there: a permit that waits for one is missing where another has come.
-        let permit = clients.permit().await;
-        let worker = clients.worker.clone();
-        let link = Rc::new(Link::new(&worker, peer));
-        let listed = clients.list(link.clone());
-        spawn_local(async move {
-            protocol::run(worker, link, socket).await;
-            drop((listed, permit));
-        });
+        match accepted {
+            Ok((socket, peer)) => clients.take(socket, peer, Bytes::new()).await,
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Takes connections that another process accepted.
+async fn take_in(clients: Rc<Clients>, mut arrivals: UnboundedReceiver<Moved>) {
+    while let Some(Moved { socket, read }) = arrivals.recv().await {
+        if let Ok((socket, peer)) = Socket::of(socket) {
+            clients.take(socket, peer, read).await;
+        }
     }
 }
 

@@ -7,12 +7,13 @@ use super::http1::{self, Link};
 use crate::message::refusal::Refusal;
 use crate::transport::Socket;
 use crate::worker::Worker;
+use bytes::Bytes;
 use http::StatusCode;
 use std::rc::Rc;
 
-/// Serves one connection until it ends.
-pub async fn run(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) {
-    if let Some((foreign, socket)) = http1::serve(worker.clone(), link.clone(), socket).await {
+/// Serves one connection until it ends. `early` was read from it before, by another process.
+pub async fn run(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: Bytes) {
+    if let Some((foreign, socket)) = http1::serve(worker.clone(), link.clone(), socket, early).await {
         http1::refuse_unread(&link, &worker, &socket, &foreign.refusal());
         // It is in the middle of something that nobody reads.
         Box::pin(http1::linger(socket)).await;

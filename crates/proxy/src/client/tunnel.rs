@@ -1,7 +1,8 @@
 //! Bytes both ways between a client and an origin, after `CONNECT` or an upgrade.
 //!
-//! Each direction ends by itself (half-close); when nothing moves in either for the idle time, both end. Once the proxy stops,
-//! that is a second: a tunnel does not end by itself as a response does, and most are open for what may still come.
+//! Each direction ends by itself (half-close); when nothing moves in either for the idle time, both end. Once the proxy stops soon,
+//! that is a second, and what moves has a bound of its own: a tunnel does not end by itself as a response does, and most are open for
+//! what may still come. Where another process has taken over, or the proxy stops gracefully, they go on.
 
 use super::GRACE;
 use crate::answer::stream::{Stream, Upstream};
@@ -105,17 +106,19 @@ async fn until_idle(worker: &Worker, moved: impl Fn() -> u64, idle: Duration) {
     let (mut before, mut stopping) = (moved(), false);
     poll_fn(|cx| {
         loop {
-            if worker.stopping.get() && !stopping {
+            if worker.tunnels_end.get().is_some() && !stopping {
                 stopping = true;
             } else {
                 ready!(timer.as_mut().poll(cx));
-                if moved() == before {
+                let is_over = worker.tunnels_end.get().is_some_and(|end| Instant::now().into_std() >= end);
+                if is_over || moved() == before {
                     return Poll::Ready(());
                 }
             }
             before = moved();
             let limit = if stopping { idle.min(GRACE) } else { idle };
-            timer.as_mut().reset(Instant::now() + limit);
+            let next = Instant::now() + limit;
+            timer.as_mut().reset(worker.tunnels_end.get().map_or(next, |end| next.min(end.into())));
         }
     })
     .await;

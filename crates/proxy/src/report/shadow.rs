@@ -2,6 +2,7 @@
 //! answer, simulated by a thread of its own.
 
 use super::Transaction;
+use crate::phase::Phase;
 use cache::{Miss, Outcome};
 use policy::replacement::Policy;
 use policy::shadow::{self, Found, Point, Ratios};
@@ -72,7 +73,7 @@ fn point(point: &Point) -> Json {
 }
 
 /// Until told to stop.
-pub fn run(shadow: &Option<Shadow>, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+pub fn run(shadow: &Option<Shadow>, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let Some(shadow) = shadow else { return Ok(()) };
     let runtime = Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
@@ -81,7 +82,7 @@ pub fn run(shadow: &Option<Shadow>, mut stop: watch::Receiver<bool>) -> io::Resu
                 () = shadow.much.notified() => {}
                 () = tokio::time::sleep(APPLIED) => {}
                 // An error means that the sender is gone.
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                _ = phases.wait_for(|phase| matches!(phase, Phase::Moves | Phase::Stops(_))) => return Ok(()),
             }
             shadow.policies.apply(now());
         }

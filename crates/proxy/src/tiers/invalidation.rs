@@ -232,6 +232,7 @@ impl Invalidation {
         let before = purges.newest();
         for scope in scopes {
             purges.purge(scope, millis());
+            stores.tell_purge(&scope);
         }
         if purges.newest() == before {
             return;

@@ -15,8 +15,8 @@ use http::{HeaderMap, StatusCode};
 use memory::Tier;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use store::{Body, Key, Uses};
 
@@ -288,6 +288,8 @@ pub struct Memory {
     lent: Lent,
     /// Bytes of it.
     size: u64,
+    /// Nothing is kept any more.
+    ended: AtomicBool,
     /// Of these, what is lent and not to be used for what stays.
     withheld: AtomicU64,
     /// That is being changed.
@@ -308,8 +310,8 @@ impl Memory {
         // Clients choose URLs, and anybody can compute their hashes.
         let secret = u128::from(chance()) << 64 | u128::from(chance());
         let cache = (bytes > 0).then(|| Tier::new(bytes, object_max, threads, secret));
-        let (lent, withheld, withholding) = Default::default();
-        Memory { cache, lent, size: bytes, withheld, withholding, object_max }
+        let (lent, ended, withheld, withholding) = Default::default();
+        Memory { cache, lent, size: bytes, ended, withheld, withholding, object_max }
     }
 
     /// What is kept, responses and markers.
@@ -331,6 +333,16 @@ impl Memory {
     /// The largest body that is kept, bytes.
     pub fn object_max(&self) -> u64 {
         self.object_max
+    }
+
+    /// Forgets all, and keeps nothing from now on.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        // Whoever withholds now gives some of it back.
+        let _one = self.withholding.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cache) = &self.cache {
+            cache.resize(0, |gone| self.lent.left(&gone));
+        }
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<CacheEntry>> {
@@ -399,6 +411,9 @@ impl Memory {
         while let Some(most) = self.withholds(step) {
             // Another who does so now is as good.
             let Ok(_one) = self.withholding.try_lock() else { return };
+            if self.ended.load(Ordering::Relaxed) {
+                return;
+            }
             self.withheld.store(most, Ordering::Relaxed);
             // What has to go now may be lent itself.
             cache.resize(self.size - most, |gone| self.lent.left(&gone));

@@ -10,7 +10,7 @@ pub mod stores;
 use self::invalidation::{Invalidation, Moment, Removal, Since};
 use self::memory::{CacheEntry, EntryKind, Memory, StoredResponse};
 use self::span_cache::most_bytes;
-use self::stores::{Readers, Stores};
+use self::stores::{Change, Readers, Stores};
 use crate::budget::{Allowance, Lease};
 use crate::message::hops::Names;
 use crate::message::target::Target;
@@ -97,6 +97,9 @@ impl Tiers {
         names: &Names,
         disk: &Disk,
     ) -> Option<Arc<CacheEntry>> {
+        if self.stores.are_gone() {
+            return None;
+        }
         let found = self.memory.get(key).filter(|held| self.is_readable(held, readers));
         disk.read.set(found.is_none());
         if let Some(held) = found.as_ref().filter(|held| held.is_marker()) {
@@ -506,6 +509,21 @@ impl Tiers {
             self.purge(groups.iter().map(|name| Scope::Group { origin, name }));
         }
         of_target
+    }
+
+    /// Does what another process tells that had the same cache before.
+    pub fn take(&self, change: &Change) {
+        match change {
+            Change::Removed(key) => self.remove(&Key::new(key.clone())),
+            // What nobody here knows may be anything.
+            Change::Purged(scope) => self.purge([Scope::parse(scope).unwrap_or(Scope::All)]),
+        }
+    }
+
+    /// The process that the caches were handed to serves: nothing is found here any more. Bodies under way are still read.
+    pub fn end(&self) {
+        self.stores.settle();
+        self.memory.end();
     }
 
     /// Purges scopes, in constant time. `Store::persist` tells when a kill cannot undo it any more.

@@ -5,14 +5,16 @@
 //! the same moment look one after the other: a socket that is bound and does not listen yet looks like one that was left.
 
 use super::{Address, Socket, UnixPath};
-use socket2::{Domain, Protocol, SockAddr, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 use std::fmt;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, UnixListener};
@@ -47,29 +49,52 @@ pub enum Peer {
     Unix,
 }
 
-/// Listens on all addresses for so many workers: says where, in the same order, and what each worker accepts on.
-pub fn listen(addresses: &[Address], workers: usize) -> io::Result<(Vec<Address>, Vec<Vec<Bound>>)> {
+/// A listening socket that another process has, or made.
+pub struct Handed {
+    /// What it is for, and the address as that process was given it, if that is known; port 0 is another one each time.
+    pub given: Option<(Service, Address)>,
+    pub socket: OwnedFd,
+}
+
+/// Who is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Clients,
+    Operator,
+}
+
+/// Listens on all addresses for so many workers: says where, in the same order, and what each worker accepts on. What another
+/// process listens on is taken from there.
+pub fn listen(
+    addresses: &[Address],
+    workers: usize,
+    handed: &mut Vec<Handed>,
+) -> io::Result<(Vec<Address>, Vec<Vec<Bound>>)> {
     let mut real = Vec::with_capacity(addresses.len());
     let mut of_workers: Vec<Vec<Bound>> = (0..workers).map(|_| Vec::new()).collect();
     for address in addresses {
-        let bound = match address {
+        let there = adopt((Service::Clients, address), handed).and_then(|there| share(there, workers));
+        let bound = there.and_then(|there| match address {
+            _ if !there.is_empty() => Ok(there),
             Address::Tcp(address) => listen_by_port(*address, addresses, workers),
             Address::Unix(path) => listen_by_path(path, workers),
-        };
+        });
         let bound = bound.map_err(|error| cannot_listen(address, error))?;
         real.push(bound.first().map_or_else(|| Ok(address.clone()), Bound::address)?);
-        of_workers.iter_mut().zip(bound).for_each(|(all, one)| all.push(one));
+        bound.into_iter().enumerate().for_each(|(n, one)| of_workers[n % workers].push(one));
     }
     Ok((real, of_workers))
 }
 
 /// Listens on one address that nobody shares.
-pub fn listen_alone(address: &Address) -> io::Result<Bound> {
-    match address {
-        Address::Tcp(address) => bind(*address, Family::Any, false, true).map(Bound::Tcp),
-        Address::Unix(path) => bind_path(path),
-    }
-    .map_err(|error| cannot_listen(address, error))
+pub fn listen_alone(address: &Address, handed: &mut Vec<Handed>) -> io::Result<Bound> {
+    adopt((Service::Operator, address), handed)
+        .and_then(|mut there| match (there.pop(), address) {
+            (Some(there), _) => Ok(there),
+            (None, Address::Tcp(address)) => bind(*address, Family::Any, false, true).map(Bound::Tcp),
+            (None, Address::Unix(path)) => bind_path(path),
+        })
+        .map_err(|error| cannot_listen(address, error))
 }
 
 /// Those of these addresses on which nobody could listen now, and why. Makes no file.
@@ -94,6 +119,22 @@ impl Bound {
         match self {
             Bound::Tcp(listener) => listener.local_addr().map(Address::Tcp),
             Bound::Unix(file, _) => Ok(Address::Unix(file.path.clone())),
+        }
+    }
+
+    /// The same socket once more, for another process.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        match self {
+            Bound::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
+            Bound::Unix(_, listener) => listener.try_clone().map(OwnedFd::from),
+        }
+    }
+
+    /// Its file, if it has one.
+    pub fn file(&self) -> Option<Arc<SocketFile>> {
+        match self {
+            Bound::Tcp(_) => None,
+            Bound::Unix(file, _) => Some(file.clone()),
         }
     }
 
@@ -140,6 +181,45 @@ impl fmt::Display for Peer {
             Peer::Unix => f.write_str("unix"),
         }
     }
+}
+
+/// Takes those out that are of this address: as it was given, or as it is.
+fn adopt((service, address): (Service, &Address), handed: &mut Vec<Handed>) -> io::Result<Vec<Bound>> {
+    let is_of = |one: &Handed| match &one.given {
+        Some((given, at)) if at == address => *given == service,
+        _ => local_address(&one.socket).is_some_and(|real| real == *address),
+    };
+    let found: Vec<Handed> = handed.extract_if(.., |one| is_of(one)).collect();
+    let file = match address {
+        Address::Unix(path) if !found.is_empty() => Some(Arc::new(SocketFile::of(path))),
+        _ => None,
+    };
+    let bound = |Handed { socket, .. }: Handed| {
+        SockRef::from(&socket).set_nonblocking(true)?;
+        Ok(match &file {
+            None => Bound::Tcp(socket.into()),
+            Some(file) => Bound::Unix(file.clone(), socket.into()),
+        })
+    };
+    found.into_iter().map(bound).collect()
+}
+
+fn local_address(socket: &OwnedFd) -> Option<Address> {
+    let local = SockRef::from(socket).local_addr().ok()?;
+    let path = || format!("unix:{}", local.as_pathname()?.display()).parse().ok();
+    local.as_socket().map(Address::Tcp).or_else(path)
+}
+
+/// At least one for each worker: a socket may be accepted on by several.
+fn share(mut bound: Vec<Bound>, workers: usize) -> io::Result<Vec<Bound>> {
+    for n in 0..workers.saturating_sub(bound.len()).min(workers * bound.len()) {
+        let again = match &bound[n] {
+            Bound::Tcp(listener) => Bound::Tcp(listener.try_clone()?),
+            Bound::Unix(file, listener) => Bound::Unix(file.clone(), listener.try_clone()?),
+        };
+        bound.push(again);
+    }
+    Ok(bound)
 }
 
 fn cannot_listen(address: &Address, error: io::Error) -> io::Error {
@@ -213,11 +293,24 @@ pub struct SocketFile {
     path: UnixPath,
     /// Device and inode, which no other file has while the socket is open.
     is: Option<(u64, u64)>,
+    /// Another process listens on it too, and removes it.
+    is_anothers: AtomicBool,
+}
+
+impl SocketFile {
+    fn of(path: &UnixPath) -> SocketFile {
+        SocketFile { path: path.clone(), is: identity(path), is_anothers: AtomicBool::new(false) }
+    }
+
+    /// Leaves it to another process.
+    pub fn leave(&self) {
+        self.is_anothers.store(true, Relaxed);
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.is.is_some() && self.is == identity(&self.path) {
+        if !self.is_anothers.load(Relaxed) && self.is.is_some() && self.is == identity(&self.path) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -239,7 +332,7 @@ fn bind_path(path: &UnixPath) -> io::Result<Bound> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(path)?)?;
-    let file = SocketFile { path: path.clone(), is: identity(path) };
+    let file = SocketFile::of(path);
     socket.listen(BACKLOG)?;
     Ok(Bound::Unix(Arc::new(file), socket.into()))
 }
@@ -316,7 +409,7 @@ mod tests {
     }
 
     fn kind(address: &Address) -> ErrorKind {
-        let error = listen(std::slice::from_ref(address), 1).err().unwrap();
+        let error = listen(std::slice::from_ref(address), 1, &mut Vec::new()).err().unwrap();
         let text = error.to_string();
         assert!(text.starts_with(&format!("cannot listen on {address}: ")) && text.lines().count() == 1);
         let tried = try_to_listen(std::slice::from_ref(address), None);
@@ -349,7 +442,7 @@ mod tests {
         }
         assert!(try_to_listen(&[stale.clone(), at("new")], Some(&at("other"))).is_empty());
         assert!(!path(&at("new")).exists() && path(&stale).exists(), "nothing was written");
-        let (real, bound) = listen(std::slice::from_ref(&stale), 3).unwrap();
+        let (real, bound) = listen(std::slice::from_ref(&stale), 3, &mut Vec::new()).unwrap();
         assert_eq!((real, bound.len()), (vec![stale.clone()], 3));
         assert!(bound.iter().all(|of_worker| of_worker.len() == 1));
         assert!(UnixStream::connect(path(&stale)).is_ok());
@@ -367,7 +460,7 @@ mod tests {
             let tried: Vec<_> = thread::scope(|scope| {
                 let server = || {
                     start.wait();
-                    listen_alone(&address)
+                    listen_alone(&address, &mut Vec::new())
                 };
                 let servers: Vec<_> = (0..SERVERS).map(|_| scope.spawn(server)).collect();
                 servers.into_iter().map(|server| server.join().unwrap()).collect()
@@ -384,14 +477,14 @@ mod tests {
     fn the_file_goes_with_the_last_listener_unless_it_is_anothers() {
         let folder = tempfile::tempdir().unwrap();
         let address = unix(&folder, "a");
-        let (_, mut bound) = listen(std::slice::from_ref(&address), 2).unwrap();
+        let (_, mut bound) = listen(std::slice::from_ref(&address), 2, &mut Vec::new()).unwrap();
         bound.pop();
         assert!(UnixStream::connect(path(&address)).is_ok(), "one is left");
         drop(bound);
         assert!(!path(&address).exists());
-        let first = listen_alone(&address).unwrap();
+        let first = listen_alone(&address, &mut Vec::new()).unwrap();
         fs::remove_file(path(&address)).unwrap();
-        let _second = listen_alone(&address).unwrap();
+        let _second = listen_alone(&address, &mut Vec::new()).unwrap();
         drop(first);
         assert!(UnixStream::connect(path(&address)).is_ok(), "the second's is there");
     }

@@ -11,5 +11,5 @@ mod socket;
 
 pub use address::{Address, UnixPath};
 pub use hop::{Hop, Host};
-pub use listener::{Bound, Listener, Peer, listen, listen_alone, try_to_listen};
+pub use listener::{Bound, Handed, Listener, Peer, Service, SocketFile, listen, listen_alone, try_to_listen};
 pub use socket::Socket;

@@ -1,9 +1,10 @@
 //! A connected socket.
 
-use super::Address;
+use super::{Address, Peer};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -52,6 +53,24 @@ impl Socket {
         let mut byte = [MaybeUninit::uninit()];
         let looked = with!(self, stream => SockRef::from(stream).peek(&mut byte));
         looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Of a connection that another process accepted.
+    pub fn of(socket: OwnedFd) -> io::Result<(Socket, Peer)> {
+        let peer = SockRef::from(&socket).peer_addr()?;
+        SockRef::from(&socket).set_nonblocking(true)?;
+        match peer.as_socket() {
+            Some(address) => {
+                let stream = TcpStream::from_std(socket.into())?;
+                Ok((Socket::Tcp(stream), Peer::Ip(address.ip())))
+            }
+            None => Ok((Socket::Unix(UnixStream::from_std(socket.into())?), Peer::Unix)),
+        }
+    }
+
+    /// For another process, or another runtime.
+    pub fn into_descriptor(self) -> io::Result<OwnedFd> {
+        with!(self, stream => stream.into_std().map(OwnedFd::from))
     }
 
     /// Writes what the kernel takes now.
@@ -114,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn all_sockets_do_the_same() {
         for address in addresses(&tempfile::tempdir().unwrap()) {
-            let bound = listen_alone(&address).unwrap();
+            let bound = listen_alone(&address, &mut Vec::new()).unwrap();
             let at = bound.address().unwrap();
             let listener = bound.into_listener().unwrap();
             let (connected, accepted) = tokio::join!(Socket::connect(&at), listener.accept());
@@ -170,7 +189,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [tcp, unix] = addresses(&folder);
         let at = |bound: &Bound| bound.address().unwrap();
-        assert!(!at(&listen_alone(&tcp).unwrap()).is_any_port());
-        assert_eq!(at(&listen_alone(&unix).unwrap()), unix);
+        assert!(!at(&listen_alone(&tcp, &mut Vec::new()).unwrap()).is_any_port());
+        assert_eq!(at(&listen_alone(&unix, &mut Vec::new()).unwrap()), unix);
     }
 }

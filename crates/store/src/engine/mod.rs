@@ -160,6 +160,8 @@ pub struct Engine {
     owed: u64,
     /// Removals are noted also of keys that the index does not know.
     lossy: bool,
+    /// All that is to be written was put: nothing more is.
+    finished: bool,
     /// What failed last.
     cause: String,
     /// As of the last call that brought the time.
@@ -263,6 +265,7 @@ impl Engine {
             keeper: LedgerWriter::new(layout.identity, ledger, copies),
             owed: 0,
             lossy,
+            finished: false,
             cause: String::new(),
             now: 0,
             counters: Counters::default(),
@@ -395,6 +398,10 @@ impl Engine {
         standing: Standing,
         now: Millis,
     ) -> Result<(), Refused> {
+        if self.finished {
+            self.drop_from_index(hash);
+            return Err(Refused::Broken);
+        }
         let is_piece = record.kind() == Kind::Span;
         let affords = !is_piece || self.placement.affords_piece(record.size(self.layout.unit) as u64);
         let placed = match affords {
@@ -445,7 +452,7 @@ impl Engine {
 
     /// Whether there is time for what may as well be left undone, and something left of the write budget.
     fn has_time(&mut self) -> bool {
-        if self.writes.sealed() >= self.queue() / 2 || self.placement.is_spent() {
+        if self.finished || self.writes.sealed() >= self.queue() / 2 || self.placement.is_spent() {
             return false;
         }
         self.settle_removals();
@@ -498,6 +505,12 @@ impl Engine {
     pub fn remove_anyway(&mut self, hash: u64, now: Millis) {
         self.index.remove(hash);
         self.note_removal(hash, now);
+    }
+
+    /// What is under the hash is found here no more, and nobody is told: where the cache is another's to write.
+    pub fn drop_from_index(&mut self, hash: u64) {
+        self.index.remove(hash);
+        self.bury(hash);
     }
 
     /// Removes what is under the hash if it still is the record at `place`, which proved to be damaged or another's: a
@@ -660,8 +673,10 @@ impl Engine {
         self.found_end.max(self.writes.end())
     }
 
-    /// Writes out what is in memory for good, and syncs: the next start finds no segment left open, also after a loss of power.
+    /// Writes out what is in memory for good, and syncs: the next start finds no segment left open, also after a loss of power. From
+    /// here on no object is taken.
     pub fn finish(&mut self) {
+        self.finished = true;
         self.keeper.flush();
         self.digester.finish();
         self.last_sync = LastSync::Wanted;

@@ -16,10 +16,12 @@ use crate::answer::stream::{Flight, Stream};
 use crate::budget::{Claim, HEAD, of_head};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
+use crate::phase::Moved;
 use crate::report::Transaction;
 use crate::settings::{Bounds, Timeouts};
 use crate::transport::{Peer, Socket};
 use crate::worker::Worker;
+use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -195,6 +197,14 @@ impl Link {
         idle.then_some(seen)
     }
 
+    /// Whether all requests are answered and all answers have gone; of the next request a head may be on its way.
+    fn is_between_requests(&self) -> bool {
+        let is_quiet =
+            self.stream.begun() == self.stream.ended() && self.answered.get() && !self.behind.get();
+        let is_sound = !self.poisoned.get() && self.walker.borrow().refused().is_none();
+        is_quiet && is_sound && self.walker.borrow().place() != Place::Body && !self.closes.get()
+    }
+
     /// Whether no request is under way; a head may be on its way.
     pub fn is_without_request(&self) -> bool {
         matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
@@ -263,24 +273,57 @@ impl Link {
     }
 }
 
-/// Serves a connection until it ends, or gives it back when it begins with what is no HTTP/1.
-pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket) -> Option<(Foreign, Socket)> {
-    let io = TokioIo::new(WatchedSocket { socket, link: link.clone(), worker: worker.clone() });
+/// Why a connection is not served any more, other than that it came to its end.
+enum Why {
+    Waited(Wait),
+    /// Another process goes on with it.
+    Moves,
+}
+
+/// Serves a connection until it ends, or gives it back when it begins with what is no HTTP/1. `early` was read from it before.
+pub async fn serve(
+    worker: Rc<Worker>,
+    link: Rc<Link>,
+    socket: Socket,
+    early: Bytes,
+) -> Option<(Foreign, Socket)> {
+    let io = TokioIo::new(WatchedSocket { socket, early, link: link.clone(), worker: worker.clone() });
     let service = Http1Service { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings().bounds).serve_connection(io, service);
     let mut told = false;
     let end = poll_fn(|cx| {
         link.stream.woken_by(cx.waker());
         if let Some(wait) = link.overdue.get() {
-            return Poll::Ready(Err(wait));
+            return Poll::Ready(Err(Why::Waited(wait)));
+        }
+        if worker.moving.get() && link.is_between_requests() {
+            return Poll::Ready(Err(Why::Moves));
         }
         if (worker.stopping.get() || link.closes.get()) && !told {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        connection.poll_without_shutdown(cx).map(Ok)
+        let end = connection.poll_without_shutdown(cx).map(Ok);
+        match end.is_pending() && worker.moving.get() && link.is_between_requests() {
+            true => Poll::Ready(Err(Why::Moves)),
+            false => end,
+        }
     })
     .await;
+    let end = match end {
+        Ok(end) => Ok(end),
+        Err(Why::Waited(wait)) => Err(wait),
+        Err(Why::Moves) => {
+            let parts = connection.into_parts();
+            let WatchedSocket { socket, early, .. } = parts.io.into_inner();
+            let read =
+                if early.is_empty() { parts.read_buf } else { [parts.read_buf, early].concat().into() };
+            if let Ok(socket) = socket.into_descriptor() {
+                worker.shared.handover.pass(Moved { socket, read });
+            }
+            return None;
+        }
+    };
     let stalled = matches!(end, Err(Wait::Body(_))) && link.stream.is_unanswered();
     let late = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request's content did not come in time");
     let late = stalled.then(|| {
@@ -494,6 +537,8 @@ pub async fn linger(mut socket: Socket) {
 /// The client's socket, watched on behalf of its `Link`.
 struct WatchedSocket {
     socket: Socket,
+    /// What another process read of it.
+    early: Bytes,
     link: Rc<Link>,
     worker: Rc<Worker>,
 }
@@ -511,10 +556,12 @@ impl AsyncRead for WatchedSocket {
         }
         let before = buf.filled().len();
         let place = link.walker.borrow().place();
+        if this.worker.holding.get() && place != Place::Body {
+            // Whoever ends that wakes this task.
+            return Poll::Pending;
+        }
         let read = match place {
-            Place::Body if this.worker.shared.budget.is_ample() => {
-                Pin::new(&mut this.socket).poll_read(cx, buf)
-            }
+            Place::Body if this.worker.shared.budget.is_ample() => this.poll_bytes(cx, buf),
             Place::Body => this.poll_some(cx, buf),
             Place::Start | Place::Head => this.poll_head(cx, place, buf),
         };
@@ -545,6 +592,15 @@ fn broken_framing() -> io::Error {
 }
 
 impl WatchedSocket {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.early.is_empty() {
+            return Pin::new(&mut self.socket).poll_read(cx, buf);
+        }
+        let some = self.early.len().min(buf.remaining());
+        buf.put_slice(&self.early.split_to(some));
+        Poll::Ready(Ok(()))
+    }
+
     /// Reads some of a head. No more at once than the library's buffer begins with: it grows by what is there, not by what may
     /// come.
     fn poll_head(
@@ -572,10 +628,10 @@ impl WatchedSocket {
     /// Reads no more at once than the library's buffer begins with: it grows by what reads bring.
     fn poll_some(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if buf.remaining() <= HEAD {
-            return Pin::new(&mut self.socket).poll_read(cx, buf);
+            return self.poll_bytes(cx, buf);
         }
         let mut some = ReadBuf::new(buf.initialize_unfilled_to(HEAD - 1));
-        ready!(Pin::new(&mut self.socket).poll_read(cx, &mut some))?;
+        ready!(self.poll_bytes(cx, &mut some))?;
         let read = some.filled().len();
         buf.advance(read);
         Poll::Ready(Ok(()))

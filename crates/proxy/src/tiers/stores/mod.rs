@@ -9,10 +9,12 @@
 //!   serves again when it works, and all that was changed since it last wrote was removed from it (`journal`), or it is empty.
 //! - Across starts each disk remembers since when which disks are in the set (`record`).
 //!
-//! Whoever changes a key holds the view of the set for reading; it is changed by `set` alone, which nobody then does.
+//! Whoever changes a key holds the view of the set for reading; it is changed by `set` alone, which nobody then does. Whoever changes a key
+//! also holds what these caches are (`Kind`): they are handed to another process, and taken back, while nobody does.
 
 mod answers;
 mod care;
+mod given;
 mod home;
 mod journal;
 mod readers;
@@ -24,22 +26,35 @@ mod view;
 
 pub use answers::Answers;
 pub use care::Patience;
+pub use given::{Change, Successor};
 pub use journal::MEMORY as JOURNAL;
 pub use readers::Readers;
 pub use record::Membership;
 pub use set::{Disk, Opening, State, Unopened};
 
+use self::given::Given;
 use self::record::Record;
 use self::set::{Set, UNREAD};
 use self::view::View;
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use cache::{Purges, Scope};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 use store::{Key, LogMap, Refused, Spans, Stats, Store, Writer};
 
 /// Cheap to clone, shared by all workers.
-#[derive(Clone, Default)]
-pub struct Stores(Kind);
+#[derive(Clone)]
+pub struct Stores(Arc<Inner>);
+
+struct Inner {
+    kind: RwLock<Kind>,
+    /// Which disks serve, by whom: it grows with each change.
+    generation: Arc<AtomicU64>,
+    /// How each is opened again.
+    disks: Arc<[Disk]>,
+    patience: Patience,
+    apart: OnceLock<Arc<dyn Fn() + Send + Sync>>,
+}
 
 #[derive(Clone, Default)]
 enum Kind {
@@ -47,6 +62,8 @@ enum Kind {
     None,
     One(Arc<One>),
     Set(Arc<Set>),
+    /// Another process has them.
+    Given(Arc<Given>),
 }
 
 /// A cache that is alone. It is never left: there is no other.
@@ -54,22 +71,6 @@ struct One {
     store: Store,
     /// Where it was in a set before.
     record: Mutex<Option<Record>>,
-}
-
-/// A store to be asked something; of a set, for as long as it is held.
-pub enum Held<'a> {
-    One(&'a Store),
-    OfSet(Store),
-}
-
-impl Deref for Held<'_> {
-    type Target = Store;
-    fn deref(&self) -> &Store {
-        match self {
-            Held::One(store) => store,
-            Held::OfSet(store) => store,
-        }
-    }
 }
 
 /// Of one disk, what is told of it.
@@ -83,24 +84,32 @@ pub struct DiskStats {
     pub stats: Option<Stats>,
 }
 
-impl From<Option<Store>> for Stores {
-    fn from(store: Option<Store>) -> Stores {
-        store.map_or_else(Stores::default, Stores::one)
+impl Default for Stores {
+    fn default() -> Stores {
+        Stores::new(Kind::None, Arc::default(), Arc::default(), Patience::default())
     }
 }
 
-impl Stores {
+impl From<Option<Store>> for Stores {
+    fn from(store: Option<Store>) -> Stores {
+        store.map_or_else(Stores::default, |store| {
+            Stores::new(Kind::one(store), Arc::default(), Arc::default(), Patience::default())
+        })
+    }
+}
+
+impl Kind {
     /// Opens the disks: with one that cannot be read now the others go on, and it is tried again. An error is one line: there
     /// is none, or one holds what is no cache.
-    pub fn open(disks: Vec<Disk>, patience: Patience) -> Result<Stores, String> {
-        match <[Disk; 1]>::try_from(disks) {
-            Ok([disk]) => disk.open(Opening::AsItIs).map(Stores::one).map_err(|unopened| unopened.why),
-            Err(disks) if disks.is_empty() => Ok(Stores::default()),
-            Err(disks) => Set::open(disks, patience).map(|set| Stores(Kind::Set(set))),
+    fn open(disks: &Arc<[Disk]>, generation: &Arc<AtomicU64>, patience: Patience) -> Result<Kind, String> {
+        match &**disks {
+            [] => Ok(Kind::None),
+            [disk] => disk.open(Opening::AsItIs).map(Kind::one).map_err(|unopened| unopened.why),
+            _ => Set::open(disks.clone(), generation.clone(), patience).map(Kind::Set),
         }
     }
 
-    fn one(store: Store) -> Stores {
+    fn one(store: Store) -> Kind {
         let ledger = store.ledger();
         let (record, purges) = Record::split(&ledger).unwrap_or((None, &UNREAD));
         // Those that were in the set with it have to know that it went on without them.
@@ -109,40 +118,203 @@ impl Stores {
             let _ = store.set_ledger(&record.encode(purges));
             store.persist(Patience::default().open);
         }
-        Stores(Kind::One(Arc::new(One { store, record: Mutex::new(record) })))
+        Kind::One(Arc::new(One { store, record: Mutex::new(record) }))
     }
 
-    /// Which set of disks serves; it grows with each change.
-    fn generation(&self) -> u64 {
-        match &self.0 {
-            Kind::Set(set) => set.generation(),
-            Kind::None | Kind::One(_) => 0,
+    fn is_same(&self, other: &Kind) -> bool {
+        match (self, other) {
+            (Kind::None, Kind::None) => true,
+            (Kind::One(one), Kind::One(other)) => Arc::ptr_eq(one, other),
+            (Kind::Set(one), Kind::Set(other)) => Arc::ptr_eq(one, other),
+            (Kind::Given(one), Kind::Given(other)) => Arc::ptr_eq(one, other),
+            _ => false,
         }
     }
 
     fn view(&self) -> View {
-        match &self.0 {
+        match self {
             Kind::None => View::default(),
             Kind::One(one) => View::alone(one.store.clone()),
             Kind::Set(set) => set.view().clone(),
+            Kind::Given(given) => given.view.clone(),
         }
     }
 
-    fn find(&self, of: impl FnOnce(&View) -> Option<&Store>) -> Option<Held<'_>> {
-        match &self.0 {
+    fn remove(&self, key: &Key) {
+        match self {
+            Kind::None => {}
+            Kind::One(one) => one.store.remove(key),
+            Kind::Set(set) => {
+                set.change(key, |view| view.home(key), |store| store.remove(key));
+            }
+            Kind::Given(given) => {
+                given.removed(key);
+                given.successor.confirm();
+            }
+        }
+    }
+
+    fn ledger(&self) -> Vec<u8> {
+        match self {
+            Kind::None => Vec::new(),
+            Kind::One(one) => {
+                let ledger = one.store.ledger();
+                Record::split(&ledger).map_or(UNREAD.to_vec(), |(_, purges)| purges.to_vec())
+            }
+            Kind::Set(set) => set.purges(),
+            Kind::Given(given) => given.purges().unwrap_or_default(),
+        }
+    }
+
+    fn set_ledger(&self, purges: &[u8]) {
+        match self {
+            Kind::None => {}
+            Kind::One(one) => {
+                let record = one.record.lock().unwrap_or_else(PoisonError::into_inner);
+                let ledger = record.as_ref().map_or_else(|| purges.to_vec(), |record| record.encode(purges));
+                let _ = one.store.set_ledger(&ledger);
+            }
+            Kind::Set(set) => set.set_purges(purges),
+            Kind::Given(given) => given.set_purges(purges),
+        }
+    }
+
+    fn close(&self) -> bool {
+        match self {
+            // Of what was given away, nothing is here that is not written.
+            Kind::None | Kind::Given(_) => true,
+            Kind::One(one) => one.store.close(),
+            Kind::Set(set) => set.close(),
+        }
+    }
+}
+
+impl Stores {
+    /// Opens the disks: with one that cannot be read now the others go on, and it is tried again. An error is one line: there
+    /// is none, or one holds what is no cache.
+    pub fn open(disks: Vec<Disk>, patience: Patience) -> Result<Stores, String> {
+        let disks: Arc<[Disk]> = disks.into();
+        let generation = Arc::default();
+        let kind = Kind::open(&disks, &generation, patience)?;
+        Ok(Stores::new(kind, generation, disks, patience))
+    }
+
+    fn new(kind: Kind, generation: Arc<AtomicU64>, disks: Arc<[Disk]>, patience: Patience) -> Stores {
+        Stores(Arc::new(Inner {
+            kind: RwLock::new(kind),
+            generation,
+            disks,
+            patience,
+            apart: OnceLock::new(),
+        }))
+    }
+
+    fn kind(&self) -> RwLockReadGuard<'_, Kind> {
+        self.0.kind.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Becomes another kind by `change`, while nobody changes a key.
+    fn become_other<T>(&self, change: impl FnOnce(&mut Kind) -> T) -> T {
+        let mut kind = self.0.kind.write().unwrap_or_else(PoisonError::into_inner);
+        let done = change(&mut kind);
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
+        done
+    }
+
+    /// Hands the caches to another process: what was taken so far is in the files when this returns, and nothing more is written.
+    /// What they hold is still read, and changes are told to the successor. False: not all could be written, and they stay.
+    pub fn give(&self, successor: Arc<dyn Successor>, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        for (_, store) in self.view().serving() {
+            // What is not loaded could not be found afterwards.
+            store.wait_until_loaded(until.saturating_duration_since(Instant::now()));
+        }
+        // Before, since there is no way back for one that is closed but for opening it again.
+        if !self.persist(until.saturating_duration_since(Instant::now())) {
+            return false;
+        }
+        let before = self.become_other(|kind| {
+            let before = kind.clone();
+            if !matches!(kind, Kind::None) {
+                *kind = Kind::Given(Arc::new(Given::new(before.view(), successor)));
+            }
+            before
+        });
+        before.close()
+    }
+
+    /// Opens the caches again that were handed to a process that is no more. What was changed meanwhile leaves them. An error, one
+    /// line: they cannot be opened, and what they hold is read as before.
+    pub fn take_back(&self) -> Result<(), String> {
+        if self.given().is_none() {
+            return Ok(());
+        }
+        let opened = Kind::open(&self.0.disks, &self.0.generation, self.0.patience)?;
+        if let (Kind::Set(set), Some(apart)) = (&opened, self.0.apart.get()) {
+            let apart = apart.clone();
+            let _ = set.apart.set(Box::new(move || apart()));
+        }
+        let is_lost = Purges::decode(&opened.ledger()).is_none();
+        let is_all = self.become_other(|kind| {
+            let Kind::Given(given) = &*kind else { return false };
+            let changed = given.take_changed();
+            changed.keys.iter().for_each(|key| opened.remove(key));
+            if let Some(purges) = given.purges() {
+                opened.set_ledger(&purges);
+            }
+            *kind = opened;
+            changed.all
+        });
+        if let Some(purge_all) = self.0.apart.get().filter(|_| is_all || is_lost) {
+            purge_all();
+        }
+        Ok(())
+    }
+
+    /// The process that the caches were handed to serves.
+    pub fn settle(&self) {
+        if let Some(given) = self.given() {
+            given.settle();
+        }
+    }
+
+    /// Whether another process answers with what they hold: this one does no more.
+    pub fn are_gone(&self) -> bool {
+        matches!(&*self.kind(), Kind::Given(given) if given.is_settled())
+    }
+
+    fn given(&self) -> Option<Arc<Given>> {
+        match &*self.kind() {
+            Kind::Given(given) => Some(given.clone()),
+            _ => None,
+        }
+    }
+
+    /// Which set of disks serves; it grows with each change.
+    fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    fn view(&self) -> View {
+        self.kind().view()
+    }
+
+    fn find(&self, of: impl FnOnce(&View) -> Option<&Store>) -> Option<Store> {
+        match &*self.kind() {
             Kind::None => None,
-            Kind::One(one) => Some(Held::One(&one.store)),
-            Kind::Set(set) => of(&set.view()).cloned().map(Held::OfSet),
+            Kind::One(one) => Some(one.store.clone()),
+            Kind::Set(set) => of(&set.view()).cloned(),
+            Kind::Given(given) => of(&given.view).cloned(),
         }
     }
 
     /// Where an object with this key lies, or else where it belongs; `None`: nowhere, or the disk is left.
-    pub fn of(&self, key: &Key) -> Option<Held<'_>> {
+    pub fn of(&self, key: &Key) -> Option<Store> {
         self.find(|view| view.store(view.holder(key)))
     }
 
     /// Where these spans lie.
-    pub fn at(&self, spans: &Spans) -> Option<Held<'_>> {
+    pub fn at(&self, spans: &Spans) -> Option<Store> {
         self.find(|view| view.at(spans))
     }
 
@@ -153,6 +325,9 @@ impl Stores {
         part: Option<&Spans>,
         expected: Option<u64>,
     ) -> Option<Result<Writer, Refused>> {
+        if self.given().is_some() {
+            return None;
+        }
         let store = match part {
             Some(part) => self.at(part),
             None => self.find(|view| view.store(view.home(key))),
@@ -166,12 +341,16 @@ impl Stores {
     /// Changes what lies under a key by `put`, on the disk where these spans lie, or else where the key belongs; on all others it is
     /// removed. `None`: that disk is left, or there is none.
     pub fn change<T>(&self, key: &Key, spans: Option<&Spans>, put: impl FnOnce(&Store) -> T) -> Option<T> {
-        match &self.0 {
+        match &*self.kind() {
             Kind::None => None,
             Kind::One(one) => Some(put(&one.store)),
             Kind::Set(set) => {
                 let place = |view: &View| spans.map_or_else(|| view.home(key), |at| at.store.into());
                 set.change(key, place, put)
+            }
+            Kind::Given(given) => {
+                given.replaced(key);
+                None
             }
         }
     }
@@ -183,7 +362,6 @@ impl Stores {
         writer: &mut Writer,
         finish: impl FnOnce(&mut Writer) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        let Kind::Set(_) = &self.0 else { return finish(writer) };
         let spans = writer.spans();
         let commit = |store: &Store| match writer.is_of(store) {
             true => finish(writer),
@@ -197,18 +375,12 @@ impl Stores {
 
     /// Removes what lies under a key, wherever.
     pub fn remove(&self, key: &Key) {
-        match &self.0 {
-            Kind::None => {}
-            Kind::One(one) => one.store.remove(key),
-            Kind::Set(set) => {
-                set.change(key, |view| view.home(key), |store| store.remove(key));
-            }
-        }
+        self.kind().remove(key);
     }
 
     /// Removes an older object that a kill brought back beside the one that was found on disk `n`.
     pub fn remove_beside(&self, key: &Key, n: usize) {
-        if let Kind::Set(set) = &self.0 {
+        if let Kind::Set(set) = &*self.kind() {
             let is_beside = set.view().serving().any(|(other, store)| other != n && store.contains(key));
             if is_beside {
                 set.change(key, |_| n, |_| ());
@@ -216,8 +388,15 @@ impl Stores {
         }
     }
 
+    /// A scope was purged, which another process that has the caches has to know.
+    pub fn tell_purge(&self, scope: &Scope<'_>) {
+        if let Kind::Given(given) = &*self.kind() {
+            given.purged(scope);
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Kind::None)
+        matches!(&*self.kind(), Kind::None)
     }
 
     /// In which share of the day, now among it, every store may do what nobody waits for; `None`: now it may not.
@@ -227,49 +406,48 @@ impl Stores {
 
     /// Bodies of up to so many bytes lie in one piece; `None` without a store.
     pub fn piece_max(&self) -> Option<u64> {
-        match &self.0 {
+        match &*self.kind() {
             Kind::None => None,
             Kind::One(one) => Some(one.store.span_size() as u64),
             Kind::Set(set) => set.piece_max(),
+            Kind::Given(given) => given.view.serving().map(|(_, store)| store.span_size() as u64).min(),
         }
     }
 
     /// What the stores remember of purges.
     pub fn ledger(&self) -> Vec<u8> {
-        match &self.0 {
-            Kind::None => Vec::new(),
-            Kind::One(one) => {
-                let ledger = one.store.ledger();
-                Record::split(&ledger).map_or(UNREAD.to_vec(), |(_, purges)| purges.to_vec())
-            }
-            Kind::Set(set) => set.purges(),
-        }
+        self.kind().ledger()
     }
 
     /// Whether a later start may read what this one could not.
     pub fn may_ledger_return(&self) -> bool {
-        matches!(&self.0, Kind::One(one) if one.store.may_ledger_return())
+        matches!(&*self.kind(), Kind::One(one) if one.store.may_ledger_return())
     }
 
     /// Has every store remember it. One that cannot write keeps it for when it can, and `persist` says so.
     pub fn set_ledger(&self, purges: &[u8]) {
-        match &self.0 {
-            Kind::None => {}
-            Kind::One(one) => {
-                let record = one.record.lock().unwrap_or_else(PoisonError::into_inner);
-                let ledger = record.as_ref().map_or_else(|| purges.to_vec(), |record| record.encode(purges));
-                let _ = one.store.set_ledger(&ledger);
-            }
-            Kind::Set(set) => set.set_purges(purges),
-        }
+        self.kind().set_ledger(purges);
     }
 
     /// Whether all that was put and removed so far survives a kill; waits for that long at most.
     pub fn persist(&self, patience: Duration) -> bool {
-        match &self.0 {
-            Kind::None => true,
-            Kind::One(one) => one.store.persist(patience),
-            Kind::Set(set) => set.persist(patience),
+        let until = Instant::now() + patience;
+        loop {
+            let kind = self.kind().clone();
+            let rest = until.saturating_duration_since(Instant::now());
+            let is_done = match &kind {
+                Kind::None => true,
+                Kind::One(one) => one.store.persist(rest),
+                Kind::Set(set) => set.persist(rest),
+                Kind::Given(given) => given.successor.persist(rest),
+            };
+            // One that was handed over meanwhile does not speak for what came after, and what was is to be asked again once it is
+            // taken back.
+            let is_same = kind.is_same(&self.kind());
+            if is_same && (is_done || self.given().is_none()) || Instant::now() >= until {
+                return is_done && is_same;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -281,13 +459,15 @@ impl Stores {
 
     /// Of each disk.
     pub fn disks(&self) -> Vec<DiskStats> {
-        match &self.0 {
+        match &*self.kind() {
             Kind::None => Vec::new(),
-            Kind::One(one) => {
-                let (name, stats) = (one.store.name().to_owned(), Some(one.store.stats()));
-                vec![DiskStats { name, share: 1.0, state: State::Serves, stats }]
-            }
+            Kind::One(one) => vec![DiskStats::alone(&one.store, 1.0)],
             Kind::Set(set) => set.stats(),
+            Kind::Given(given) => {
+                let total: f64 = given.view.0.iter().map(|slot| slot.weight).sum();
+                let share = |n: usize| given.view.0[n].weight / total;
+                given.view.serving().map(|(n, store)| DiskStats::alone(store, share(n))).collect()
+            }
         }
     }
 
@@ -305,9 +485,9 @@ impl Stores {
 
     /// Keys that were changed of late, which a disk would have to be told of that was left now, or is.
     pub fn remembered(&self) -> u64 {
-        match &self.0 {
+        match &*self.kind() {
             Kind::Set(set) => set.remembered(),
-            Kind::None | Kind::One(_) => 0,
+            Kind::None | Kind::One(_) | Kind::Given(_) => 0,
         }
     }
 
@@ -322,17 +502,22 @@ impl Stores {
 
     /// What is to be done when it turns out that removals of a time are unknown, in which a disk went on without the others.
     pub fn when_apart(&self, purge_all: impl Fn() + Send + Sync + 'static) {
-        if let Kind::Set(set) = &self.0 {
-            let _ = set.apart.set(Box::new(purge_all));
+        let purge_all: Arc<dyn Fn() + Send + Sync> = Arc::new(purge_all);
+        let _ = self.0.apart.set(purge_all.clone());
+        if let Kind::Set(set) = &*self.kind() {
+            let _ = set.apart.set(Box::new(move || purge_all()));
         }
     }
 
     /// Writes what is in memory, and ends the stores. Blocking; bounded in time. False when not all could be written.
     pub fn close(&self) -> bool {
-        match &self.0 {
-            Kind::None => true,
-            Kind::One(one) => one.store.close(),
-            Kind::Set(set) => set.close(),
-        }
+        let kind = self.kind().clone();
+        kind.close()
+    }
+}
+
+impl DiskStats {
+    fn alone(store: &Store, share: f64) -> DiskStats {
+        DiskStats { name: store.name().to_owned(), share, state: State::Serves, stats: Some(store.stats()) }
     }
 }

@@ -84,7 +84,7 @@ pub struct Set {
     patience: Patience,
     view: RwLock<View>,
     /// Of the view.
-    generation: AtomicU64,
+    generation: Arc<AtomicU64>,
     journal: Mutex<Journal>,
     ledger: Mutex<Ledger>,
     care: Mutex<Vec<Cared>>,
@@ -121,8 +121,12 @@ struct Cared {
 }
 
 impl Set {
-    pub fn open(disks: Vec<Disk>, patience: Patience) -> Result<Arc<Set>, String> {
-        let set = Arc::new(Set::unattended(disks, patience)?);
+    pub fn open(
+        disks: Arc<[Disk]>,
+        generation: Arc<AtomicU64>,
+        patience: Patience,
+    ) -> Result<Arc<Set>, String> {
+        let set = Arc::new(Set::unattended(disks, generation, patience)?);
         let weak = Arc::downgrade(&set);
         thread::Builder::new()
             .name("disks".into())
@@ -132,8 +136,11 @@ impl Set {
     }
 
     /// The same without anybody who looks after it.
-    pub(super) fn unattended(disks: Vec<Disk>, patience: Patience) -> Result<Set, String> {
-        let disks: Arc<[Disk]> = disks.into();
+    pub(super) fn unattended(
+        disks: Arc<[Disk]>,
+        generation: Arc<AtomicU64>,
+        patience: Patience,
+    ) -> Result<Set, String> {
         let mut opened = open_all(&disks, patience.open)?;
         let now = Instant::now();
         let mut cared: Vec<Cared> = disks.iter().map(|_| Cared::new(patience)).collect();
@@ -161,7 +168,7 @@ impl Set {
             disks,
             patience,
             view: RwLock::new(view),
-            generation: AtomicU64::new(1),
+            generation,
             journal: Mutex::default(),
             ledger: Mutex::new(ledger),
             care: Mutex::new(cared),

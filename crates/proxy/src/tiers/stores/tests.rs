@@ -7,7 +7,7 @@ use super::{Disk, Kind, Opening, Patience, Readers, Stores, Unopened};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::disk::sim::SimDisk;
@@ -73,12 +73,15 @@ fn start(bays: &[&Arc<Bay>]) -> Stores {
     if disks.len() < 2 {
         return Stores::open(disks, Patience::default()).unwrap();
     }
-    Stores(Kind::Set(Arc::new(Set::unattended(disks, Patience::default()).unwrap())))
+    let disks: Arc<[Disk]> = disks.into();
+    let generation: Arc<AtomicU64> = Arc::default();
+    let set = Set::unattended(disks.clone(), generation.clone(), Patience::default()).unwrap();
+    Stores::new(Kind::Set(Arc::new(set)), generation, disks, Patience::default())
 }
 
-fn set(stores: &Stores) -> &Arc<Set> {
-    let Kind::Set(set) = &stores.0 else { panic!("no set") };
-    set
+fn set(stores: &Stores) -> Arc<Set> {
+    let Kind::Set(set) = &*stores.kind() else { panic!("no set") };
+    set.clone()
 }
 
 fn stores_of(stores: &Stores) -> Vec<Store> {
@@ -301,7 +304,7 @@ fn a_start_goes_on_without_a_disk_that_is_away_and_takes_it_back() {
     bays.iter().for_each(|bay| bay.is_away.store(true, SeqCst));
     kill(stores);
     let disks = bays.iter().enumerate().map(|(n, bay)| disk(n, bay)).collect();
-    assert!(Set::unattended(disks, Patience::default()).is_err(), "there is no disk at all");
+    assert!(Set::unattended(disks, Arc::default(), Patience::default()).is_err(), "there is no disk at all");
 }
 
 #[test]
@@ -476,7 +479,7 @@ fn copies_of_one_cache_are_refused_and_a_ledger_that_is_lost_costs_its_disk() {
     let copy = bays[0].disk.lock().unwrap().clone();
     *bays[1].disk.lock().unwrap() = copy;
     let disks = bays.iter().enumerate().map(|(n, bay)| disk(n, bay)).collect();
-    let error = Set::unattended(disks, Patience::default()).err().unwrap();
+    let error = Set::unattended(disks, Arc::default(), Patience::default()).err().unwrap();
     assert!(error.contains("copies of each other"), "{error}");
 }
 

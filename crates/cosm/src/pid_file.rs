@@ -1,0 +1,43 @@
+//! A file with this process's id, for programs that send signals. Of two processes during an upgrade, the one that serves is in it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Goes with the process, unless another one is in it by then.
+pub struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Whole, or as before: whoever reads it meanwhile finds one or the other.
+    pub fn write(path: &Path) -> Result<PidFile, String> {
+        let failed = |error| format!("cannot write pid-file {}: {error}", path.display());
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let made = fs::File::create(&new).and_then(|mut file| writeln!(file, "{}", std::process::id()));
+        made.and_then(|()| fs::rename(&new, path)).map_err(|error| {
+            let _ = fs::remove_file(&new);
+            failed(error)
+        })?;
+        Ok(PidFile(path.to_owned()))
+    }
+
+    /// Whether it could be written: before anything begins that depends on it.
+    pub fn check(path: &Path) -> Result<(), String> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)
+            .map_err(|error| format!("cannot write pid-file {}: {error}", path.display()))
+    }
+
+    /// Which process a file names.
+    pub fn read(path: &Path) -> Option<u32> {
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if PidFile::read(&self.0) == Some(std::process::id()) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What systemd, or whoever does as it does, is told and gives: sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3).
+
+use proxy::Handed;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
+use std::env::var;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// The first descriptor that is passed.
+const FIRST: i32 = 3;
+
+/// Whom a service tells how it is, if anybody wants to know.
+#[derive(Clone)]
+pub struct Notify(Option<SocketAddr>);
+
+impl Notify {
+    pub fn of_environment() -> Notify {
+        Notify(var("NOTIFY_SOCKET").ok().and_then(|path| address(&path)))
+    }
+
+    /// That nobody listens is no reason to stop.
+    fn tell(&self, text: &str) {
+        if let Some(to) = &self.0 {
+            let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(text.as_bytes(), to));
+        }
+    }
+
+    /// This process serves, and no other of the service.
+    pub fn ready(&self, status: &str) {
+        self.tell(&format!("MAINPID={}\nREADY=1\nSTATUS={status}", std::process::id()));
+    }
+
+    pub fn reloading(&self) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+    }
+
+    pub fn reloaded(&self) {
+        self.tell("READY=1");
+    }
+
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1\nSTATUS=finishes what is under way");
+    }
+
+    pub fn is_alive(&self) {
+        self.tell("WATCHDOG=1");
+    }
+}
+
+/// A path, or with `@` a name without a file.
+fn address(path: &str) -> Option<SocketAddr> {
+    match path.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name).ok(),
+        None => SocketAddr::from_pathname(path).ok(),
+    }
+}
+
+/// How often it wants to hear that this process is alive: it ends one that it has not heard of for twice as long. A process that
+/// took over has the same task as the one before.
+pub fn watchdog(took_over: bool) -> Option<Duration> {
+    let is_for_us = took_over || var("WATCHDOG_PID").map_or(true, |id| id.parse() == Ok(std::process::id()));
+    let micros: u64 = var("WATCHDOG_USEC").ok()?.parse().ok().filter(|micros| *micros > 0 && is_for_us)?;
+    Some(Duration::from_micros(micros) / 2)
+}
+
+/// The listening sockets that this process was started with.
+pub fn sockets() -> io::Result<Vec<Handed>> {
+    let is_for_us = var("LISTEN_PID").is_ok_and(|id| id.parse() == Ok(std::process::id()));
+    let count = var("LISTEN_FDS").ok().and_then(|count| count.parse::<i32>().ok());
+    let Some(count) = count.filter(|_| is_for_us) else { return Ok(Vec::new()) };
+    // Numbers become descriptors by asking the kernel for a second one of each.
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let socket = |number| -> io::Result<OwnedFd> { Ok(pidfd_getfd(&own, number, PidfdGetfdFlags::empty())?) };
+    (FIRST..FIRST.saturating_add(count)).map(|n| Ok(Handed { given: None, socket: socket(n)? })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_arrives_by_path_and_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let name = format!("@cosm-test-{}", std::process::id());
+        for at in [path.to_str().unwrap(), &name] {
+            let receiver = UnixDatagram::bind_addr(&address(at).unwrap()).unwrap();
+            receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let notify = Notify(address(at));
+            let heard = || {
+                let mut text = [0; 200];
+                let n = receiver.recv(&mut text).unwrap();
+                String::from_utf8_lossy(&text[..n]).into_owned()
+            };
+            notify.ready("serves");
+            assert_eq!(heard(), format!("MAINPID={}\nREADY=1\nSTATUS=serves", std::process::id()));
+            notify.reloading();
+            let text = heard();
+            let micros = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+            assert!(micros.parse::<u64>().unwrap() > 0);
+        }
+        // Nobody listens there any more.
+        Notify(address(path.to_str().unwrap())).stopping();
+    }
+}

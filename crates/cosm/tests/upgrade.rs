@@ -1,0 +1,558 @@
+//! SIGUSR2: another process takes over, and nobody notices. Where it cannot, the one that serves goes on.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::SOON;
+use support::client::{Client, line, read_fields};
+use support::content;
+use support::origin::{Origin, Reply};
+use support::program::{COSM, Server, run};
+use tempfile::TempDir;
+
+const OBJECTS: usize = 40;
+const LARGE: usize = 12 << 20;
+const ADMIN: &str = "admin 127.0.0.1:0\n";
+
+/// A server whose successors end with the test.
+struct Service {
+    server: Option<Server>,
+    address: SocketAddr,
+    admin: SocketAddr,
+    folder: TempDir,
+}
+
+impl Service {
+    /// With the settings of a file, too.
+    fn start(options: &str, file: &str) -> Service {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("settings"), format!("{ADMIN}{file}")).unwrap();
+        let options = format!(
+            "--memory 0 --disk-patience 20s --config {} --pid-file {} --error-log {} {options}",
+            at("settings").display(),
+            at("pid").display(),
+            at("errors").display()
+        );
+        let server = Server::start(&at("cache"), &options);
+        let (address, admin) = (server.address, server.admin());
+        Service { server: Some(server), address, admin, folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The process that serves.
+    fn id(&self) -> i32 {
+        fs::read_to_string(self.at("pid")).ok().and_then(|id| id.trim().parse().ok()).unwrap_or(0)
+    }
+
+    fn signal(&self, id: i32, signal: Signal) {
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// Waits until another process serves.
+    fn upgrade(&self) {
+        let (before, until) = (self.id(), Instant::now() + SOON);
+        let said = self.events("serves; this one ends");
+        self.signal(before, Signal::USR2);
+        while self.id() == before || self.events("serves; this one ends") == said {
+            assert!(Instant::now() < until, "no upgrade: {}", self.errors());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// An attempt that must fail; gives why.
+    fn upgrade_in_vain(&self) -> String {
+        let (before, until) = (self.id(), Instant::now() + SOON);
+        let said = self.events("no upgrade: ");
+        self.signal(before, Signal::USR2);
+        while self.events("no upgrade: ") == said {
+            assert!(Instant::now() < until, "it does not fail: {}", self.errors());
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(self.id(), before);
+        self.errors().lines().rfind(|line| line.contains("no upgrade: ")).unwrap().to_owned()
+    }
+
+    /// The process that it starts to take over.
+    fn successor(&self, of: i32) -> Option<i32> {
+        let tasks = fs::read_dir(format!("/proc/{of}/task")).ok()?;
+        let children = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+        let all: String = tasks.flatten().filter_map(children).collect();
+        all.split_whitespace().next()?.parse().ok()
+    }
+
+    fn errors(&self) -> String {
+        fs::read_to_string(self.at("errors")).unwrap_or_default()
+    }
+
+    fn events(&self, what: &str) -> usize {
+        self.errors().matches(what).count()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let first = self.server.as_ref().map(|server| server.id() as i32);
+        let id = self.id();
+        if id > 0 && first != Some(id) {
+            let _ = kill_process(Pid::from_raw(id).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+/// The status of the answer.
+fn purge(admin: SocketAddr, url: &str) -> u16 {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let target = format!("/purge?url={}", url.replace(':', "%3A").replace('/', "%2F"));
+    write!(stream, "POST {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", admin).unwrap();
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    said.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// A client that knows no retry: whatever is not an answer is an error. Without `keeps`, each request has a connection of its own.
+struct Strict {
+    address: SocketAddr,
+    connection: Option<BufReader<TcpStream>>,
+    keeps: bool,
+}
+
+impl Strict {
+    fn get(&mut self, url: &str) -> Result<(String, Vec<u8>), String> {
+        let said = |what: &'static str| move |error: std::io::Error| format!("{what}: {error}");
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let stream = TcpStream::connect(self.address).map_err(said("connect"))?;
+                stream.set_read_timeout(Some(SOON)).map_err(said("timeout"))?;
+                BufReader::new(stream)
+            }
+        };
+        let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap();
+        let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        connection.get_mut().write_all(request.as_bytes()).map_err(said("write"))?;
+        let status = line(&mut connection).map_err(said("status"))?;
+        if !status.starts_with("HTTP/1.1 200 ") {
+            return Err(format!("answer: `{status}`"));
+        }
+        let fields: HashMap<String, String> = read_fields(&mut connection)
+            .map_err(said("fields"))?
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .collect();
+        let length =
+            fields.get("content-length").and_then(|length| length.parse().ok()).ok_or("no length")?;
+        let mut body = vec![0; length];
+        connection.read_exact(&mut body).map_err(said("body"))?;
+        if self.keeps && fields.get("connection").is_none_or(|value| value != "close") {
+            self.connection = Some(connection);
+        }
+        Ok((fields.get("cache-status").cloned().unwrap_or_default(), body))
+    }
+}
+
+/// Sends back what comes, on one connection.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        while stream.read(&mut byte).is_ok_and(|n| n == 1) {
+            stream.write_all(&byte).unwrap();
+        }
+    });
+    address
+}
+
+fn tunnel_to(proxy: SocketAddr, target: SocketAddr) -> TcpStream {
+    let mut tunnel = TcpStream::connect(proxy).unwrap();
+    tunnel.set_read_timeout(Some(SOON)).unwrap();
+    write!(tunnel, "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    tunnel.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    while !head.ends_with(b"\r\n\r\n") {
+        head.rotate_left(1);
+        tunnel.read_exact(&mut head[11..]).unwrap();
+    }
+    tunnel
+}
+
+fn says_back(tunnel: &mut TcpStream, byte: u8) {
+    tunnel.write_all(&[byte]).unwrap();
+    let mut back = [0];
+    tunnel.read_exact(&mut back).unwrap();
+    assert_eq!(back, [byte]);
+}
+
+/// Objects of their path, a large one, and one that changes.
+fn origin(version: &Arc<AtomicU32>) -> Origin {
+    let version = version.clone();
+    Origin::start(move |asked| match &*asked.target {
+        "/changes" => Reply::fresh(version.load(SeqCst).to_string()),
+        "/large" => Reply::fresh(content::body("/large", 0, LARGE)),
+        other => Reply::fresh(content::body(other, 0, 3_000)),
+    })
+}
+
+fn is_hit(status: &str) -> bool {
+    status.starts_with("cosm; hit")
+}
+
+#[test]
+fn nobody_notices_that_others_take_over_and_purges_hold() {
+    let version = Arc::new(AtomicU32::new(1));
+    let origin = origin(&version);
+    let target = echo();
+    let options =
+        format!("--cache-size 64MiB --flush-interval 50ms --workers 2 --connect-ports {}", target.port());
+    let mut service = Service::start(&options, "");
+    let address = service.address;
+    let mut first = Client::new(address);
+    for n in 0..OBJECTS {
+        first.get(&origin.url(&format!("/{n}")), &[]).unwrap();
+    }
+    first.get(&origin.url("/large"), &[]).unwrap();
+    let asked = || (0..OBJECTS).map(|n| origin.asked_for(&format!("/{n}"))).sum::<usize>();
+    assert_eq!(asked(), OBJECTS);
+
+    let mut tunnel = tunnel_to(address, target);
+    says_back(&mut tunnel, 1);
+
+    // Most of it waits in the server.
+    let mut download = BufReader::with_capacity(4096, TcpStream::connect(address).unwrap());
+    download.get_ref().set_read_timeout(Some(SOON)).unwrap();
+    write!(download.get_mut(), "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/large"), origin.address)
+        .unwrap();
+    assert!(line(&mut download).unwrap().starts_with("HTTP/1.1 200 "));
+    let fields = read_fields(&mut download).unwrap();
+    assert!(fields.iter().any(|(name, value)| name == "cache-status" && is_hit(value)), "{fields:?}");
+    // Of a request, the beginning came to the first process, and the end will come to the last.
+    let mut half = TcpStream::connect(address).unwrap();
+    half.set_read_timeout(Some(SOON)).unwrap();
+    write!(half, "GET {} HT", origin.url("/0")).unwrap();
+
+    let (stop, wrong) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (hits, others) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for client in 0..4 {
+            let (stop, wrong, origin, hits, others) = (&stop, &wrong, &origin, &hits, &others);
+            scope.spawn(move || {
+                let mut strict = Strict { address, connection: None, keeps: client > 0 };
+                let mut n = client * 7;
+                while !stop.load(SeqCst) {
+                    n = (n + 1) % OBJECTS;
+                    let path = format!("/{n}");
+                    match strict.get(&origin.url(&path)) {
+                        Ok((_, body)) if body != content::body(&path, 0, 3_000) => {
+                            wrong.lock().unwrap().push(format!("{path} has other bytes"));
+                        }
+                        Ok((status, _)) if is_hit(&status) => _ = hits.fetch_add(1, SeqCst),
+                        Ok((status, _)) => others.lock().unwrap().push(status),
+                        Err(why) => wrong.lock().unwrap().push(format!("{client}: {path}: {why}")),
+                    }
+                }
+            });
+        }
+        let (stop, wrong, origin, admin, version) = (&stop, &wrong, &origin, service.admin, &version);
+        scope.spawn(move || {
+            let url = origin.url("/changes");
+            while !stop.load(SeqCst) {
+                let now = version.fetch_add(1, SeqCst) + 1;
+                if purge(admin, &url) != 200 {
+                    continue;
+                }
+                let mut strict = Strict { address, connection: None, keeps: false };
+                match strict.get(&url) {
+                    Ok((_, body)) => {
+                        let got: u32 = String::from_utf8(body).unwrap().parse().unwrap();
+                        if got < now {
+                            wrong.lock().unwrap().push(format!("{got} was purged when it was {now}"));
+                        }
+                    }
+                    Err(why) => wrong.lock().unwrap().push(format!("after a purge: {why}")),
+                }
+            }
+        });
+        for _ in 0..3 {
+            let before = hits.load(SeqCst);
+            service.upgrade();
+            let until = Instant::now() + SOON;
+            while hits.load(SeqCst) < before + 50 && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        stop.store(true, SeqCst);
+    });
+    assert_eq!(wrong.lock().unwrap()[..], [] as [String; 0]);
+    assert!(hits.load(SeqCst) > 150);
+    assert_eq!(others.lock().unwrap()[..], [] as [String; 0], "hits go on");
+    assert_eq!(asked(), OBJECTS);
+
+    write!(half, "TP/1.1\r\nHost: {}\r\n\r\n", origin.address).unwrap();
+    let mut half = BufReader::new(half);
+    assert!(line(&mut half).unwrap().starts_with("HTTP/1.1 200 "));
+
+    let mut body = vec![0; LARGE];
+    download.read_exact(&mut body).unwrap();
+    assert!(body == content::body("/large", 0, LARGE), "it has other bytes");
+    says_back(&mut tunnel, 2);
+    drop(tunnel);
+    let status = service.server.take().unwrap().wait();
+    assert!(status.success(), "the first process: {status}");
+    let last = service.id();
+    service.signal(last, Signal::TERM);
+    let until = Instant::now() + SOON;
+    while service.at("pid").exists() {
+        assert!(Instant::now() < until, "it does not stop");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_process_that_cannot_take_over_leaves_the_other_as_it_was() {
+    let version = Arc::new(AtomicU32::new(1));
+    let origin = origin(&version);
+    let service = Service::start("--packet 64KiB --flush-interval 50ms", "cache-size 8MiB\n");
+    let mut client = Client::new(service.address);
+    let url = origin.url("/1");
+    client.get(&url, &[]).unwrap();
+    client.get(&origin.url("/changes"), &[]).unwrap();
+    let serves = |client: &mut Client| {
+        let answer = client.get(&url, &["Cache-Control: only-if-cached"]).unwrap();
+        assert!(answer.is_hit() && answer.body == content::body("/1", 0, 3_000), "{answer:?}");
+    };
+    for (file, why) in [
+        ("no-such-setting 1\n", "ended before it could start"),
+        ("admin 127.0.0.1:0\ncache-size 8TiB\n", "ended before it could open the cache"),
+        ("admin unix:/no/such/folder/socket\n", "ended before it could serve"),
+    ] {
+        fs::write(service.at("settings"), file).unwrap();
+        let said = service.upgrade_in_vain();
+        assert!(said.contains(why), "{said}");
+        serves(&mut client);
+        // What is changed holds, and what is new is stored.
+        version.fetch_add(1, SeqCst);
+        let changes = origin.url("/changes");
+        assert_eq!(purge(service.admin, &changes), 200);
+        let body = client.get(&changes, &[]).unwrap().body;
+        assert_eq!(String::from_utf8(body).unwrap(), version.load(SeqCst).to_string());
+        assert!(client.get(&changes, &["Cache-Control: only-if-cached"]).unwrap().is_hit());
+        assert!(Client::new(service.address).get(&url, &[]).unwrap().is_hit(), "a new connection");
+    }
+    fs::write(service.at("settings"), format!("{ADMIN}cache-size 8MiB\n")).unwrap();
+    service.upgrade();
+    serves(&mut client);
+    assert_eq!(service.server.as_ref().map(|server| server.id() as i32 == service.id()), Some(false));
+}
+
+/// At any moment: by what happens to be under way when the signal comes.
+#[test]
+fn whichever_of_two_processes_is_killed_the_other_serves() {
+    let version = Arc::new(AtomicU32::new(1));
+    let origin = origin(&version);
+    let service = Service::start("--packet 64KiB --flush-interval 50ms", "cache-size 8MiB\n");
+    let url = origin.url("/1");
+    Client::new(service.address).get(&url, &[]).unwrap();
+    let serves = || {
+        let until = Instant::now() + SOON;
+        loop {
+            let mut strict = Strict { address: service.address, connection: None, keeps: false };
+            match strict.get(&url) {
+                Ok((status, _)) => return assert!(is_hit(&status), "{status}"),
+                Err(why) => assert!(Instant::now() < until, "{why}: {}", service.errors()),
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    // Until it serves, the process that takes over.
+    for moment in 0..24u64 {
+        let (before, until) = (service.id(), Instant::now() + SOON);
+        service.signal(before, Signal::USR2);
+        let successor = loop {
+            match service.successor(before) {
+                Some(id) => break id,
+                None => assert!(Instant::now() < until, "none came: {}", service.errors()),
+            }
+        };
+        thread::sleep(Duration::from_millis(4 * moment));
+        // Stopped, it says nothing between the look and the end.
+        service.signal(successor, Signal::STOP);
+        let serves_already = service.id() == successor;
+        service.signal(successor, if serves_already { Signal::CONT } else { Signal::KILL });
+        let said = |what: &str| service.events(what);
+        while !serves_already && service.successor(before).is_some() {
+            assert!(Instant::now() < until, "it stays");
+            thread::sleep(Duration::from_millis(1));
+        }
+        serves();
+        assert!(said("cannot be taken back") == 0, "{}", service.errors());
+        // The next attempt has to find an end of this one.
+        let ended = || said("no upgrade: ") + said("serves; this one ends");
+        while ended() <= moment as usize {
+            assert!(Instant::now() < until, "{}", service.errors());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // The process that hands over.
+    for moment in 0..12u64 {
+        let before = service.id();
+        let until = Instant::now() + SOON;
+        service.signal(before, Signal::USR2);
+        let successor = loop {
+            match service.successor(before) {
+                Some(id) => break id,
+                None => assert!(Instant::now() < until, "none came: {}", service.errors()),
+            }
+        };
+        thread::sleep(Duration::from_millis(5 * moment));
+        let _ = kill_process(Pid::from_raw(before).unwrap(), Signal::KILL);
+        while service.id() != successor {
+            assert!(Instant::now() < until, "{moment}: {}", service.errors());
+            thread::sleep(Duration::from_millis(1));
+        }
+        serves();
+    }
+}
+
+#[test]
+fn a_stop_ends_tunnels_soon_and_a_graceful_one_does_not() {
+    for (signal, ends) in [(Signal::TERM, true), (Signal::QUIT, false)] {
+        let target = echo();
+        let options = format!(
+            "--cache-size 8MiB --packet 64KiB --tunnel-drain-timeout 300ms --connect-ports {}",
+            target.port()
+        );
+        let mut service = Service::start(&options, "");
+        let mut tunnel = tunnel_to(service.address, target);
+        service.signal(service.id(), signal);
+        let began = Instant::now();
+        // It is never idle.
+        let mut is_open = true;
+        while is_open && began.elapsed() < Duration::from_millis(if ends { 20_000 } else { 1_500 }) {
+            let mut back = [0];
+            is_open = tunnel.write_all(&[1]).is_ok() && tunnel.read_exact(&mut back).is_ok();
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(is_open, !ends, "{signal:?} after {:?}", began.elapsed());
+        assert!(TcpStream::connect(service.address).is_err(), "it accepts nothing");
+        drop(tunnel);
+        assert!(service.server.take().unwrap().wait().success());
+        assert!(!service.at("pid").exists());
+    }
+}
+
+#[test]
+fn systemd_hears_how_it_is_and_gives_the_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let ear = UnixDatagram::bind(at("notify")).unwrap();
+    ear.set_read_timeout(Some(SOON)).unwrap();
+    let hears = |what: &str| {
+        let (mut text, until) = ([0; 500], Instant::now() + SOON);
+        loop {
+            let n = ear.recv(&mut text).unwrap();
+            let said = String::from_utf8_lossy(&text[..n]).into_owned();
+            if said.contains(what) {
+                return said;
+            }
+            assert!(Instant::now() < until, "not {what}");
+        }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    fs::write(at("settings"), "finish-max 1MiB\n").unwrap();
+    let script = format!(
+        "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 WATCHDOG_PID=$$ WATCHDOG_USEC=100000 \
+         exec {COSM} serve --listen {address} --cache {} --cache-size 8MiB --packet 64KiB --config {} --pid-file {}",
+        at("cache").display(),
+        at("settings").display(),
+        at("pid").display()
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .env("NOTIFY_SOCKET", at("notify"))
+        .stdin(OwnedFd::from(listener))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    let ready = hears("READY=1");
+    assert!(
+        ready.contains(&format!("MAINPID={id}\n")) && ready.contains("STATUS=forward proxy on"),
+        "{ready}"
+    );
+    let origin = Origin::start(|_| Reply::fresh("body"));
+    let mut client = Client::new(address);
+    assert_eq!(client.get(&origin.url("/"), &[]).unwrap().body, b"body");
+    hears("WATCHDOG=1");
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert!(hears("RELOADING=1").contains("MONOTONIC_USEC="));
+    hears("READY=1");
+    // Who takes over is the main process then, and tells that it is alive.
+    kill_process(Pid::from_child(&child), Signal::USR2).unwrap();
+    let ready = hears("MAINPID=");
+    assert!(!ready.contains(&format!("MAINPID={id}\n")) && ready.contains("READY=1"), "{ready}");
+    assert!(child.wait().unwrap().success());
+    while ear.set_nonblocking(true).is_ok() && ear.recv(&mut [0; 500]).is_ok() {}
+    ear.set_nonblocking(false).unwrap();
+    hears("WATCHDOG=1");
+    assert!(client.get(&origin.url("/"), &[]).unwrap().is_hit());
+    let main: i32 = fs::read_to_string(at("pid")).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(main).unwrap(), Signal::TERM).unwrap();
+    hears("STOPPING=1");
+}
+
+#[test]
+fn reload_tells_what_took_effect_what_waits_and_what_is_wrong() {
+    let service = Service::start("--packet 64KiB", "cache-size 8MiB\n");
+    let file = service.at("settings");
+    let by_admin = ["reload", "--admin", &service.admin.to_string()].map(str::to_owned);
+    let said = |output: &std::process::Output| {
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned(),
+        )
+    };
+    fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max 2MiB\nio threads\n")).unwrap();
+    let (code, text) = said(&run(&by_admin));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("changed: finish-max") && text.contains("next start: io"), "{text}");
+    fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max lots\n")).unwrap();
+    let (code, text) = said(&run(&by_admin));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("settings:3: ") && text.contains("stay as they are") && text.lines().count() == 1,
+        "{text}"
+    );
+    fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max 3MiB\n")).unwrap();
+    let pid_file = service.at("pid");
+    let (code, text) = said(&run(["reload", "--pid-file", pid_file.to_str().unwrap()]));
+    assert!(code == Some(0) && text.contains(&service.id().to_string()), "{text}");
+    let until = Instant::now() + SOON;
+    while service.events("changed: finish-max") < 1 {
+        assert!(Instant::now() < until, "{}", service.errors());
+        thread::sleep(Duration::from_millis(5));
+    }
+    let (code, text) = said(&run(["reload"]));
+    assert!(code == Some(2) && text.contains("--config"), "{text}");
+    let (code, text) = said(&run(["reload", "--admin", "127.0.0.1:1"]));
+    assert!(code == Some(1) && text.contains("no answer from the admin interface 127.0.0.1:1"), "{text}");
+}

@@ -1,0 +1,131 @@
+//! The caches after they were handed to another process: they are read as they were, and changes are told.
+//!
+//! Nothing of this process reaches the disks any more. What lies under a key that is changed here is not found here from then on, and
+//! the successor is told, so that it does not answer with it either. Until the successor serves, the changes are remembered too:
+//! if it fails, the caches are taken back, and what was changed meanwhile leaves them (`Stores::take_back`). They are bounded;
+//! beyond that, all is purged.
+
+use super::view::View;
+use bytes::Bytes;
+use cache::Scope;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use store::Key;
+
+/// Keys at most, and bytes of them, that are remembered.
+const KEYS: usize = 1 << 18;
+const BYTES: usize = 16 << 20;
+
+/// What another process that has the same cache has to know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// What lies under this key, by its bytes, was replaced or removed.
+    Removed(Bytes),
+    /// A scope was purged (`Scope::text`).
+    Purged(String),
+}
+
+/// The process that the caches were handed to.
+pub trait Successor: Send + Sync {
+    /// Tells it; returns at once.
+    fn tell(&self, change: Change);
+    /// Waits, for a moment at most, until it has done what it was told: if it serves already.
+    fn confirm(&self);
+    /// Whether it has said that what it was told so far survives a kill; waits for that long at most.
+    fn persist(&self, patience: Duration) -> bool;
+}
+
+pub struct Given {
+    /// The stores, closed.
+    pub view: View,
+    pub successor: Arc<dyn Successor>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Until the successor serves.
+    changed: Option<Changed>,
+    /// What the stores were to remember last, of purges.
+    purges: Option<Vec<u8>>,
+}
+
+#[derive(Default)]
+pub struct Changed {
+    pub keys: Vec<Key>,
+    bytes: usize,
+    /// There were too many.
+    pub all: bool,
+}
+
+impl Changed {
+    fn note(&mut self, key: &Key) {
+        self.bytes += key.bytes().len();
+        self.all |= self.keys.len() >= KEYS || self.bytes > BYTES;
+        match self.all {
+            true => self.keys = Vec::new(),
+            false => self.keys.push(key.clone()),
+        }
+    }
+}
+
+impl Given {
+    pub fn new(view: View, successor: Arc<dyn Successor>) -> Given {
+        let state = Mutex::new(State { changed: Some(Changed::default()), purges: None });
+        Given { view, successor, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is put under a key: only what the stores have matters to others.
+    pub fn replaced(&self, key: &Key) {
+        if self.view.serving().any(|(_, store)| store.contains(key)) {
+            self.removed(key);
+        }
+    }
+
+    pub fn removed(&self, key: &Key) {
+        self.view.serving().for_each(|(_, store)| store.lose(key));
+        let mut state = self.state();
+        let was_all = state.changed.as_ref().is_some_and(|changed| changed.all);
+        if let Some(changed) = &mut state.changed {
+            changed.note(key);
+        }
+        let is_all = state.changed.as_ref().is_some_and(|changed| changed.all);
+        drop(state);
+        match (was_all, is_all) {
+            (false, false) => self.successor.tell(Change::Removed(key.bytes().clone())),
+            (false, true) => self.successor.tell(Change::Purged(Scope::All.text())),
+            // Told already: what was removed since is not there.
+            (true, _) => {}
+        }
+    }
+
+    pub fn purged(&self, scope: &Scope<'_>) {
+        self.successor.tell(Change::Purged(scope.text()));
+        self.successor.confirm();
+    }
+
+    pub fn set_purges(&self, purges: &[u8]) {
+        self.state().purges = Some(purges.to_vec());
+    }
+
+    pub fn purges(&self) -> Option<Vec<u8>> {
+        self.state().purges.clone()
+    }
+
+    /// The successor serves: nothing is taken back, and only bodies under way are read.
+    pub fn settle(&self) {
+        self.state().changed = None;
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.state().changed.is_none()
+    }
+
+    /// For whoever takes the caches back; and what was noted after that is not.
+    pub fn take_changed(&self) -> Changed {
+        self.state().changed.replace(Changed::default()).unwrap_or_default()
+    }
+}
