@@ -43,6 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             // Downstream.
             "client",
             "admin",
+            "handover",
         ],
     ),
     ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),

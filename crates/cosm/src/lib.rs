@@ -143,8 +143,8 @@ fn command() -> Command {
         )
         .subcommand_required(false)
         .subcommand(serve::command())
-        .subcommand(ask::command())
         .subcommands(admin::commands())
+        .subcommand(ask::command())
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")

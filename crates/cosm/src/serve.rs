@@ -178,9 +178,9 @@ fn run(
         None => Beginning { sockets: systemd::sockets()?, changes: Vec::new() },
     };
     let (notify, watchdog) = (Notify::of_environment(), systemd::watchdog(successor.is_some()));
-    let told = Arc::new(Told { access: log.map(AccessLog::told), events: errors.recent() });
+    let told = Told { access: log.map(AccessLog::told), events: errors.recent() };
     let pid_file = config.pid_file.clone();
-    let running = proxy::start_from(config.proxy, stores.clone(), told, beginning)?;
+    let running = proxy::start_from(config.proxy, stores.clone(), Arc::new(told), beginning)?;
     let upgrade = Arc::new(Upgrade::new(std::env::args_os().collect(), running.predecessor()));
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
     let reopen = move || {

@@ -1,12 +1,11 @@
 //! Handing all that a proxy has to another process, without a request that notices: caches, listening sockets, connections.
 //!
-//! The steps, and what becomes of a failure at each of them, are in docs/operating.md. What always holds: a request is begun by one
+//! The steps, and what becomes of a failure at each of them, are in docs/upgrade.md. What always holds: a request is begun by one
 //! process alone, and by the successor only after the predecessor has told it all that was changed before.
 
-use crate::Sockets;
 use crate::phase::{Moved, Phase};
 use crate::tiers::stores::{Change, Successor};
-use crate::transport::Handed;
+use crate::transport::{Address, Bound, Handed, Service, SocketFile};
 use crate::worker::Shared;
 use std::io;
 use std::sync::atomic::Ordering::AcqRel;
@@ -21,6 +20,22 @@ pub struct Beginning {
     pub sockets: Vec<Handed>,
     /// What was changed of the caches since they were closed there.
     pub changes: Vec<Change>,
+}
+
+/// What another process can be given to listen on.
+#[derive(Default)]
+pub struct Sockets {
+    handed: Vec<Handed>,
+    files: Vec<Arc<SocketFile>>,
+}
+
+impl Sockets {
+    pub fn add(&mut self, service: Service, address: &Address, bound: &Bound) -> io::Result<()> {
+        let given = Some((service, address.clone()));
+        self.handed.push(Handed { given, socket: bound.descriptor()? });
+        self.files.extend(bound.file());
+        Ok(())
+    }
 }
 
 /// The one whose work another process takes over.

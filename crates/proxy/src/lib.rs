@@ -64,11 +64,12 @@ pub use tiers::stores::{
 pub use transport::{Address, Handed, Hop, Peer, Service, UnixPath};
 
 use crate::client::ConnectionLimit;
+use crate::handover::Sockets;
 use crate::phase::Phase;
 use crate::report::Exit;
 use crate::report::recent::Recent;
 use crate::settings::current::InForce;
-use crate::transport::{Bound, SocketFile, listen, listen_alone, try_to_listen};
+use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::{Handover, Shared};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -88,13 +89,6 @@ pub struct Running {
     /// The listening sockets once more, until the proxy stops.
     sockets: Arc<Mutex<Sockets>>,
     arrivals: Arc<[UnboundedSender<Moved>]>,
-}
-
-/// What another process can be given to listen on.
-#[derive(Default)]
-struct Sockets {
-    handed: Vec<Handed>,
-    files: Vec<Arc<SocketFile>>,
 }
 
 /// Starts the workers; the proxy accepts connections when this returns. Without a store it caches in memory only.
@@ -185,15 +179,6 @@ pub fn start_from(
     Ok(Running { addresses, admin: at, phases, threads, shared, sockets, arrivals })
 }
 
-impl Sockets {
-    fn add(&mut self, service: Service, address: &Address, bound: &Bound) -> io::Result<()> {
-        let given = Some((service, address.clone()));
-        self.handed.push(Handed { given, socket: bound.descriptor()? });
-        self.files.extend(bound.file());
-        Ok(())
-    }
-}
-
 impl Running {
     /// Where it listens, in the order of the settings.
     pub fn addresses(&self) -> &[Address] {
@@ -237,9 +222,10 @@ impl Running {
 
     /// For whoever hands this proxy's work to another process.
     pub fn predecessor(&self) -> Predecessor {
-        let workers = self.threads.iter().filter_map(|thread| thread.thread().name());
-        // The admin interface takes part, and what learns the day does not.
-        let parties = workers.filter(|name| *name != "night").count();
+        // Workers and the admin interface; others begin no request.
+        let begins = |name: &str| name == "admin" || name.starts_with("worker-");
+        let threads = self.threads.iter().filter_map(|thread| thread.thread().name());
+        let parties = threads.filter(|name| begins(name)).count();
         Predecessor::new(self.phases.clone(), self.shared.clone(), self.sockets.clone(), parties)
     }
 

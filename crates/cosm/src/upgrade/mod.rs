@@ -1,4 +1,4 @@
-//! SIGUSR2: another process, of the program as it is on disk now, takes over all of this one's work. docs/operating.md draws the steps.
+//! SIGUSR2: another process, of the program as it is on disk now, takes over all of this one's work. docs/upgrade.md draws the steps.
 
 mod channel;
 mod predecessor;

@@ -29,6 +29,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
@@ -50,9 +51,9 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = listener.into_listener()?;
-        let search = Rc::new(Search::of(shared.clone()));
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
-        let silent = Rc::new(Silent::default());
+        let (silent, search) = (Rc::new(Silent::default()), Rc::new(Search::of(shared.clone())));
+        let mut remembering = pin!(remember(&shared, &search));
         loop {
             let phase = *phases.borrow_and_update();
             match phase {
@@ -77,8 +78,8 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
                 biased;
                 // An error means that the sender is gone.
                 changed = phases.changed() => if changed.is_err() { return Ok(()) },
-                () = accept(&shared, &listener, &search, &permits, &silent), if phase == Phase::Serves => {}
-                () = remember(&shared, &search) => {}
+                () = &mut remembering => {}
+                () = accept(&shared, &listener, &permits, &silent, &search), if phase == Phase::Serves => {}
             }
         }
     })
@@ -104,9 +105,9 @@ async fn remember(shared: &Shared, search: &Search) {
 async fn accept(
     shared: &Arc<Shared>,
     listener: &Listener,
-    search: &Rc<Search>,
     permits: &Arc<Semaphore>,
     silent: &Rc<Silent>,
+    search: &Rc<Search>,
 ) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
