@@ -123,8 +123,11 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         let size = disks.get(n).map_or(0, |disk| disk.size);
         (u128::from(bytes) * u128::from(size) / u128::from(cache.max(1))) as u64
     };
+    // Each has what it needs at least, which is not in proportion to its size.
+    let least = |n: usize| disks.get(n).map_or(0, |disk| disk.index);
+    let more = sizes.index - disk.map_or(0, |disk| disk.index);
     config.give_memory(|n| CacheMemory {
-        entries: Some(Memory::entries(share(sizes.index, n))),
+        entries: Some(Memory::entries(least(n) + share(more, n))),
         groups: share(sizes.groups, n),
     });
     let bounds = &mut config.proxy.bounds;

@@ -85,6 +85,17 @@ fn a_cache_moves_from_one_disk_to_two_and_back() {
     assert!(server.stop().success());
 }
 
+/// What an index needs at least is not in proportion to the size of its disk.
+#[test]
+fn a_small_disk_stores_beside_a_large_one() {
+    let disks = Disks::new();
+    let small = PathBuf::from(format!("{},size=2MiB,weight=1", disks.one.display()));
+    let large = format!("--packet 64KiB --memory 0B --cache {},size=96MiB,weight=1", disks.two.display());
+    let server = Server::start(&small, &large);
+    assert_eq!((disks.hits(&server), disks.hits(&server)), (0, KEYS));
+    assert!(server.stop().success());
+}
+
 #[test]
 fn each_of_two_disks_has_its_share_and_a_start_goes_on_without_one() {
     let disks = Disks::new();
