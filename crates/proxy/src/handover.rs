@@ -36,6 +36,11 @@ impl Sockets {
         self.files.extend(bound.file());
         Ok(())
     }
+
+    /// Files of sockets that a predecessor handed over go with this process from now on.
+    pub fn own_files(&self) {
+        self.files.iter().for_each(|file| file.own());
+    }
 }
 
 /// The one whose work another process takes over.

@@ -220,6 +220,11 @@ impl Running {
         move || admin::is_alive(&shared)
     }
 
+    /// The predecessor is told that this proxy serves: what was its is this one's.
+    pub fn succeed(&self) {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).own_files();
+    }
+
     /// For whoever hands this proxy's work to another process.
     pub fn predecessor(&self) -> Predecessor {
         // Workers and the admin interface; others begin no request.

@@ -67,6 +67,11 @@ impl Upgrade {
         if !matches!(*self.state(), State::Serves) {
             return Err("another process takes over already".into());
         }
+        if std::process::id() == 1 {
+            return Err(
+                "this is the first process of a container, which ends with it: replace the container".into(),
+            );
+        }
         let (ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket: {error}"))?;
         let mut command = Command::new(&self.program);
         command.args(self.words.iter().skip(1)).env(OF, std::process::id().to_string());

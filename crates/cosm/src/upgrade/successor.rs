@@ -55,7 +55,9 @@ impl Successor {
     /// This process serves. What the other one tells from now on is done as it comes.
     pub fn serving(self, running: &Running, stores: Stores) -> io::Result<()> {
         let Successor { channel, asked, .. } = self;
-        if channel.send(&Message::of(Word::Serving, [])).is_err() {
+        let told = channel.send(&Message::of(Word::Serving, []));
+        running.succeed();
+        if told.is_err() {
             return Ok(());
         }
         let (change, mut take_in) = (running.change(), running.take_in());

@@ -83,7 +83,7 @@ pub async fn run(
     loop {
         let phase = *phases.borrow_and_update();
         clients.enter(phase);
-        if matches!(phase, Phase::Stops(_)) {
+        if matches!(phase, Phase::Moves | Phase::Stops(_)) {
             for task in accepting.drain(..) {
                 task.abort();
                 let _ = task.await;

@@ -228,11 +228,13 @@ impl Invalidation {
 
     /// Purges scopes. `Store::persist` tells when a kill cannot undo it any more.
     pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, stores: &Stores) {
+        let scopes: Vec<Scope<'a>> = scopes.into_iter().collect();
+        let were_given = stores.are_given();
         let mut purges = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
         let before = purges.newest();
-        for scope in scopes {
-            purges.purge(scope, millis());
-            stores.tell_purge(&scope);
+        for scope in &scopes {
+            purges.purge(*scope, millis());
+            stores.tell_purge(scope);
         }
         if purges.newest() == before {
             return;
@@ -243,6 +245,10 @@ impl Invalidation {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let encoded = self.scopes.read().unwrap_or_else(PoisonError::into_inner).encode();
         stores.set_ledger(&encoded);
+        // Handed over meanwhile, their files may not say so.
+        if !were_given && stores.are_given() {
+            scopes.iter().for_each(|scope| stores.tell_purge(scope));
+        }
     }
 
     /// By its primary hash, whose lock is held.

@@ -191,7 +191,7 @@ fn adopt((service, address): (Service, &Address), handed: &mut Vec<Handed>) -> i
     };
     let found: Vec<Handed> = handed.extract_if(.., |one| is_of(one)).collect();
     let file = match address {
-        Address::Unix(path) if !found.is_empty() => Some(Arc::new(SocketFile::of(path))),
+        Address::Unix(path) if !found.is_empty() => Some(Arc::new(SocketFile::of(path).left())),
         _ => None,
     };
     let bound = |Handed { socket, .. }: Handed| {
@@ -300,6 +300,17 @@ pub struct SocketFile {
 impl SocketFile {
     fn of(path: &UnixPath) -> SocketFile {
         SocketFile { path: path.clone(), is: identity(path), is_anothers: AtomicBool::new(false) }
+    }
+
+    /// That of another process.
+    fn left(self) -> SocketFile {
+        self.leave();
+        self
+    }
+
+    /// The process whose it was ends.
+    pub fn own(&self) {
+        self.is_anothers.store(false, Relaxed);
     }
 
     /// Leaves it to another process.

@@ -120,10 +120,6 @@ impl Given {
         self.state().changed = None;
     }
 
-    pub fn is_settled(&self) -> bool {
-        self.state().changed.is_none()
-    }
-
     /// For whoever takes the caches back; and what was noted after that is not.
     pub fn take_changed(&self) -> Changed {
         self.state().changed.replace(Changed::default()).unwrap_or_default()

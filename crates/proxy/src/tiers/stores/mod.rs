@@ -37,7 +37,7 @@ use self::record::Record;
 use self::set::{Set, UNREAD};
 use self::view::View;
 use cache::{Purges, Scope};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 use store::{Key, LogMap, Refused, Spans, Stats, Store, Writer};
@@ -54,6 +54,8 @@ struct Inner {
     disks: Arc<[Disk]>,
     patience: Patience,
     apart: OnceLock<Arc<dyn Fn() + Send + Sync>>,
+    /// Each look asks it, without a lock.
+    gone: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -206,6 +208,7 @@ impl Stores {
             disks,
             patience,
             apart: OnceLock::new(),
+            gone: AtomicBool::new(false),
         }))
     }
 
@@ -275,12 +278,18 @@ impl Stores {
     pub fn settle(&self) {
         if let Some(given) = self.given() {
             given.settle();
+            self.0.gone.store(true, Ordering::Release);
         }
     }
 
     /// Whether another process answers with what they hold: this one does no more.
     pub fn are_gone(&self) -> bool {
-        matches!(&*self.kind(), Kind::Given(given) if given.is_settled())
+        self.0.gone.load(Ordering::Acquire)
+    }
+
+    /// Whether another process has them, or is about to.
+    pub fn are_given(&self) -> bool {
+        self.given().is_some()
     }
 
     fn given(&self) -> Option<Arc<Given>> {
