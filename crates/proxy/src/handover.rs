@@ -93,9 +93,9 @@ impl Predecessor {
 
     /// Serves again, the caches too. An error, one line: without them, but for what is read of them.
     pub fn take_back(&self) -> Result<(), String> {
-        let taken = self.shared.tiers.stores.take_back();
+        // Clients need not wait for the caches, which are read meanwhile.
         self.go_from(Phase::Holds, Phase::Serves);
-        taken
+        self.shared.tiers.stores.take_back()
     }
 
     /// The successor serves: connections go there, as soon as they have no request under way, and this proxy ends with the last.

@@ -83,7 +83,7 @@ pub async fn run(
     loop {
         let phase = *phases.borrow_and_update();
         clients.enter(phase);
-        if matches!(phase, Phase::Moves | Phase::Stops(_)) {
+        if matches!(phase, Phase::Stops(_)) {
             for task in accepting.drain(..) {
                 task.abort();
                 let _ = task.await;
@@ -225,8 +225,10 @@ async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Rec
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
-        if phases.wait_for(|phase| *phase == Phase::Serves).await.is_err() {
-            return;
+        // Where another process accepts, a socket that stays open here would look as if somebody did.
+        match phases.wait_for(|phase| *phase != Phase::Holds).await.map(|phase| *phase) {
+            Ok(Phase::Serves) => {}
+            _ => return,
         }
         let accepted = tokio::select! {
             biased;

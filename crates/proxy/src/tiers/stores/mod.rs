@@ -54,9 +54,13 @@ struct Inner {
     disks: Arc<[Disk]>,
     patience: Patience,
     apart: OnceLock<Arc<dyn Fn() + Send + Sync>>,
-    /// Each look asks it, without a lock.
-    gone: AtomicBool,
+    gone: Gone,
 }
+
+/// On a cache line of its own: each look asks it, and what lies beside it is written by each look at a disk.
+#[derive(Default)]
+#[repr(align(128))]
+struct Gone(AtomicBool);
 
 #[derive(Clone, Default)]
 enum Kind {
@@ -208,7 +212,7 @@ impl Stores {
             disks,
             patience,
             apart: OnceLock::new(),
-            gone: AtomicBool::new(false),
+            gone: Gone::default(),
         }))
     }
 
@@ -278,13 +282,13 @@ impl Stores {
     pub fn settle(&self) {
         if let Some(given) = self.given() {
             given.settle();
-            self.0.gone.store(true, Ordering::Release);
+            self.0.gone.0.store(true, Ordering::Release);
         }
     }
 
     /// Whether another process answers with what they hold: this one does no more.
     pub fn are_gone(&self) -> bool {
-        self.0.gone.load(Ordering::Acquire)
+        self.0.gone.0.load(Ordering::Acquire)
     }
 
     /// Whether another process has them, or is about to.
