@@ -37,6 +37,17 @@ fuzz_target!(|data: &[u8]| {
         match last {
             Some(last) => {
                 let longer = HeaderValue::from_bytes(&[&last[..], b"x"].concat()).expect("still a value");
+                // What is preferred twice is preferred once.
+                let range = |member: &[u8]| {
+                    let range = member.split(|b| *b == b';').next().unwrap_or_default();
+                    range.trim_ascii().to_ascii_lowercase()
+                };
+                let added = longer.as_bytes().rsplit(|b| *b == b',').next().map(range);
+                let mut there =
+                    other.get_all(name).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
+                if there.any(|member| Some(range(member)) == added) {
+                    continue;
+                }
                 if let Some(value) = other.iter_mut().filter(|(n, _)| *n == name).map(|(_, v)| v).last() {
                     *value = longer;
                 }
