@@ -67,7 +67,7 @@ fn written(data: &[u8]) {
     }
     assert_eq!(head.pages_of(0, u64::MAX), 0..head.pages());
 
-    let at = DigestAt { from: flip as u64, to: 0, first_seq: 0, last_seq: 0, place: 0, bytes: 0 };
+    let at = DigestAt { from: flip as u64, to: 0, first_seq: 0, last_seq: 0, place: 0, bytes: 0, partial: false };
     let key = head_key(at.from);
     let put = |kind| {
         let record = record(IDENTITY, kind, &key, 1, &bytes).expect("small enough");

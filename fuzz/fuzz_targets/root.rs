@@ -24,8 +24,8 @@ fn written(data: &[u8]) {
     while !input.is_empty() && digests.len() < MOST {
         let (from, first_seq) = (order + u64::from(input.u8()), seq + u64::from(input.u8()));
         (order, seq) = (from + u64::from(input.u32()), first_seq + u64::from(input.u16()));
-        let (place, bytes) = (input.u64(), input.u32());
-        digests.push(DigestAt { from, to: order, first_seq, last_seq: seq, place, bytes });
+        let (place, bytes, partial) = (input.u64(), input.u32(), seq % 2 == 1);
+        digests.push(DigestAt { from, to: order, first_seq, last_seq: seq, place, bytes, partial });
     }
     let root = Root { generation, order, seq, swept: seq ^ 5, digests };
     assert_ne!(offset(generation), offset(generation.wrapping_add(1)), "copies are written in turn");

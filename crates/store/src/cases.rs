@@ -49,7 +49,7 @@ fn events_that_wait_are_a_reason_for_a_digest() {
     let layout = Layout::new(4 << 20, 1 << 16, 9);
     let stretch = crate::digester::stretch(layout.segments);
     let mut digester =
-        Digester::new(&layout, stretch, Root::default(), Default::default(), Fence::default(), false);
+        Digester::new(&layout, stretch, Root::default(), Default::default(), Fence::default(), 0);
     let mut order = 0;
     // As many as puts are refused at (`EVENTS_BYTES`), of 400 bytes each: 10,000 in a segment.
     while order < 4_100_000 {
@@ -212,7 +212,7 @@ fn after_a_survey_of_a_large_log_digests_are_made_again() {
     let stretch = crate::digester::stretch(layout.segments);
     let events: Vec<Event> = (0..4_200_000).map(Event::removal).collect();
     let mut digester =
-        Digester::new(&layout, stretch, Root::default(), (Vec::new(), events), Fence::default(), true);
+        Digester::new(&layout, stretch, Root::default(), (Vec::new(), events), Fence::default(), 4_300_000);
     digester.tick(4_300_000, 60_000, false, 1_000);
     assert!(digester.is_active() && digester.is_urgent());
 }

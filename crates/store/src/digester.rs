@@ -76,6 +76,8 @@ pub struct Digester {
     behind: VecDeque<Behind>,
     /// Tables of before it do not count.
     fence: Fence,
+    /// Of what has lower orders the start could not read all.
+    unread_below: u64,
     /// A digest is wanted, whatever there is to say.
     pub urgent: bool,
     /// One was wanted, and none is made any more: a start would not find what was put and removed.
@@ -146,14 +148,15 @@ pub struct Wanted {
 }
 
 impl Digester {
-    /// Goes on from a root, and what happened since: what is behind, and the events after that. `lossy`: a digest is wanted.
+    /// Goes on from a root, and what happened since: what is behind, and the events after that. `unread_below`: the start could not read
+    /// all that has lower orders, so that a digest is wanted; 0: it could.
     pub fn new(
         layout: &Layout,
         stretch: Option<u64>,
         root: Root,
         (behind, events): (Vec<Behind>, Vec<Event>),
         fence: Fence,
-        lossy: bool,
+        unread_below: u64,
     ) -> Digester {
         Digester {
             layout: *layout,
@@ -162,7 +165,8 @@ impl Digester {
             events,
             behind: behind.into(),
             fence,
-            urgent: lossy,
+            unread_below,
+            urgent: unread_below > 0,
             owes: false,
             gaps: 0,
             job: None,
@@ -405,6 +409,7 @@ impl Digester {
                 last_seq: job.last_seq,
                 place,
                 bytes: bytes as u32,
+                partial: from < self.unread_below,
             };
             job.stage = Stage::Settle(std::mem::take(events), at, seq);
         }
@@ -539,7 +544,7 @@ mod tests {
     fn digester(digests: Vec<DigestAt>) -> Digester {
         let layout = Layout::new(1 << 20, 100_000, 7);
         let root = Root { generation: 1, order: 1, seq: 0, swept: 0, digests };
-        Digester::new(&layout, stretch(layout.segments), root, Default::default(), Fence::default(), false)
+        Digester::new(&layout, stretch(layout.segments), root, Default::default(), Fence::default(), 0)
     }
 
     /// Makes the digest that is due, if any.
@@ -573,7 +578,7 @@ mod tests {
         let layout = Layout::new(1 << 20, 10, 7);
         let put = |hash, seq| Event::put(hash, layout.place(layout.number(seq), 0), 1);
         let mut digester =
-            Digester::new(&layout, Some(5), Root::default(), Default::default(), Fence::default(), false);
+            Digester::new(&layout, Some(5), Root::default(), Default::default(), Fence::default(), 0);
         (0..14).for_each(|seq| digester.note(put(seq, seq)));
         digester.note(Event::removal(2));
         digester.tick(20, 13, false, 0);
@@ -645,7 +650,7 @@ mod tests {
     /// Else what it lists would be there no more after a start.
     #[test]
     fn no_digest_is_dropped_that_lives() {
-        let at = DigestAt { from: 0, to: 1, first_seq: 0, last_seq: 0, place: 1, bytes: 64 };
+        let at = DigestAt { from: 0, to: 1, first_seq: 0, last_seq: 0, place: 1, bytes: 64, partial: false };
         let digests = vec![at; root::MOST];
         let mut digester = digester(digests.clone());
         digester.urgent = true;

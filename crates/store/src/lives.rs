@@ -2,13 +2,14 @@
 
 use crate::buffer::Pool;
 use crate::by_hand::ByHand;
-use crate::cases::{disk, key, layout_of};
+use crate::cases::{disk, key, layout_of, recovered};
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
 use crate::format::{BLOCK, fence, root};
 use crate::reads::Reads;
-use crate::recovery::{QUIET, read_table};
+use crate::recovery::{QUIET, read_table, root_of};
 use crate::{Body, Options};
+use std::ops::Range;
 
 const SIZE: u64 = 12 << 20;
 
@@ -251,6 +252,67 @@ fn a_block_that_is_read_badly_once_undoes_no_removal_for_good() {
     drop(again(&disk));
     disk.write(layout.start(2), &good).unwrap();
     assert!(again(&disk).get(&disk, &key(1)).is_none(), "removed, and back for good");
+}
+
+/// One life puts and removes; the next one cannot read that, and makes a digest of what it knows. Where that digest's head lies.
+fn digest_of_a_life_that_could_not_read(disk: &SimDisk) -> Range<u64> {
+    let store = make(disk);
+    let layout = layout_of(disk);
+    store.put(&key(1), b"meta", b"removed by the first").unwrap();
+    fill(&store, disk, 2);
+    let roots = disk.bytes()[root::COPIES[0] as usize..][..2 * root::COPY].to_vec();
+    store.remove(&key(1));
+    store.put(&key(2), b"meta", b"put by the first").unwrap();
+    store.flush(disk);
+    let seq = store.engine().newest();
+    fill(&store, disk, seq + 1);
+    disk.write(root::COPIES[0], &roots).unwrap();
+    disk.fail_reads_in(layout.start(seq)..layout.start(seq + 2));
+    let store = again(disk);
+    disk.fail_reads_in(0..0);
+    store.turn(disk, 10_000);
+    store.flush(disk);
+    assert!(store.holds(&key(1)) && !store.holds(&key(2)));
+    let pool = Pool::new(1 << 20);
+    let digests = root_of(&Reads::new(disk, &pool), layout).digests;
+    let [.., last] = digests[..] else { panic!("no digest") };
+    assert!(last.partial && last.first_seq <= seq && last.last_seq > seq, "{digests:?}");
+    let head = layout.offset(last.place);
+    head..head + u64::from(last.bytes)
+}
+
+/// Reads the tables instead of a digest, of which the head does not come.
+fn again_without(disk: &SimDisk, head: &Range<u64>) -> ByHand {
+    let (state, _) = recovered(disk, &options());
+    disk.fail_reads_in(head.clone());
+    let store = ByHand::of(disk, state, &options());
+    disk.fail_reads_in(0..0);
+    store
+}
+
+fn remove_and_write(store: &ByHand, disk: &SimDisk, n: u32) {
+    assert!(store.get(disk, &key(n)).is_none());
+    store.remove(&key(n));
+    store.turn(disk, 20_000);
+    store.flush(disk);
+}
+
+/// Who reads the tables knows of a removal that the digest does not name.
+#[test]
+fn what_a_digest_does_not_say_is_noted_again() {
+    let disk = disk(SIZE);
+    let head = digest_of_a_life_that_could_not_read(&disk);
+    remove_and_write(&again_without(&disk, &head), &disk, 1);
+    assert!(again(&disk).get(&disk, &key(1)).is_none(), "removed, and back");
+}
+
+/// Who reads the digest does not know of what the tables say, nor notes a removal of it.
+#[test]
+fn what_a_digest_does_not_say_is_not_found_later() {
+    let disk = disk(SIZE);
+    let head = digest_of_a_life_that_could_not_read(&disk);
+    remove_and_write(&again(&disk), &disk, 2);
+    assert!(again_without(&disk, &head).get(&disk, &key(2)).is_none(), "removed, and back");
 }
 
 /// Whatever was put or removed and written since it was made, whether lives or digests lie between.

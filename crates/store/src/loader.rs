@@ -1,8 +1,8 @@
 //! The index is loaded after a start, part by part, from the digests: parts that are asked for first, the others in the background.
 //!
 //! Of a key the newest digest that has it counts, unless the index knows something newer. Until a part is loaded, the index keeps
-//! what was removed of it as a tombstone. Where a digest is damaged, or cannot be read, the tables of its segments say the same; what
-//! cannot be read of these either is lost.
+//! what was removed of it as a tombstone. Where a digest is damaged, or cannot be read, the tables of its segments say the same, and what
+//! the life that made it could not read besides; what cannot be read of these either is lost.
 //!
 //! Who owns the loader holds a lock that puts need: here only accounts are kept. What takes long is handed out (`Op`): reads, the
 //! sorting of what tables say, and the `Work` on the index, which locks out no more than the writers of one part at a time.
@@ -91,7 +91,8 @@ pub struct Loader {
     buried: VecDeque<Range<usize>>,
     /// Events of damaged digests that are in memory.
     held: usize,
-    /// Events are lost: what the index does not know of may lie in the log.
+    /// What the index does not know of may lie in the log: events are lost, or tables were read in a digest's stead. These may have had
+    /// a removal that the digest does not name, so that a later start, which reads the digest, does not find it.
     pub lossy: bool,
     running: usize,
 }
@@ -431,6 +432,7 @@ impl Loader {
             let mut places = head.places.iter().enumerate();
             places.all(|(n, place)| layout.holds(*place, digest::pages_size(head.pages_in(n))))
         });
+        self.lossy |= head.is_none();
         *state = head.map_or_else(|| tables_of(at, layout), State::Known);
     }
 
@@ -451,6 +453,7 @@ impl Loader {
             None => {
                 let Source { at, state } = &mut self.sources[read.source];
                 if matches!(state, State::Known(_)) {
+                    self.lossy = true;
                     *state = tables_of(at, &self.layout);
                 }
                 batch.reads.clear();
@@ -478,7 +481,9 @@ impl Loader {
             let before = events.len();
             let ours = events_of(layout, &table).filter(|(order, _)| (at.from..at.to).contains(order));
             let ours = ours.map(|(_, event)| event).filter(|event| begins || event.record().is_none());
-            events.extend(ours);
+            // Of what lives did not know to have been put, they have not noted the removal.
+            let known = |event: Event| if at.partial { Event::removal(event.hash) } else { event };
+            events.extend(ours.map(known));
             self.held += events.len() - before;
             return self.table_is_done(n, most);
         }
@@ -706,7 +711,15 @@ mod tests {
         let layout = Layout::new(16 << 10, 20, 7);
         let index = Index::of(&layout, 1_000);
         // Its place is none of the cache, so that the tables are read instead.
-        let at = DigestAt { from: 0, to: 9, first_seq: 0, last_seq: 1000, place: u64::MAX, bytes: u32::MAX };
+        let at = DigestAt {
+            from: 0,
+            to: 9,
+            first_seq: 0,
+            last_seq: 1000,
+            place: u64::MAX,
+            bytes: u32::MAX,
+            partial: false,
+        };
         let mut loader = Loader::new(layout, &[at], &index, Arc::default());
         let reads = Cell::new(0);
         loader.load_all(&index, at.last_seq, |offset, length| {
@@ -725,7 +738,15 @@ mod tests {
         let disk = crate::cases::filled(&options, 20_000, 100);
         let (state, _) = crate::cases::recovered(&disk, &options);
         let (layout, last_seq) = (state.layout, state.seq - 1);
-        let at = DigestAt { from: 0, to: 1 << 62, first_seq: 0, last_seq, place: u64::MAX, bytes: u32::MAX };
+        let at = DigestAt {
+            from: 0,
+            to: 1 << 62,
+            first_seq: 0,
+            last_seq,
+            place: u64::MAX,
+            bytes: u32::MAX,
+            partial: false,
+        };
         let in_third = || {
             let index = Index::of(&layout, 20_000);
             Loader::new(layout, &[at], &index, Arc::default()).load_all(
@@ -752,7 +773,8 @@ mod tests {
         let layout = Layout::new(16 << 10, 20, 7);
         let index = Index::of(&layout, 1_000);
         (0..50).for_each(|n| _ = index.insert(layout.mix(n), Standing::Unknown.slot(1 << 15, 64)));
-        let at = DigestAt { from: 0, to: 9, first_seq: 0, last_seq: 9, place: 1 << 15, bytes: 64 };
+        let at =
+            DigestAt { from: 0, to: 9, first_seq: 0, last_seq: 9, place: 1 << 15, bytes: 64, partial: false };
         let loader = Loader::new(layout, &[at], &index, Arc::default());
         assert_eq!((loader.before, loader.room(index.parts(), 40)), (50, 40));
         assert!(loader.room(index.parts(), 200) < 200 && loader.room(index.parts(), 60) >= 50);

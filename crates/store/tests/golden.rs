@@ -51,6 +51,7 @@ fn format_3_is_as_it_was() {
         last_seq,
         place: layout.place(5, 8192),
         bytes: 0x7a,
+        partial: false,
     });
     let root = Root { generation: 2, order: 0x200, seq: 6, swept: 0x99, digests: digests.to_vec() };
     let mut root_copy = vec![0; root.size()];

@@ -230,7 +230,14 @@ impl Engine {
         let departed = Arc::new(AtomicU64::new(layout.oldest(seq + early)));
         let engine = Engine {
             loader: Loader::new(layout, &root.digests, &index, departed.clone()),
-            digester: Digester::new(&layout, stretch, root, (behind, events), fence, lossy),
+            digester: Digester::new(
+                &layout,
+                stretch,
+                root,
+                (behind, events),
+                fence,
+                if lossy { order } else { 0 },
+            ),
             layout,
             index,
             flush_interval,

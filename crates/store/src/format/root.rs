@@ -26,6 +26,8 @@ pub struct DigestAt {
     /// Its record of kind `Digest`: place, and bytes.
     pub place: u64,
     pub bytes: u32,
+    /// The life that made it could not read all of that: tables may list what the digest does not name.
+    pub partial: bool,
 }
 
 /// The default is what a new cache has: no digest, and the whole log to replay.
@@ -71,7 +73,7 @@ impl Root {
         put.1 = HEADER;
         for digest in &self.digests {
             put.u64(digest.from).u64(digest.to).u64(digest.first_seq).u64(digest.last_seq);
-            put.u64(digest.place).u32(digest.bytes).u32(0);
+            put.u64(digest.place).u32(digest.bytes).u32(digest.partial.into());
         }
         let end = put.1;
         let sum = checksum(identity, &to[..end]);
@@ -102,6 +104,7 @@ impl Root {
                 last_seq: fields.u64(),
                 place: fields.u64(),
                 bytes: fields.u32(),
+                partial: fields.u32() & 1 != 0,
             }
         });
         let root = Root { generation, order, seq, swept, digests: digests.collect() };
@@ -131,8 +134,15 @@ mod tests {
 
     #[test]
     fn a_root_survives_its_encoding_and_no_other_bytes_pass() {
-        let digest =
-            |n| DigestAt { from: 5 * n, to: 5 * n + 5, first_seq: n, last_seq: n + 1, place: 99, bytes: 640 };
+        let digest = |n| DigestAt {
+            from: 5 * n,
+            to: 5 * n + 5,
+            first_seq: n,
+            last_seq: n + 1,
+            place: 99,
+            bytes: 640,
+            partial: n % 2 == 1,
+        };
         for count in [0, 1, MOST as u64] {
             let root = Root {
                 generation: 5,
@@ -157,7 +167,8 @@ mod tests {
 
     #[test]
     fn absurd_digests_are_refused() {
-        let sane = DigestAt { from: 10, to: 20, first_seq: 3, last_seq: 5, place: 99, bytes: 640 };
+        let sane =
+            DigestAt { from: 10, to: 20, first_seq: 3, last_seq: 5, place: 99, bytes: 640, partial: false };
         let next = DigestAt { from: 20, to: 30, first_seq: 5, last_seq: 6, ..sane };
         let decoded = |digests: Vec<DigestAt>| {
             let root = Root { generation: 1, order: 30, seq: 6, swept: 9, digests };
