@@ -270,6 +270,12 @@ impl Head {
         self.lifetime() > self.age(now)
     }
 
+    /// Makes it stale from a moment on.
+    pub fn expire(&mut self, at: Time) {
+        let age = self.initial_age.saturating_add(at.saturating_sub(self.response_time));
+        self.lifetime = self.lifetime.min(u32::try_from(age).unwrap_or(u32::MAX));
+    }
+
     pub fn vary(&self) -> Option<&Vary> {
         self.vary.as_ref()
     }

@@ -134,7 +134,7 @@ pub fn start_from(
     let weak = Arc::downgrade(&shared);
     shared.tiers.stores.when_apart(move || {
         if let Some(shared) = weak.upgrade() {
-            shared.tiers.purge([cache::Scope::All]);
+            shared.tiers.purge([cache::Scope::All], false);
         }
     });
     changes.iter().for_each(|change| shared.tiers.take(change));

@@ -245,9 +245,9 @@ static ROUTES: &[Route] = &[
     Route {
         path: "/purge",
         method: Method::POST,
-        help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
-               any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
-               alone means every host",
+        help: "url=URL, prefix=URL, host=HOST, expression=HOST/PATH (with * and ?), group=NAME (or tag=NAME), or all: \
+               what is stored there is not served any more, or, with soft=1, is stale from now on; several at once are \
+               joined by &, values are percent-encoded; to a reverse proxy a path alone means every host",
         content_type: TEXT,
         answer: Answer::Of(purge::purge),
         open: false,

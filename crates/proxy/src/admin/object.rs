@@ -2,12 +2,15 @@
 
 use super::{AdminError, purge};
 use crate::clock;
-use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
+use crate::tiers::expired;
+use crate::tiers::invalidation::Purged;
+use crate::tiers::memory::{CacheEntry, EntryKind};
 use crate::tiers::stores::Readers;
 use crate::worker::Shared;
 use cache::{Asked, Head, Stale, Vary, Verdict, key};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use store::{Body, Key};
@@ -108,10 +111,15 @@ impl Search {
                 told.insert("in-memory".into(), (*in_memory).into());
                 told.insert("on-disk".into(), self.places(&key));
                 let EntryKind::Response(response) = &held.kind else { unreachable!("only responses are told of") };
-                told.extend(self.response(response));
-                match self.shared.tiers.covers(held) {
-                    true => ("purged", "It was purged, and does not answer any more.".into()),
-                    false => state(&response.head, fields),
+                let purged = self.shared.tiers.purged(held);
+                let head = match purged {
+                    Purged::Softly(since, _) => Cow::Owned(expired(&response.head, since)),
+                    Purged::No | Purged::Yes => Cow::Borrowed(&response.head),
+                };
+                told.extend(self.response(&head, &response.body));
+                match purged {
+                    Purged::Yes => ("purged", "It was purged, and does not answer any more.".into()),
+                    Purged::No | Purged::Softly(..) => state(&head, fields),
                 }
             }
             None if late => ("unknown", "The disk that may have it does not answer.".into()),
@@ -151,8 +159,7 @@ impl Search {
         view.places(key).filter_map(place).collect()
     }
 
-    fn response(&self, response: &StoredResponse) -> Map<String, Json> {
-        let StoredResponse { head, body, .. } = response;
+    fn response(&self, head: &Head, body: &Body) -> Map<String, Json> {
         let now = clock::now();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let fields = head.headers.iter().map(|(name, value)| json!([name.as_str(), text(value)]));
