@@ -280,7 +280,7 @@ async fn what_is_purged_softly_is_stale_and_still_there_also_after_a_kill() {
         let url = origin.url("/x").replace(':', "%3A");
         let told =
             proxy.admin(format!("GET /object.json?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
-        assert!(told.text().contains("\"state\":\"stale-while-revalidate\""), "{what}: {}", told.text());
+        assert!(told.text().contains("\"state\": \"stale-while-revalidate\""), "{what}: {}", told.text());
         let after = Proxy::over(Some(open(&killed)), with_admin);
         let mut again = after.client().await;
         for client in [&mut client, &mut again] {
