@@ -327,6 +327,29 @@ async fn a_client_purges_softly_as_the_field_does() {
 }
 
 #[tokio::test]
+async fn a_client_purges_softly_what_is_shared_by_several_queries() {
+    let origin = origin_of(|_, _| {
+        ok(
+            "Cache-Control: max-age=600, stale-while-revalidate=60\r\nNo-Vary-Search: params=(\"utm\")\r\n",
+            "alike",
+        )
+    })
+    .await;
+    let proxy = Proxy::with(|settings| settings.purge_from = proxy::Network::private());
+    let mut client = proxy.client().await;
+    client.get(origin.request("/x?utm=1", "")).await;
+    assert_eq!(cache_status(&client.get(origin.request("/x?utm=2", "")).await), "cosm; hit");
+    let purge = origin.request("/x?utm=3", "Fastly-Soft-Purge: 1\r\n").replacen("GET", "PURGE", 1);
+    client.get(&purge).await;
+    let stale = client.get(origin.request("/x?utm=2", "")).await;
+    assert!(
+        cache_status(&stale).starts_with("cosm; hit; detail=stale-while-revalidate"),
+        "{}",
+        cache_status(&stale)
+    );
+}
+
+#[tokio::test]
 async fn expressions_purge_hosts_and_paths_that_match() {
     let origin = origin().await;
     let table: [(&str, &[&str]); 5] = [

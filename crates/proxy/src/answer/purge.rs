@@ -52,7 +52,11 @@ impl Exchange {
         let was_stored = shared.tiers.memory.get(&uri).is_some() || is_stored();
         let softly = headers.get(SOFT).is_some_and(|value| value == "1");
         match std::str::from_utf8(uri.bytes()).ok().and_then(|key| key.split_once(' ')) {
-            Some((_, url)) if softly => shared.tiers.purge([Scope::Url(url)], true),
+            // Searches that are answered alike are known by their path only.
+            Some((_, url)) if softly => {
+                let path = url.split_once('?').map_or(url, |(path, _)| path);
+                shared.tiers.purge([Scope::Url(url), Scope::Url(path)], true);
+            }
             _ => shared.tiers.forget(uri.bytes()),
         }
         let waits = shared.clone();
