@@ -56,7 +56,9 @@ pub use report::stats::{Row, rows};
 pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::pages::{Pages, read_small};
-pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
+pub use settings::{
+    Bounds, Network, Offline, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told,
+};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Opening, Patience, Stores, Successor, Unopened,
@@ -287,6 +289,7 @@ fn exit(shared: &Shared, worker: usize) -> Exit {
         .noting_heads(shared.settings.newest().notes_heads)
         .shadowed(shared.shadow.as_ref().map(|shadow| shadow.teller(worker)))
         .noting_in(shared.recent.get(worker).cloned())
+        .observing(shared.uplink.clone())
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
@@ -319,6 +322,7 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         history: Default::default(),
         day: Default::default(),
         log,
+        uplink: Default::default(),
         handover: Handover::default(),
         reload: OnceLock::new(),
         started: SystemTime::now(),

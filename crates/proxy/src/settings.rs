@@ -56,6 +56,8 @@ pub struct Settings {
     pub request_id: Told,
     /// What the proxy's own answers say.
     pub pages: Arc<Pages>,
+    /// Whether stale responses answer without asking the origins.
+    pub offline: Offline,
     /// What is shared of responses that set cookies.
     pub set_cookie: cache::SetCookie,
     /// Whether `Transaction::heads` is filled, which costs a request some tens of nanoseconds.
@@ -136,6 +138,18 @@ impl Told {
             Told::Off => false,
         }
     }
+}
+
+/// Whether stale responses answer without asking the origins, as far as their directives permit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offline {
+    /// While the uplink seems down; what nothing can answer is tried.
+    Auto,
+    /// Always; nothing is fetched.
+    On,
+    /// They answer as they do where one origin fails.
+    #[default]
+    Off,
 }
 
 /// Sizes and counts. Each says what happens when it is reached.
@@ -226,6 +240,7 @@ impl Default for Settings {
             forwarded: Told::default(),
             request_id: Told::default(),
             pages: Arc::default(),
+            offline: Offline::default(),
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,
             hides_queries: false,

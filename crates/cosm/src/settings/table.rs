@@ -11,7 +11,7 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Network, OffPeak, OriginHost, Pages, SetCookie, Token, Told};
+use proxy::{Network, OffPeak, Offline, OriginHost, Pages, SetCookie, Token, Told};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,6 +156,14 @@ pub static TABLE: &[Setting] = &[
         ], "never", Proxy, Start,
         "Whether responses with Set-Cookie are cached and shared: never, or fresh (if the origin says how long they are \
          fresh, as RFC 9111 allows; unsafe where session cookies are set on pages with max-age)"),
+    row!(CACHE, "offline", Choice, [
+            Is("off", |c| c.proxy.offline = Offline::Off),
+            Is("auto", |c| c.proxy.offline = Offline::Auto),
+            Is("on", |c| c.proxy.offline = Offline::On)
+        ], "off", Proxy, Reload,
+        "Answer with stale responses without asking the origins, beyond the limit of stale-if-error: auto (while none that was asked of \
+         late could be reached; one is tried now and then), or on (nothing is fetched, and what is not stored gets 504). Never with what \
+         no-cache, must-revalidate, proxy-revalidate or s-maxage forbids"),
     row!(CACHE, "query-max", Size(0..=32 * KIB, |c, v| c.proxy.bounds.query_bytes = v as usize),
         [], "16KiB", Proxy, Reload,
         "Maximum size of the content of a QUERY request whose response is cached: it is part of the cache key"),

@@ -53,6 +53,7 @@ table! {
     Class, (&'static str, &'static str),
     HitMemory ("hit-memory", "answered from memory");
     HitDisk ("hit-disk", "answered from disk");
+    HitOffline ("hit-offline", "answered from a stale stored response without asking the origin: offline");
     StaleOnError ("stale-on-error", "answered from a stale stored response, for the origin gave no answer of use");
     Revalidated ("revalidated", "the origin said that the stored response still holds");
     Miss ("miss", "fetched from the origin");
@@ -107,6 +108,7 @@ impl Class {
                 Place::Memory => Class::HitMemory,
                 Place::Disk => Class::HitDisk,
             },
+            Outcome::HitOffline => Class::HitOffline,
             Outcome::StaleOnError => Class::StaleOnError,
             Outcome::Revalidated(_) => Class::Revalidated,
             Outcome::Miss(_) => Class::Miss,

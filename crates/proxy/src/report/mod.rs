@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod recent;
 pub mod shadow;
 pub mod stats;
+pub mod uplink;
 
 pub use self::id::Id;
 
@@ -17,6 +18,7 @@ use self::counters::{Class, Counters, Number, Time};
 use self::id::Ids;
 use self::recent::{Event, Recent};
 use self::shadow::Teller;
+use self::uplink::Uplink;
 use crate::clock;
 use crate::message::target::Target;
 use crate::transport::{Hop, Peer};
@@ -271,18 +273,24 @@ pub struct Exit {
     /// For the operator's page, where there is one.
     recent: Option<Arc<Recent>>,
     pub notes_heads: bool,
+    pub uplink: Arc<Uplink>,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
     pub fn new(counters: Arc<Counters>, log: Arc<dyn Log>) -> Exit {
-        let ids = Ids::default();
-        Exit { counters, log, ids, shadow: None, recent: None, notes_heads: false, _stays: PhantomData }
+        let (ids, shadow, recent, notes_heads, uplink, _stays) = Default::default();
+        Exit { counters, ids, log, shadow, recent, notes_heads, uplink, _stays }
     }
 
     /// What is of interest of late is noted there.
     pub fn noting_in(self, recent: Option<Arc<Recent>>) -> Exit {
         Exit { recent, ..self }
+    }
+
+    /// What is reached, and what is not, is noted there.
+    pub fn observing(self, uplink: Arc<Uplink>) -> Exit {
+        Exit { uplink, ..self }
     }
 
     /// What the heads say is noted, if so.
