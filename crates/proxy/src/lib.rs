@@ -290,6 +290,7 @@ fn exit(shared: &Shared, worker: usize) -> Exit {
         .shadowed(shared.shadow.as_ref().map(|shadow| shadow.teller(worker)))
         .noting_in(shared.recent.get(worker).cloned())
         .observing(shared.uplink.clone())
+        .watched(shared.watchers.clone())
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
@@ -323,6 +324,7 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         day: Default::default(),
         log,
         uplink: Default::default(),
+        watchers: Default::default(),
         handover: Handover::default(),
         reload: OnceLock::new(),
         started: SystemTime::now(),

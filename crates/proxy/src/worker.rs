@@ -16,6 +16,7 @@ use crate::report::recent::history::{Counted, History};
 use crate::report::shadow::Shadow;
 use crate::report::stats::Now;
 use crate::report::uplink::Uplink;
+use crate::report::watch::Watchers;
 use crate::report::{Exit, Log};
 use crate::settings::current::{Current, InForce};
 use crate::settings::{Offline, Settings};
@@ -39,6 +40,7 @@ pub struct Shared {
     pub counters: Vec<Arc<Counters>>,
     pub log: Arc<dyn Log>,
     pub uplink: Arc<Uplink>,
+    pub watchers: Arc<Watchers>,
     pub shadow: Option<Shadow>,
     /// Of each worker, and what all of them counted: for the operator's page, where there is one.
     pub recent: Vec<Arc<Recent>>,
@@ -69,6 +71,7 @@ impl Shared {
     pub fn counted(&self) -> Now<'_> {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
             .beside(self.shadow.as_ref())
+            .watched(self.watchers.count() as u64)
             .offline(self.is_offline(&self.settings.newest()))
     }
 

@@ -88,7 +88,7 @@ fn one_star(text: &str) -> String {
 
 /// A pattern. Bit n of a state: the first n characters that are no stars may have matched.
 #[derive(Clone, PartialEq, Eq)]
-struct Glob {
+pub struct Glob {
     /// Of each byte, which of `takes` is its own; the first is that of bytes which are not in the pattern.
     class: Box<[u8; 256]>,
     /// From which bits a byte leads to the next.
@@ -100,9 +100,10 @@ struct Glob {
 
 impl Glob {
     /// Characters that are no stars: one bit is for none of them.
-    const MAX: usize = 127;
+    pub const MAX: usize = 127;
 
-    fn new(text: &str) -> Option<Glob> {
+    /// `*` stands for any text, `?` for one byte; `None`: it is longer than `MAX`.
+    pub fn new(text: &str) -> Option<Glob> {
         let (mut class, mut takes, mut stays, mut at) = (Box::new([0; 256]), vec![0], 0, 0);
         for byte in text.bytes() {
             let bit = 1u128.checked_shl(at)?;
@@ -128,7 +129,7 @@ impl Glob {
         Some(Glob { class, takes, stays, end: 1 << at })
     }
 
-    fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         self.run(text) & self.end != 0
     }
 

@@ -10,7 +10,7 @@
 mod glob;
 mod scopes;
 
-pub use self::glob::Expression;
+pub use self::glob::{Expression, Glob};
 
 use self::scopes::{Bounds, Scopes};
 use crate::{Head, wire};

@@ -32,6 +32,7 @@ pub(super) enum Source {
     Sum(Time),
     Lost,
     Offline,
+    Watchers,
     Process(fn(&Process) -> u64),
     Budget(fn(&Budget) -> u64),
     Memory(fn(&Memory) -> u64),
@@ -178,6 +179,14 @@ pub fn rows() -> Vec<Row> {
         "lines of the access log that could not be written, or were too many at once",
         Source::Lost,
     ));
+    rows.push(row(
+        "access-log",
+        "watchers",
+        Kind::Gauge,
+        Some(plain("access_log_watchers")),
+        "who read the requests as they end (cosm log --follow)",
+        Source::Watchers,
+    ));
     add(&mut rows, "budget", BUDGET, Source::Budget);
     add(&mut rows, "memory", MEMORY, Source::Memory);
     add(&mut rows, "store", STORE, Source::Store);
@@ -212,6 +221,7 @@ pub struct Now<'a> {
     stats: Option<Stats>,
     shadow: Option<&'a Shadow>,
     is_offline: bool,
+    watchers: u64,
     pub(super) disks: Vec<DiskStats>,
 }
 
@@ -232,12 +242,27 @@ impl<'a> Now<'a> {
         let disks = tiers.stores.disks();
         let stats = disks.iter().filter_map(|disk| disk.stats).reduce(Stats::and);
         let process = Process::since(started);
-        Now { workers, budget, tiers, process, lost, stats, shadow: None, is_offline: false, disks }
+        Now {
+            workers,
+            budget,
+            tiers,
+            process,
+            lost,
+            stats,
+            shadow: None,
+            is_offline: false,
+            watchers: 0,
+            disks,
+        }
     }
 
     /// What is simulated beside.
     pub fn beside(self, shadow: Option<&'a Shadow>) -> Now<'a> {
         Now { shadow, ..self }
+    }
+
+    pub fn watched(self, watchers: u64) -> Now<'a> {
+        Now { watchers, ..self }
     }
 
     pub fn offline(self, is_offline: bool) -> Now<'a> {
@@ -282,6 +307,7 @@ impl<'a> Now<'a> {
                 return Some(Value::Histogram(Box::new(self.times(time)), sum));
             }
             Source::Lost => self.lost,
+            Source::Watchers => self.watchers,
             Source::Offline => self.is_offline.into(),
             Source::Process(of) => of(&self.process),
             Source::Budget(of) => of(self.budget),
