@@ -55,6 +55,7 @@ pub use report::recent::{Event, MEMORY as RECENT};
 pub use report::stats::{Row, rows};
 pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
+pub use settings::pac::Pac;
 pub use settings::pages::{Pages, read_small};
 pub use settings::{
     Bounds, Network, Offline, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told,
@@ -140,6 +141,7 @@ pub fn start_from(
         }
     });
     changes.iter().for_each(|change| shared.tiers.take(change));
+    let _ = shared.addresses.set(addresses.clone());
     let (phases, phase) = watch::channel(Phase::Serves);
     let mut threads = Vec::with_capacity(workers + 2);
     let mut at = None;
@@ -325,6 +327,7 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         log,
         uplink: Default::default(),
         watchers: Default::default(),
+        addresses: OnceLock::new(),
         handover: Handover::default(),
         reload: OnceLock::new(),
         started: SystemTime::now(),

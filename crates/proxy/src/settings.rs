@@ -3,12 +3,14 @@
 //! Bounds that nobody has needed to change are constants where they hold. `current` has the settings that are in force.
 
 pub mod current;
+pub mod pac;
 pub mod pages;
 
 use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
 use crate::transport::{Address, Hop, UnixPath};
 use http::HeaderValue;
+use pac::Pac;
 use pages::Pages;
 use policy::replacement::Policy;
 use std::fmt;
@@ -56,6 +58,8 @@ pub struct Settings {
     pub request_id: Told,
     /// What the proxy's own answers say.
     pub pages: Arc<Pages>,
+    /// What browsers are told that ask a forward proxy what to send to it.
+    pub pac: Pac,
     /// Whether stale responses answer without asking the origins.
     pub offline: Offline,
     /// What is shared of responses that set cookies.
@@ -240,6 +244,7 @@ impl Default for Settings {
             forwarded: Told::default(),
             request_id: Told::default(),
             pages: Arc::default(),
+            pac: Pac::default(),
             offline: Offline::default(),
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,

@@ -23,6 +23,7 @@ use crate::settings::{Offline, Settings};
 use crate::tiers::Tiers;
 use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
+use crate::transport::Address;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
@@ -48,6 +49,8 @@ pub struct Shared {
     /// The load of a day, learned.
     pub day: Mutex<DayCurve>,
     pub handover: Handover,
+    /// Where clients are served.
+    pub addresses: OnceLock<Vec<Address>>,
     /// Has the settings read again; a line each of what came of it.
     pub reload: OnceLock<Reload>,
     /// When it was started.

@@ -11,7 +11,7 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Network, OffPeak, Offline, OriginHost, Pages, SetCookie, Token, Told};
+use proxy::{Network, OffPeak, Offline, OriginHost, Pac, Pages, SetCookie, Token, Told};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +76,13 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         }), [Is("none", |c| c.proxy.admin_token = None)], "none", Proxy, Reload,
         "File with the token that the admin interface wants, as `Authorization: Bearer TOKEN` or as the password of Basic"),
+    row!(SERVICE, "pac", Other("FILE", |c, v| {
+            let text = proxy::read_small(v.as_ref(), 256 << 10).map_err(|why| format!("cannot read pac {v}: {why}"))?;
+            c.proxy.pac = Pac::Own(text.into());
+            Ok(())
+        }), [Is("auto", |c| c.proxy.pac = Pac::Made), Is("off", |c| c.proxy.pac = Pac::Off)], "auto", Proxy, Reload,
+        "What browsers get that ask a forward proxy for http://PROXY:PORT/proxy.pac (or wpad.dat), which says what to send to it; auto: all but plain \
+         names and private addresses, at the name that they reach it by, and without it where it does not answer"),
     row!(SERVICE, "pid-file", Other("FILE", |c, v| {
             c.pid_file = Some(v.into());
             Ok(())

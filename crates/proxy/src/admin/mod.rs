@@ -6,6 +6,7 @@ mod guard;
 mod health;
 mod log;
 mod object;
+mod pac;
 mod page;
 mod purge;
 mod state;
@@ -17,6 +18,7 @@ use crate::phase::Phase;
 use crate::report::recent::HALF;
 use crate::report::watch::{WATCHERS, Watch};
 use crate::report::{metrics, stats};
+use crate::settings::pac::{CONTENT_TYPE as PAC, PATHS as PAC_PATHS};
 use crate::transport::{Bound, Listener, Peer};
 use crate::worker::Shared;
 use http::header::{
@@ -192,6 +194,7 @@ impl Visitor {
                         Ok(watch) => return Ok(stream(route, Lines::of(watch, speaks))),
                         Err(refused) => Ok(Err(refused)),
                     },
+                    Answer::Pac => Ok(pac::text(&shared, &request.headers)),
                 };
                 answer.map(|answer| route.reply(peer, &query, answer))
             }
@@ -243,6 +246,7 @@ enum Answer {
     Search,
     /// Without an end.
     Log,
+    Pac,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -337,6 +341,22 @@ static ROUTES: &[Route] = &[
         content_type: JSON,
         answer: Answer::Of(|shared, _| Ok(state::state(shared))),
         open: false,
+    },
+    Route {
+        path: PAC_PATHS[0],
+        method: Method::GET,
+        help: "which requests browsers send to this proxy; its listeners give it too",
+        content_type: PAC,
+        answer: Answer::Pac,
+        open: true,
+    },
+    Route {
+        path: PAC_PATHS[1],
+        method: Method::GET,
+        help: "the same",
+        content_type: PAC,
+        answer: Answer::Pac,
+        open: true,
     },
     Route {
         path: "/object.json",

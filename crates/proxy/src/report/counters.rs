@@ -64,7 +64,7 @@ table! {
     PassContent ("pass-content", "passed: the request has content, or more than a key takes");
     PassPrecondition ("pass-precondition", "passed: the request has If-Match or If-Unmodified-Since");
     Tunnel ("tunnel", "CONNECT, and upgrades to another protocol; the bytes are those to the client");
-    Own ("own", "answered by the proxy itself: OPTIONS, TRACE");
+    Own ("own", "answered by the proxy itself: OPTIONS, TRACE, proxy.pac");
     Refused400 ("refused-400", "refused with 400");
     Refused403 ("refused-403", "refused with 403");
     Refused405 ("refused-405", "refused with 405");
