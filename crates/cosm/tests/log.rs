@@ -2,10 +2,12 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Instant;
 use support::SOON;
@@ -61,9 +63,9 @@ fn error(output: &Output) -> (String, Option<i32>) {
 }
 
 /// Who watches has to be there before what is to be seen.
-fn until_watched(server: &Server, count: usize) {
+fn until_watched(admin: SocketAddr, count: usize) {
     let until = Instant::now() + SOON;
-    let mut admin = Client::new(server.admin());
+    let mut admin = Client::new(admin);
     loop {
         let stats: Value = serde_json::from_slice(&admin.get("/stats.json", &[]).unwrap().body).unwrap();
         if stats["access-log"]["watchers"] == count {
@@ -95,7 +97,7 @@ fn requests_are_seen_as_they_end_and_chosen_by_filters() {
             "host=127.*",
         ],
     );
-    until_watched(&server, 2);
+    until_watched(server.admin(), 2);
     let mut client = Client::new(server.address);
     let paths = ["/a/1?secret", "/b", "/a/missing", "/b", "/a/1?secret", "/a/last", "/a/last"];
     for path in paths {
@@ -118,16 +120,59 @@ fn requests_are_seen_as_they_end_and_chosen_by_filters() {
 }
 
 #[test]
+fn who_follows_sees_the_requests_of_the_process_that_takes_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(|asked| Reply::fresh(&*asked.target));
+    let pid_file = folder.path().join("pid");
+    let server = start(folder.path(), &format!("--pid-file {}", pid_file.display()));
+    let (first, address, admin) = (server.id(), server.address, server.admin());
+    let mut log = Log::follow(&server, &["--json"]);
+    until_watched(admin, 1);
+    let (stop, stopped) = (Stopping(pid_file.clone()), Instant::now() + SOON);
+    signal(first, Signal::USR2);
+    // The one that goes does not wait for who watches.
+    assert!(server.wait().success());
+    while !matches!(stop.id(), Some(id) if id != first) {
+        assert!(Instant::now() < stopped, "nobody took over");
+    }
+    until_watched(admin, 1);
+    Client::new(address).get(&origin.url("/after"), &[]).unwrap();
+    let told: Value = serde_json::from_str(&log.line()).unwrap();
+    assert_eq!(told["path"], "/after");
+}
+
+/// Ends the process that took over.
+struct Stopping(PathBuf);
+
+impl Stopping {
+    fn id(&self) -> Option<u32> {
+        fs::read_to_string(&self.0).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        if let Some(id) = self.id() {
+            signal(id, Signal::KILL);
+        }
+    }
+}
+
+fn signal(id: u32, signal: Signal) {
+    let _ = kill_process(Pid::from_raw(id as i32).unwrap(), signal);
+}
+
+#[test]
 fn few_watch_at_once_and_who_leaves_makes_room() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), "");
     let admin = server.admin().to_string();
     let mut watching: Vec<_> = (0..4).map(|_| Log::follow(&server, &[])).collect();
-    until_watched(&server, 4);
+    until_watched(server.admin(), 4);
     let (why, code) = error(&cosm(&["log", "--follow", "--admin", &admin]));
     assert!(why.contains("4 watch already") && code == Some(1), "{why}");
     watching.pop();
-    until_watched(&server, 3);
+    until_watched(server.admin(), 3);
     assert!(server.stop().success());
 }
 

@@ -136,7 +136,7 @@ mod tests {
                 script.push_str(&format!("console.log(FindProxyForURL({url:?}, {host:?}));\n"));
             }
         }
-        let ran = Command::new("node").arg("--eval").arg(&script).output().unwrap();
+        let ran = Command::new("node").arg("-e").arg(&script).output().unwrap();
         let said = String::from_utf8(ran.stdout).unwrap();
         let expected = CASES.iter().flat_map(|(_, goes)| [*goes; 2]);
         let expected = expected.map(|goes| if goes { "PROXY [2001:db8::5]:3128; DIRECT" } else { "DIRECT" });
