@@ -31,6 +31,8 @@ fuzz_target!(|bytes: &[u8]| {
         (Scope::Prefix("http://h:8080/a"), [true, false]),
         (Scope::Path("/a/b"), [true, false]),
         (Scope::PathPrefix("/a/"), [true, false]),
+        (Scope::Url("http://other/a"), [false, true]),
+        (Scope::Expression("h/a*"), [true, false]),
         (Scope::Group { origin: Some("http://other"), name: "g" }, [false, true]),
         (Scope::Group { origin: None, name: "g" }, [true, true]),
     ];
@@ -46,6 +48,15 @@ fuzz_target!(|bytes: &[u8]| {
         }
         head.purges_known = more.newest();
         assert_eq!(covered(&more, &head), [false, false]);
+        // Softly, it purges nothing.
+        let mut softer = purges.clone();
+        softer.purge_softly(scope, 0);
+        head.purges_known = purges.newest();
+        assert_eq!(covered(&softer, &head), [false, false]);
+        for (key, expected) in keys.iter().zip(expected) {
+            assert!(softer.cover_softly(key, &head).is_some() >= expected, "{scope:?}");
+        }
+        assert!(softer.encode().len() <= Purges::MAX.max(written.len()));
         assert!(more.encode().len() <= Purges::MAX.max(written.len()));
     }
 });

@@ -23,6 +23,8 @@ pub enum Outage {
     Unreachable,
     /// The origin answered 500, 502, 503 or 504.
     Answered5xx,
+    /// Nothing is asked for: the operator wants what is stored, however long it has been stale.
+    Offline,
 }
 
 /// Why a stored response is not reused as it is.
@@ -77,7 +79,7 @@ pub fn judge(asked: &Asked, head: &Head, now: Time) -> Verdict {
 ///
 /// A stale-if-error is both permission and limit, whether response or request has it, and of two the smaller counts.
 /// Without one, a cache that is disconnected may serve stale; an error that the origin did answer stands, unless the
-/// client's max-stale permits more.
+/// client's max-stale permits more. Offline the response's limit does not count, and the client's does.
 pub fn may_serve_stale_on_error(asked: &Asked, head: &Head, now: Time, outage: Outage) -> bool {
     let wants = asked.directives();
     // As with stale-while-revalidate below: only the origin's own word lifts what s-maxage implies.
@@ -85,11 +87,11 @@ pub fn may_serve_stale_on_error(asked: &Asked, head: &Head, now: Time, outage: O
     if head.has(FORBID_STALE) || implied || wants.no_cache {
         return false;
     }
-    let limits = [head.stale_if_error(), wants.stale_if_error];
+    let limits = [head.stale_if_error().filter(|_| outage != Outage::Offline), wants.stale_if_error];
     match limits.into_iter().flatten().min() {
         Some(limit) => within(head, head.age(now), limit),
         None => {
-            outage == Outage::Unreachable || tolerates(wants, head.age(now).saturating_sub(head.lifetime()))
+            outage != Outage::Answered5xx || tolerates(wants, head.age(now).saturating_sub(head.lifetime()))
         }
     }
 }

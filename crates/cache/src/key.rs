@@ -102,6 +102,11 @@ pub(crate) fn uri(key: &[u8]) -> Option<&str> {
     Some(uri)
 }
 
+/// Whether a key is of the searches of a path, whose URI has no query.
+pub(crate) fn is_of_searches(key: &[u8]) -> bool {
+    key.starts_with(SEARCHES)
+}
+
 /// The primary key, NUL, and the normalised values of the fields that Vary names.
 pub fn variant(primary: &[u8], vary: &Vary, request: &HeaderMap) -> Bytes {
     let mut key = Vec::with_capacity(primary.len() + 128);

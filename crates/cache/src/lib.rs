@@ -41,7 +41,7 @@ pub use judge::{Outage, Stale, Verdict, judge, may_serve_stale_on_error};
 pub use language::{preferred_language, sole_language};
 pub use no_vary_search::NoVarySearch;
 pub use part::{Part, ask_for_the_rest, can_answer, combined, falls_short};
-pub use purge::{Purges, Scope};
+pub use purge::{Expression, Glob, Purges, Scope};
 pub use request::{Asked, Pass, Plan};
 pub use resume::Resume;
 pub use status::{Item, Miss, Outcome, Report};

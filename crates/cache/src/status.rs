@@ -15,6 +15,8 @@ pub enum Outcome {
     HitRevalidating,
     /// Answered from a fresh one, of whose body the origin gives pieces that the disk lost.
     HitWithGaps,
+    /// Answered from a stale one without asking the origin: offline.
+    HitOffline,
     /// The origin could not be reached, and a stale response may stand in.
     StaleOnError,
     /// The origin said that the stored response still holds.
@@ -50,7 +52,8 @@ impl Outcome {
     }
 
     pub fn is_hit(self) -> bool {
-        matches!(self, Outcome::Hit | Outcome::HitStale | Outcome::HitRevalidating | Outcome::HitWithGaps)
+        use Outcome::{Hit, HitOffline, HitRevalidating, HitStale, HitWithGaps};
+        matches!(self, Hit | HitStale | HitRevalidating | HitWithGaps | HitOffline)
     }
 
     /// RFC 9211 section 2.2: `fwd=request` is for what the request itself would not take, `fwd=stale` for what the
@@ -62,6 +65,7 @@ impl Outcome {
             Outcome::HitStale => ("hit-stale", "hit; detail=max-stale"),
             Outcome::HitRevalidating => ("hit-revalidating", "hit; detail=stale-while-revalidate"),
             Outcome::HitWithGaps => ("hit-with-gaps", "hit; detail=gaps"),
+            Outcome::HitOffline => ("hit-offline", "hit; detail=offline"),
             Outcome::StaleOnError => ("stale-on-error", "fwd=stale; detail=stale-on-error"),
             Outcome::Revalidated(Stale::Expired) => ("revalidated", "fwd=stale; fwd-status=304"),
             Outcome::Revalidated(Stale::NoCache) => ("revalidated-no-cache", "fwd=stale; fwd-status=304; detail=no-cache"),
@@ -215,7 +219,7 @@ mod tests {
 
     fn all() -> Vec<Outcome> {
         use Outcome::*;
-        let mut all = vec![Hit, HitStale, HitRevalidating, HitWithGaps, StaleOnError];
+        let mut all = vec![Hit, HitStale, HitRevalidating, HitWithGaps, HitOffline, StaleOnError];
         all.extend([Miss(super::Miss::Uri), Miss(super::Miss::Vary), Miss(super::Miss::Partial)]);
         all.extend(STALE.iter().flat_map(|s| [Revalidated(*s), Miss((*s).into())]));
         all.extend(PASS.map(Pass));
@@ -235,8 +239,11 @@ mod tests {
     #[test]
     fn the_page_for_operators_names_every_word() {
         let page = include_str!("../../../docs/caching.md");
-        for word in all().into_iter().map(Outcome::word).chain(NotStored::ALL.map(NotStored::word)) {
+        for word in all().into_iter().map(Outcome::word) {
             assert!(page.contains(&format!("`{word}`")), "{word}");
+        }
+        for (word, about) in NotStored::ALL.map(|why| (why.word(), why.about())) {
+            assert!(page.contains(&format!("| `{word}` | {about} |\n")), "| `{word}` | {about} |");
         }
     }
 

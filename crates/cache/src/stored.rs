@@ -116,27 +116,37 @@ impl NotStored {
     };
 
     pub fn word(self) -> &'static str {
+        self.row().0
+    }
+
+    /// In a few words, after "since".
+    pub fn about(self) -> &'static str {
+        self.row().1
+    }
+
+    #[rustfmt::skip]
+    const fn row(self) -> (&'static str, &'static str) {
         match self {
-            NotStored::Request => "request",
-            NotStored::Method => "method",
-            NotStored::Interim => "interim",
-            NotStored::Partial => "partial",
-            NotStored::NotModified => "not-modified",
-            NotStored::Status => "status",
-            NotStored::NotUnderstood => "not-understood",
-            NotStored::NoStore => "no-store",
-            NotStored::Private => "private",
-            NotStored::Authorization => "authorization",
-            NotStored::SetCookie => "set-cookie",
-            NotStored::VaryStar => "vary-star",
-            NotStored::VaryChanged => "vary-changed",
-            NotStored::NoFreshness => "no-freshness",
-            NotStored::TooLarge => "too-large",
-            NotStored::NotAdmitted => "not-admitted",
-            NotStored::Unframed => "unframed",
-            NotStored::Restricted => "restricted",
-            NotStored::Busy => "busy",
-            NotStored::NoRoom => "no-room",
+            NotStored::Request => ("request", "the request is one whose response passes"),
+            NotStored::Method => ("method", "only answers to GET and QUERY are stored, and those to POST that are what a GET would get"),
+            NotStored::Interim => ("interim", "it is an interim response"),
+            NotStored::Partial => ("partial", "it is a part that says too little of itself, or less than what is stored"),
+            NotStored::NotModified => ("not-modified", "it is a 304 to the client's own condition, which has no content"),
+            NotStored::Status => ("status", "its status is for one client alone, or is none"),
+            NotStored::NotUnderstood => ("not-understood", "it says must-understand, and its status is not understood here"),
+            NotStored::NoStore => ("no-store", "it says no-store"),
+            NotStored::Private => ("private", "it says private"),
+            NotStored::Authorization => ("authorization", "the request has Authorization, and the response says neither public, s-maxage nor must-revalidate"),
+            NotStored::SetCookie => ("set-cookie", "it sets a cookie (`--set-cookie`)"),
+            NotStored::VaryStar => ("vary-star", "it says `Vary: *`, or names more than 64 fields there"),
+            NotStored::VaryChanged => ("vary-changed", "an update names other fields in Vary"),
+            NotStored::NoFreshness => ("no-freshness", "it does not say how long it is fresh (max-age, s-maxage, Expires, or a heuristic by Last-Modified), or could never be used: it is not fresh, and has no validator"),
+            NotStored::TooLarge => ("too-large", "it is larger than `--object-size-max`, or than the store or, without one, the memory tier takes"),
+            NotStored::NotAdmitted => ("not-admitted", "the disk is full of what is expected to bring more hits (`--admission`), or may not be written that much (`--write-budget`), and its body is too large for the memory tier"),
+            NotStored::Unframed => ("unframed", "only the end of the connection marks the end of its body"),
+            NotStored::Restricted => ("restricted", "it came from an address that not every client may reach"),
+            NotStored::Busy => ("busy", "the store is behind"),
+            NotStored::NoRoom => ("no-room", "no cache is configured, or its disk takes no writes"),
         }
     }
 }
@@ -268,6 +278,12 @@ impl Head {
     /// Section 4.2.
     pub fn is_fresh(&self, now: Time) -> bool {
         self.lifetime() > self.age(now)
+    }
+
+    /// Makes it stale from a moment on.
+    pub fn expire(&mut self, at: Time) {
+        let age = self.initial_age.saturating_add(at.saturating_sub(self.response_time));
+        self.lifetime = self.lifetime.min(u32::try_from(age).unwrap_or(u32::MAX));
     }
 
     pub fn vary(&self) -> Option<&Vary> {

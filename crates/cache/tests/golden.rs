@@ -1,7 +1,7 @@
 //! The bytes of stored metadata, pinned: caches on disk are full of them. `wire.rs` draws them. When this fails, another
 //! layout needs another first byte; names are only ever added at the end.
 
-use cache::{Head, Stored};
+use cache::{Head, Purges, Scope, Stored};
 
 /// Names that take one byte, in the order of their bytes.
 const NAMES: &str = "date content-type last-modified etag cache-control expires vary server content-encoding \
@@ -56,4 +56,20 @@ fn markers_are_stored_as_they_were() {
         };
         assert!(is_ours, "{marker:?}");
     }
+}
+
+#[test]
+fn purges_are_stored_as_they_were() {
+    // Newest 9, all before 3, and a host at 9.
+    let older = b"\x06\x09\x03\x01\x09\x06host h";
+    let mut purges = Purges::decode(older).expect("purges");
+    assert_eq!((purges.newest(), purges.len(), &purges.encode()[..]), (9, 1, &older[..]));
+    purges.purge_softly(Scope::Url("http://h/"), 10);
+    // No buckets; soft ones: none before, one URL, no buckets.
+    let bytes = b"\x08\x0a\x03\x01\x09\x06host h\x00\x00\x00\x01\x0a\x0durl http://h/\x00\x00";
+    assert_eq!(purges.encode(), bytes);
+    assert_eq!(Purges::decode(bytes), Some(purges));
+    let expression = b"\x08\x0a\x03\x01\x0a\x11expression *.h/a*\x00\x00\x00\x00\x00\x00";
+    assert_eq!(Purges::decode(expression).map(|purges| purges.encode()), Some(expression.to_vec()));
+    assert_eq!(Purges::decode(b"\x08\x0a\x03\x01\x0a\x0dexpression h:8\x00\x00\x00\x00\x00\x00"), None);
 }

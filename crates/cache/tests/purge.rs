@@ -1,6 +1,6 @@
 //! Purges against the plain list of what was purged.
 
-use cache::{Asked, Head, Purges, Scope, key};
+use cache::{Asked, Expression, Head, Purges, Scope, key};
 use http::{HeaderMap, Method, Response};
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn head(known: u64, groups: &str) -> Head {
 
 #[test]
 fn what_each_scope_covers() {
-    use Scope::*;
+    use Scope::{All, Expression, Group, Host, Origin, Path, PathPrefix, Prefix, Url};
     let table = [
         (All, "h", "/", true),
         (Host("h"), "h", "/a", true),
@@ -35,6 +35,10 @@ fn what_each_scope_covers() {
         (PathPrefix("/a"), "h:81", "/abc?d", true),
         (PathPrefix("/a/"), "h", "/a", false),
         (PathPrefix("/"), "h", "/a", true),
+        (Url("http://h/a"), "h", "/a", true),
+        (Url("http://h/a"), "h", "/a?b", false),
+        (Expression("*.h/a*"), "b.h:81", "/ab?c", true),
+        (Expression("*.h/a*"), "h", "/ab", false),
         (Group { origin: None, name: "one" }, "h", "/", true),
         (Group { origin: Some("http://h"), name: "two words" }, "h", "/", true),
         (Group { origin: Some("http://g"), name: "one" }, "h", "/", false),
@@ -57,6 +61,12 @@ fn what_each_scope_covers() {
         let query = key::of_query(&key::queries(&key), [0; 8], &HeaderMap::new(), b"q");
         assert_eq!(purges.cover(&query, &before), covered, "{scope:?}");
         assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+        for softly in [false, true] {
+            assert_eq!(Scope::parse(&scope.text(softly)), Some((scope, softly)), "{scope:?}");
+        }
+    }
+    for unknown in ["", "soft", "hosts h", "expression h:80/"] {
+        assert_eq!(Scope::parse(unknown), None, "{unknown}");
     }
     assert_eq!(Purges::decode(b""), Some(Purges::default()));
 }
@@ -163,6 +173,104 @@ fn paths_and_groups_of_any_host_are_kept_by_buckets_too() {
         assert!(purges.cover(&prefix, &head(known + 1, "")), "{n}");
     }
     assert!(!purges.cover(&key::primary("http", "h", "/"), &head(purges.newest() - 3, "")));
+}
+
+fn expression(text: &str) -> String {
+    text.parse::<Expression>().unwrap().to_string()
+}
+
+#[test]
+fn what_expressions_cover() {
+    for (text, authority, path, covered) in [
+        ("*.h.org/img/*.jpg", "a.h.org:8080", "/img/x/1.jpg", true),
+        ("*.h.org/img/*.jpg", "h.org", "/img/1.jpg", false),
+        ("*.h.org/img/*.jpg", "a.h.org", "/img/1.jpg?2", false),
+        ("*.H.org", "a.h.org", "/", true),
+        ("/a/?", "h", "/a/b", true),
+        ("[::1]/*", "[::1]:81", "/", true),
+    ] {
+        let expression = expression(text);
+        let mut purges = Purges::default();
+        purges.purge(Scope::Expression(&expression), 7);
+        let key = key::primary("http", authority, path);
+        assert_eq!(purges.cover(&key, &head(6, "")), covered, "{text} {authority}{path}");
+        assert!(!purges.cover(&key, &head(7, "")), "{text}");
+        assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+    }
+    // Of searches that are answered alike the path is known alone.
+    let mut purges = Purges::default();
+    purges.purge(Scope::Expression(&expression("h/a*x=1")), 7);
+    let searches = |path| key::searches(&key::primary("http", "h", path));
+    assert!(purges.cover(&searches("/ab?x=2"), &head(6, "")));
+    assert!(!purges.cover(&searches("/b?x=1"), &head(6, "")));
+}
+
+/// Of too many the older ones become their hosts' sites; those that name none become everything.
+#[test]
+fn too_many_expressions_become_wider_but_never_fewer() {
+    let mut purges = Purges::default();
+    let text = |n: usize| format!("*.site{n}.org/{n}/*.jpg");
+    for n in 0..1_000 {
+        purges.purge(Scope::Expression(&expression(&text(n))), 0);
+    }
+    let key = |n: usize| key::primary("http", &format!("a.site{n}.org"), &format!("/{n}/x.jpg"));
+    for n in 0..1_000 {
+        assert!(purges.cover(&key(n), &head(n as u64, "")), "{n}");
+        assert!(!purges.cover(&key(n), &head(1_000, "")), "{n}");
+    }
+    assert!(!purges.cover(&key(1_000), &head(0, "")), "no other's harm");
+    for n in 0..200 {
+        purges.purge(Scope::Expression(&expression(&format!("/{n}/*"))), 0);
+    }
+    assert!(purges.cover(&key(1_000), &head(0, "")), "all before the older ones");
+    assert!(!purges.cover(&key(1_000), &head(1_190, "")), "the newest are kept apart");
+    assert!(purges.encode().len() <= Purges::MAX);
+    assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+}
+
+#[test]
+fn what_is_purged_softly_is_stale_since_then_and_not_purged() {
+    let key = key::primary("http", "h", "/a");
+    let mut purges = Purges::default();
+    purges.purge_softly(Scope::Url("http://h/a"), 50_000);
+    purges.purge_softly(Scope::Host("other"), 60_000);
+    let mut held = head(0, "");
+    assert_eq!((purges.cover(&key, &held), purges.cover_softly(&key, &held)), (false, Some(50_000)));
+    assert_eq!(purges.cover_softly(&key, &head(50_000, "")), None, "asked for afterwards");
+    assert_eq!(purges.cover_softly(&key::primary("http", "h", "/ab"), &held), None);
+    // Received at 1, for 60 seconds.
+    held.expire(50);
+    assert_eq!((held.lifetime(), held.is_fresh(49), held.is_fresh(50)), (49, true, false));
+    held.expire(1_000);
+    assert_eq!(held.lifetime(), 49, "nothing makes it fresh for longer");
+
+    // Neither makes the other softer, in whatever order.
+    let before = head(0, "");
+    purges.purge(Scope::Host("h"), 0);
+    purges.purge_softly(Scope::All, 0);
+    assert!(purges.cover(&key, &before) && purges.cover_softly(&key, &before).is_some());
+    assert_eq!(Purges::decode(&purges.encode()).as_ref(), Some(&purges));
+    purges.purge(Scope::All, 0);
+    assert_eq!(purges.cover_softly(&key, &head(purges.newest() - 1, "")), None, "there is nothing left");
+}
+
+#[test]
+fn too_many_soft_purges_leave_the_others_alone() {
+    let mut purges = Purges::default();
+    purges.purge(Scope::Host("h"), 0);
+    for n in 0..5_000 {
+        purges.purge_softly(Scope::Url(&format!("http://h.site{n}.example{n}/{}", "x".repeat(60))), 0);
+    }
+    let key =
+        |n: usize| key::primary("http", &format!("h.site{n}.example{n}"), &format!("/{}", "x".repeat(60)));
+    for n in 0..5_000 {
+        assert!(purges.cover_softly(&key(n), &head(n as u64, "")).is_some(), "{n}");
+        assert!(!purges.cover(&key(n), &head(0, "")), "{n}");
+    }
+    assert_eq!(purges.cover_softly(&key(1), &head(purges.newest() - 1, "")), None);
+    assert!(purges.cover(&key::primary("http", "h", "/"), &head(0, "")));
+    assert!(purges.encode().len() <= Purges::MAX, "{}", purges.encode().len());
+    assert_eq!(Purges::decode(&purges.encode()), Some(purges));
 }
 
 #[derive(Clone, Debug)]

@@ -24,6 +24,7 @@ pub mod sink;
 mod systemd;
 mod upgrade;
 pub mod values;
+mod warm;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -71,15 +72,17 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
         Some(("check", args)) => look::check(path(args), args.get_flag("json")).map_err(Failure::Failed),
         Some(("top", args)) => admin::top(args),
         Some(("get", args)) => admin::get(args),
+        Some(("log", args)) => admin::log(args),
+        Some(("warm", args)) => warm::run(args),
         Some(("init", args)) => init::run(args),
         Some(("man", args)) => manual::run(args, command()),
         Some(("completions", args)) => {
             completions::run(args, command());
             Ok(())
         }
-        _ => {
-            Err(Failure::Usage("say what to do: serve, reload, top, get, init, inspect, check or lab".into()))
-        }
+        _ => Err(Failure::Usage(
+            "say what to do: serve, reload, top, get, log, warm, init, inspect, check or lab".into(),
+        )),
     }
 }
 
@@ -144,6 +147,7 @@ fn command() -> Command {
         .subcommand_required(false)
         .subcommand(serve::command())
         .subcommands(admin::commands())
+        .subcommand(warm::command())
         .subcommand(ask::command())
         .subcommand(lab::command())
         .subcommand(

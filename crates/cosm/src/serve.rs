@@ -145,6 +145,7 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
 /// What the proxy tells of requests, and is told of the logs.
 struct Told {
     access: Option<Arc<dyn Log>>,
+    lines: access_log::Lines,
     events: Arc<error_log::Recent>,
 }
 
@@ -153,6 +154,10 @@ impl Log for Told {
         if let Some(log) = &self.access {
             log.ended(transaction);
         }
+    }
+
+    fn line(&self, transaction: &Transaction, to: &mut Vec<u8>) {
+        self.lines.add(transaction, to);
     }
 
     fn lost(&self) -> u64 {
@@ -178,7 +183,9 @@ fn run(
         None => Beginning { sockets: systemd::sockets()?, changes: Vec::new() },
     };
     let (notify, watchdog) = (Notify::of_environment(), systemd::watchdog(successor.is_some()));
-    let told = Told { access: log.map(AccessLog::told), events: errors.recent() };
+    let is_forward = config.proxy.origin.is_none();
+    let lines = access_log::Lines::new(&config.access_log, &config.proxy.pseudonym, is_forward);
+    let told = Told { access: log.map(AccessLog::told), lines, events: errors.recent() };
     let pid_file = config.pid_file.clone();
     let running = proxy::start_from(config.proxy, stores.clone(), Arc::new(told), beginning)?;
     let upgrade = Arc::new(Upgrade::new(std::env::args_os().collect(), running.predecessor()));

@@ -55,8 +55,11 @@ pub use report::recent::{Event, MEMORY as RECENT};
 pub use report::stats::{Row, rows};
 pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
+pub use settings::pac::Pac;
 pub use settings::pages::{Pages, read_small};
-pub use settings::{Bounds, Network, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told};
+pub use settings::{
+    Bounds, Network, Offline, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told,
+};
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Opening, Patience, Stores, Successor, Unopened,
@@ -134,10 +137,11 @@ pub fn start_from(
     let weak = Arc::downgrade(&shared);
     shared.tiers.stores.when_apart(move || {
         if let Some(shared) = weak.upgrade() {
-            shared.tiers.purge([cache::Scope::All]);
+            shared.tiers.purge([cache::Scope::All], false);
         }
     });
     changes.iter().for_each(|change| shared.tiers.take(change));
+    let _ = shared.addresses.set(addresses.clone());
     let (phases, phase) = watch::channel(Phase::Serves);
     let mut threads = Vec::with_capacity(workers + 2);
     let mut at = None;
@@ -287,6 +291,8 @@ fn exit(shared: &Shared, worker: usize) -> Exit {
         .noting_heads(shared.settings.newest().notes_heads)
         .shadowed(shared.shadow.as_ref().map(|shadow| shadow.teller(worker)))
         .noting_in(shared.recent.get(worker).cloned())
+        .observing(shared.uplink.clone())
+        .watched(shared.watchers.clone())
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
@@ -319,6 +325,9 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
         history: Default::default(),
         day: Default::default(),
         log,
+        uplink: Default::default(),
+        watchers: Default::default(),
+        addresses: OnceLock::new(),
         handover: Handover::default(),
         reload: OnceLock::new(),
         started: SystemTime::now(),

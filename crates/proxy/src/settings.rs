@@ -3,12 +3,14 @@
 //! Bounds that nobody has needed to change are constants where they hold. `current` has the settings that are in force.
 
 pub mod current;
+pub mod pac;
 pub mod pages;
 
 use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
 use crate::transport::{Address, Hop, UnixPath};
 use http::HeaderValue;
+use pac::Pac;
 use pages::Pages;
 use policy::replacement::Policy;
 use std::fmt;
@@ -56,6 +58,10 @@ pub struct Settings {
     pub request_id: Told,
     /// What the proxy's own answers say.
     pub pages: Arc<Pages>,
+    /// What browsers are told that ask a forward proxy what to send to it.
+    pub pac: Pac,
+    /// Whether stale responses answer without asking the origins.
+    pub offline: Offline,
     /// What is shared of responses that set cookies.
     pub set_cookie: cache::SetCookie,
     /// Whether `Transaction::heads` is filled, which costs a request some tens of nanoseconds.
@@ -136,6 +142,18 @@ impl Told {
             Told::Off => false,
         }
     }
+}
+
+/// Whether stale responses answer without asking the origins, as far as their directives permit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offline {
+    /// While the uplink seems down; what nothing can answer is tried.
+    Auto,
+    /// Always; nothing is fetched.
+    On,
+    /// They answer as they do where one origin fails.
+    #[default]
+    Off,
 }
 
 /// Sizes and counts. Each says what happens when it is reached.
@@ -226,6 +244,8 @@ impl Default for Settings {
             forwarded: Told::default(),
             request_id: Told::default(),
             pages: Arc::default(),
+            pac: Pac::default(),
+            offline: Offline::default(),
             set_cookie: cache::SetCookie::default(),
             notes_heads: false,
             hides_queries: false,

@@ -2,6 +2,7 @@
 //! workers share. A worker is a thread with its own runtime; only what `Shared` holds is seen by more than one.
 
 use crate::budget::Budget;
+use crate::clock;
 use crate::fill::Fills;
 use crate::fill::repair::Repairs;
 use crate::message::hops::Names;
@@ -14,12 +15,15 @@ use crate::report::recent::Recent;
 use crate::report::recent::history::{Counted, History};
 use crate::report::shadow::Shadow;
 use crate::report::stats::Now;
+use crate::report::uplink::Uplink;
+use crate::report::watch::Watchers;
 use crate::report::{Exit, Log};
-use crate::settings::Settings;
 use crate::settings::current::{Current, InForce};
+use crate::settings::{Offline, Settings};
 use crate::tiers::Tiers;
 use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
+use crate::transport::Address;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
@@ -36,6 +40,8 @@ pub struct Shared {
     /// Of each worker.
     pub counters: Vec<Arc<Counters>>,
     pub log: Arc<dyn Log>,
+    pub uplink: Arc<Uplink>,
+    pub watchers: Arc<Watchers>,
     pub shadow: Option<Shadow>,
     /// Of each worker, and what all of them counted: for the operator's page, where there is one.
     pub recent: Vec<Arc<Recent>>,
@@ -43,6 +49,8 @@ pub struct Shared {
     /// The load of a day, learned.
     pub day: Mutex<DayCurve>,
     pub handover: Handover,
+    /// Where clients are served.
+    pub addresses: OnceLock<Vec<Address>>,
     /// Has the settings read again; a line each of what came of it.
     pub reload: OnceLock<Reload>,
     /// When it was started.
@@ -66,6 +74,17 @@ impl Shared {
     pub fn counted(&self) -> Now<'_> {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
             .beside(self.shadow.as_ref())
+            .watched(self.watchers.count() as u64)
+            .offline(self.is_offline(&self.settings.newest()))
+    }
+
+    /// Whether stale responses answer without asking the origins.
+    fn is_offline(&self, settings: &Settings) -> bool {
+        match settings.offline {
+            Offline::On => true,
+            Offline::Auto => self.uplink.seems_down(clock::moment()),
+            Offline::Off => false,
+        }
     }
 }
 
@@ -139,6 +158,11 @@ impl Worker {
     /// As they were when this worker last looked.
     pub fn settings(&self) -> Rc<Settings> {
         self.current.get()
+    }
+
+    /// Whether stale responses answer without asking the origins.
+    pub fn is_offline(&self) -> bool {
+        self.shared.is_offline(&self.settings())
     }
 
     /// Takes the newest settings, and tells which ones those are. Called between requests.

@@ -76,6 +76,47 @@ async fn the_page_is_files_that_load_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_search_tells_why_nothing_is_stored() {
+    let origin = origin_of(|request, _| match request.split(' ').nth(1).unwrap() {
+        "/private" => ok("Cache-Control: private\r\n", "private"),
+        "/nothing?a" => ok("", "nothing"),
+        _ => ok("Cache-Control: max-age=60\r\n", "fresh"),
+    })
+    .await;
+    for hides_queries in [false, true] {
+        let proxy = Proxy::with(|settings| {
+            with_admin(settings);
+            settings.hides_queries = hides_queries;
+        });
+        let mut client = proxy.client().await;
+        for (path, fields) in [
+            ("/private", ""),
+            ("/nothing?a", ""),
+            ("/passed", "Cache-Control: no-store\r\n"),
+            ("/purged", ""),
+        ] {
+            assert_eq!(client.get(origin.request(path, fields)).await.status(), 200, "{path}");
+        }
+        assert_eq!(proxy.purge(&format!("url={}", origin.url("/purged"))).await.status(), 200);
+        for (path, word, why) in [
+            ("/private", Some("private"), "since it says private"),
+            ("/nothing?a", Some("no-freshness"), "since it does not say how long it is fresh"),
+            ("/passed", Some("pass-no-store"), "passed the cache (fwd=bypass; detail=no-store)"),
+            ("/purged", None, "It has left since, or was removed"),
+            ("/never", None, "nobody has asked for it of late"),
+        ] {
+            // It is noted when the response has gone.
+            let count = if path == "/never" { 0 } else { 1 + usize::from(hides_queries) };
+            support::told_of(&origin.address.to_string(), path, count).await;
+            let told = object(&proxy, &origin.url(path), "").await;
+            let said = (told["state"].as_str(), told["not-stored"].as_str());
+            assert_eq!(said, (Some("not-stored"), word), "{path}: {told:#}");
+            assert!(told["why"].as_str().unwrap().contains(why), "{path}: {told:#}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_search_tells_what_is_stored_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { size: Some(64 << 20), ..Options::at(folder.path().join("cache")) };

@@ -113,7 +113,7 @@ async fn halting() -> (Origin, Arc<Semaphore>) {
 
 #[tokio::test]
 async fn what_is_fetched_while_it_is_purged_is_not_kept() {
-    for scope in ["host=127.0.0.1", "url=", "all"] {
+    for scope in ["host=127.0.0.1", "url=", "all", "all&soft=1"] {
         // Also where another request brings something newer in before it ends.
         for overtaken in [false, true] {
             let (slow, gate) = halting().await;
@@ -240,5 +240,139 @@ async fn a_reverse_proxy_purges_by_path() {
             let hit = cache_status(&client.get(get(&text[..1], &text[1..])).await) == "cosm; hit";
             assert_eq!(hit, !purged.contains(&text), "{what}: {text}");
         }
+    }
+}
+
+/// Each answer has the number of its request, and may be served stale for a minute.
+async fn stale_while_revalidating() -> Origin {
+    origin_of(|request, n| {
+        let field = "Cache-Control: max-age=600, stale-while-revalidate=60\r\nETag: \"1\"\r\n";
+        match request.contains("if-none-match") {
+            true => format!("HTTP/1.1 304 Not Modified\r\n{field}\r\n"),
+            false => ok(field, &format!("{n}")),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_is_purged_softly_is_stale_and_still_there_also_after_a_kill() {
+    let origin = stale_while_revalidating().await;
+    let folder = tempfile::tempdir().unwrap();
+    for (number, what) in
+        ["url=", "host=127.0.0.1", "expression=127.*/x*", "prefix=", "all"].iter().enumerate()
+    {
+        let what = if what.len() < 8 && *what != "all" {
+            format!("{what}{}", origin.url("/x"))
+        } else {
+            (*what).into()
+        };
+        let (path, killed) = (folder.path().join(number.to_string()), folder.path().join("killed"));
+        let store = open(&path);
+        let proxy = Proxy::over(Some(store.clone()), with_admin);
+        let mut client = proxy.client().await;
+        let request = origin.request("/x", "");
+        client.get(&request).await;
+        assert_eq!(cache_status(&client.get(&request).await), "cosm; hit");
+        let done = proxy.purge(&format!("{what}&soft=1")).await;
+        assert_eq!(done.status(), 200, "{}", done.text());
+        std::fs::copy(&path, &killed).unwrap();
+        let url = origin.url("/x").replace(':', "%3A");
+        let told =
+            proxy.admin(format!("GET /object.json?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
+        assert!(told.text().contains("\"state\": \"stale-while-revalidate\""), "{what}: {}", told.text());
+        let after = Proxy::over(Some(open(&killed)), with_admin);
+        let mut again = after.client().await;
+        for client in [&mut client, &mut again] {
+            let before = origin.requests().len();
+            let stale = client.get(&request).await;
+            assert!(
+                cache_status(&stale).starts_with("cosm; hit; detail=stale-while-revalidate"),
+                "{what}: {}",
+                cache_status(&stale)
+            );
+            origin.asked(before + 1).await;
+            assert!(origin.requests()[before].contains("if-none-match"), "{what}");
+            // Validated, it is fresh: the purge is done with.
+            support::soon(async { while cache_status(&client.get(&request).await) != "cosm; hit" {} }).await;
+        }
+        // No purge is made softer by one that comes after it.
+        for next in [what.clone(), format!("{what}&soft=1")] {
+            assert_eq!(proxy.purge(&next).await.status(), 200, "{next}");
+        }
+        assert!(cache_status(&client.get(&request).await).contains("fwd=uri-miss"), "{what}");
+        drop((proxy, after));
+        store.close();
+        std::fs::remove_file(killed).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_purges_softly_as_the_field_does() {
+    let origin = stale_while_revalidating().await;
+    let proxy = Proxy::with(|settings| settings.purge_from = proxy::Network::private());
+    let mut client = proxy.client().await;
+    let request = origin.request("/x", "");
+    client.get(&request).await;
+    let purge = origin.request("/x", "Fastly-Soft-Purge: 1\r\n").replacen("GET", "PURGE", 1);
+    assert_eq!(client.get(&purge).await.status(), 200);
+    let stale = client.get(&request).await;
+    assert!(
+        cache_status(&stale).starts_with("cosm; hit; detail=stale-while-revalidate"),
+        "{}",
+        cache_status(&stale)
+    );
+    assert_eq!(client.get(purge.replace("Purge: 1", "Purge: 0")).await.status(), 200);
+    assert!(cache_status(&client.get(&request).await).contains("fwd=uri-miss"));
+}
+
+#[tokio::test]
+async fn a_client_purges_softly_what_is_shared_by_several_queries() {
+    let origin = origin_of(|_, _| {
+        ok(
+            "Cache-Control: max-age=600, stale-while-revalidate=60\r\nNo-Vary-Search: params=(\"utm\")\r\n",
+            "alike",
+        )
+    })
+    .await;
+    let proxy = Proxy::with(|settings| settings.purge_from = proxy::Network::private());
+    let mut client = proxy.client().await;
+    client.get(origin.request("/x?utm=1", "")).await;
+    assert_eq!(cache_status(&client.get(origin.request("/x?utm=2", "")).await), "cosm; hit");
+    let purge = origin.request("/x?utm=3", "Fastly-Soft-Purge: 1\r\n").replacen("GET", "PURGE", 1);
+    client.get(&purge).await;
+    let stale = client.get(origin.request("/x?utm=2", "")).await;
+    assert!(
+        cache_status(&stale).starts_with("cosm; hit; detail=stale-while-revalidate"),
+        "{}",
+        cache_status(&stale)
+    );
+}
+
+#[tokio::test]
+async fn expressions_purge_hosts_and_paths_that_match() {
+    let origin = origin().await;
+    let table: [(&str, &[&str]); 5] = [
+        ("expression=127.0.0.?/a/*", &["/a/1", "/a/2?one"]),
+        ("expression=/*%3Fone", &["/a/2?one"]),
+        ("expression=*/?*b*", &["/ab?two"]),
+        ("expression=127.*", &PATHS),
+        ("expression=*.example/*", &[]),
+    ];
+    let proxy = Proxy::with(with_admin);
+    let mut client = proxy.client().await;
+    for (what, purged) in table {
+        for path in PATHS {
+            hits(&mut client, &origin, path).await;
+        }
+        let done = proxy.purge(what).await;
+        assert_eq!(done.status(), 200, "{}", done.text());
+        for path in PATHS {
+            assert_eq!(hits(&mut client, &origin, path).await, !purged.contains(&path), "{what}: {path}");
+        }
+    }
+    for wrong in ["expression=", "expression=h:80/", "expression=h/%20", "all&soft=2"] {
+        let answer = proxy.purge(wrong).await;
+        assert_eq!((answer.status(), answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());
     }
 }

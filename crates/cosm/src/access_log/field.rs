@@ -181,6 +181,7 @@ fn squid_result(entry: &Entry<'_>) -> &'static str {
     let in_memory = asked.place == Place::Memory;
     match report.outcome {
         _ if report.collapsed == Some(true) => "TCP_CF_HIT",
+        Outcome::HitOffline => "TCP_OFFLINE_HIT",
         outcome if outcome.is_hit() && in_memory => "TCP_MEM_HIT",
         outcome if outcome.is_hit() => "TCP_HIT",
         Outcome::StaleOnError => "TCP_REFRESH_FAIL_OLD",

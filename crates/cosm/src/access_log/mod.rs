@@ -15,7 +15,11 @@ pub use format::Format;
 pub use mask::Mask;
 pub use writer::AccessLog;
 
+use self::field::Entry;
 use crate::sink::{Rotation, To};
+use cache::Item;
+use jiff::Timestamp;
+use proxy::Transaction;
 use std::time::Duration;
 
 /// What is logged, how, and where to.
@@ -39,6 +43,30 @@ impl Default for Settings {
             one_in: 1,
             rotation: Rotation::default(),
         }
+    }
+}
+
+/// Lines of JSON, for those who watch.
+pub struct Lines {
+    format: Format,
+    mask: Mask,
+    item: Item,
+    is_forward: bool,
+}
+
+impl Lines {
+    /// `pseudonym` is what Cache-Status calls this cache.
+    pub fn new(settings: &Settings, pseudonym: &str, is_forward: bool) -> Lines {
+        let format = Format::JSON.parse().expect("a format");
+        Lines { format, mask: settings.mask, item: Item::new(pseudonym), is_forward }
+    }
+
+    /// Adds that of a request which ends now.
+    pub fn add(&self, transaction: &Transaction, to: &mut Vec<u8>) {
+        let Lines { format, mask, item, is_forward } = self;
+        // JSON has the time in UTC alone.
+        let (ended, local) = (Timestamp::now(), "");
+        format.write(&Entry { transaction, ended, local, mask: *mask, item, is_forward: *is_forward }, to);
     }
 }
 

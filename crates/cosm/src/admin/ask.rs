@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// For a connection, and for each step of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer.
 const MOST: usize = 16 << 20;
 
@@ -25,8 +25,19 @@ impl Admin {
     /// # Errors
     /// One line: nobody answers, or what was asked for is not given.
     pub fn ask(&self, path: &str) -> Result<serde_json::Value, String> {
+        let answer = self.exchange(path).map_err(|error| self.unasked(&error))?;
+        let (head, body) = split(&answer).ok_or_else(|| self.odd())?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        match status.ok_or_else(|| self.odd())? {
+            200 => serde_json::from_slice(body).map_err(|_| self.odd()),
+            status => Err(self.refused(status, &String::from_utf8_lossy(body))),
+        }
+    }
+
+    /// Why nobody answers, in one line.
+    pub fn unasked(&self, error: &io::Error) -> String {
         let Admin { address, .. } = self;
-        let answer = self.exchange(path).map_err(|error| match error.kind() {
+        match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => format!(
                 "no admin interface answers on {address} ({error}): start cosm serve --admin {address}, or say with --admin where it is"
             ),
@@ -34,19 +45,26 @@ impl Admin {
                 format!("what listens on {address} does not answer within {} s", PATIENCE.as_secs())
             }
             _ => format!("cannot ask the admin interface on {address}: {error}"),
-        })?;
-        let odd = || format!("what answers on {address} is no admin interface of cosm");
-        let (head, body) = split(&answer).ok_or_else(odd)?;
-        let status: u16 = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(odd)?;
-        let text = String::from_utf8_lossy(body);
-        match status {
-            200 => serde_json::from_slice(body).map_err(|_| odd()),
-            401 => Err(format!(
-                "the admin interface on {address} wants its token: name its file with --admin-token"
-            )),
-            404 => Err(odd()),
-            _ => Err(text.lines().next().filter(|line| !line.is_empty()).map_or_else(odd, str::to_owned)),
         }
+    }
+
+    /// What an answer with another status than 200 says.
+    pub fn refused(&self, status: u16, text: &str) -> String {
+        match status {
+            401 => format!(
+                "the admin interface on {} wants its token: name its file with --admin-token",
+                self.address
+            ),
+            404 => self.odd(),
+            _ => {
+                let line = text.lines().next().filter(|line| !line.is_empty());
+                line.map_or_else(|| self.odd(), str::to_owned)
+            }
+        }
+    }
+
+    fn odd(&self) -> String {
+        format!("what answers on {} is no admin interface of cosm", self.address)
     }
 
     fn exchange(&self, path: &str) -> io::Result<Vec<u8>> {

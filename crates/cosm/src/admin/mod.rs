@@ -1,7 +1,8 @@
-//! What asks a proxy that runs: `cosm top` and `cosm get`.
+//! What asks a proxy that runs: `cosm top`, `cosm get` and `cosm log`.
 
 mod ask;
 mod get;
+mod log;
 mod top;
 
 use self::ask::Admin;
@@ -16,7 +17,7 @@ const DEFAULT: &str = "127.0.0.1:3129";
 /// The settings of `cosm serve` that say where it is.
 const SETTINGS: [&str; 2] = ["admin", "admin-token"];
 
-pub fn commands() -> [Command; 2] {
+pub fn commands() -> [Command; 3] {
     let config = Arg::new("config").long("config").value_name("FILE").help(
         "The configuration file of cosm serve, which says where its admin interface is, and with which token",
     );
@@ -36,6 +37,17 @@ pub fn commands() -> [Command; 2] {
         .value_name("NAME:VALUE")
         .action(ArgAction::Append)
         .help("A header field of the request, for responses that vary; may be repeated");
+    let follow = Arg::new("follow")
+        .long("follow")
+        .short('f')
+        .action(ArgAction::SetTrue)
+        .help("Show requests as they end, until ^C");
+    let filter = Arg::new("filter")
+        .long("filter")
+        .value_name("NAME=VALUE")
+        .action(ArgAction::Append)
+        .help("Show only requests with status=404 or status=4xx, host=*.example.com, path=/img/*, outcome=miss*, or slower=500ms; may be \
+               repeated: of each name one has to suit");
     [
         Command::new("top")
             .about("Show what a running proxy does, once a second")
@@ -44,12 +56,30 @@ pub fn commands() -> [Command; 2] {
         Command::new("get")
             .about("Show what a running proxy has stored of a URL, and whether it answers")
             .after_help("It asks no origin, and counts as no use.")
-            .args([url, header, config, admin, token, json]),
+            .args([url, header, config.clone(), admin.clone(), token.clone(), json.clone()]),
+        Command::new("log")
+            .about("Show the requests of a running proxy as they end")
+            .after_help(
+                "A line has the time, the client, the status, the outcome (docs/caching.md), where the response came from, its bytes, how \
+                 long it took, the method and the URL. It needs no access log; --access-log-mask of the proxy holds. `*` stands for any \
+                 text, `?` for one character. What comes faster than it is read is left out, and standard error says how much.",
+            )
+            .args([follow, filter, config, admin, token, json]),
     ]
 }
 
 pub fn top(args: &ArgMatches) -> Result<(), Failure> {
     top::run(&admin(args)?).map_err(Failure::Failed)
+}
+
+pub fn log(args: &ArgMatches) -> Result<(), Failure> {
+    if !args.get_flag("follow") {
+        return Err(Failure::Usage("say --follow: requests are shown as they end, until ^C".into()));
+    }
+    let filters: Vec<&str> =
+        args.get_many::<String>("filter").unwrap_or_default().map(String::as_str).collect();
+    let query = log::query(&filters).map_err(Failure::Usage)?;
+    log::run(&admin(args)?, &query, args.get_flag("json")).map_err(Failure::Failed)
 }
 
 pub fn get(args: &ArgMatches) -> Result<(), Failure> {

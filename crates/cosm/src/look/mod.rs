@@ -1,7 +1,7 @@
 //! `cosm inspect` and `cosm check`: a look at a cache, which never writes.
 
 mod contents;
-mod progress;
+pub mod progress;
 
 use self::contents::{Amount, Contents};
 use self::progress::Progress;

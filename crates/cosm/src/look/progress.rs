@@ -1,5 +1,6 @@
 //! How far a command is, on standard error: only of one that takes longer than a moment.
 
+use std::fmt::Arguments;
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
@@ -24,15 +25,21 @@ impl Progress {
     }
 
     pub fn at(&mut self, done: u64, of: u64) {
+        let of_what = self.of_what;
+        self.tell(done == of, format_args!("{done} of {of} {of_what}"));
+    }
+
+    /// The same in other words.
+    pub fn tell(&mut self, is_end: bool, text: Arguments<'_>) {
         let now = Instant::now();
-        if now < self.next && !(self.has_spoken && done == of) {
+        if now < self.next && !(self.has_spoken && is_end) {
             return;
         }
         (self.next, self.has_spoken) = (now + self.pause, true);
         let (before, after) = match self.on_terminal {
-            true => ("\r", if done == of { "\n" } else { "" }),
+            true => ("\r", if is_end { "\n" } else { "" }),
             false => ("", "\n"),
         };
-        eprint!("{before}cosm: {done} of {of} {}{after}", self.of_what);
+        eprint!("{before}cosm: {text}{after}");
     }
 }

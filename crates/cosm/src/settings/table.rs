@@ -11,7 +11,7 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Network, OffPeak, OriginHost, Pages, SetCookie, Token, Told};
+use proxy::{Network, OffPeak, Offline, OriginHost, Pac, Pages, SetCookie, Token, Told};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +76,13 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         }), [Is("none", |c| c.proxy.admin_token = None)], "none", Proxy, Reload,
         "File with the token that the admin interface wants, as `Authorization: Bearer TOKEN` or as the password of Basic"),
+    row!(SERVICE, "pac", Other("FILE", |c, v| {
+            let text = proxy::read_small(v.as_ref(), 256 << 10).map_err(|why| format!("cannot read pac {v}: {why}"))?;
+            c.proxy.pac = Pac::Own(text.into());
+            Ok(())
+        }), [Is("auto", |c| c.proxy.pac = Pac::Made), Is("off", |c| c.proxy.pac = Pac::Off)], "auto", Proxy, Reload,
+        "What browsers get that ask a forward proxy for http://PROXY:PORT/proxy.pac (or wpad.dat), which says what to send to it; auto: all but plain \
+         names and private addresses, at the name that they reach it by, and without it where it does not answer"),
     row!(SERVICE, "pid-file", Other("FILE", |c, v| {
             c.pid_file = Some(v.into());
             Ok(())
@@ -156,6 +163,14 @@ pub static TABLE: &[Setting] = &[
         ], "never", Proxy, Start,
         "Whether responses with Set-Cookie are cached and shared: never, or fresh (if the origin says how long they are \
          fresh, as RFC 9111 allows; unsafe where session cookies are set on pages with max-age)"),
+    row!(CACHE, "offline", Choice, [
+            Is("off", |c| c.proxy.offline = Offline::Off),
+            Is("auto", |c| c.proxy.offline = Offline::Auto),
+            Is("on", |c| c.proxy.offline = Offline::On)
+        ], "off", Proxy, Reload,
+        "Answer with stale responses without asking the origins, beyond the limit of stale-if-error: auto (while none that was asked of \
+         late could be reached; one is tried now and then), or on (nothing is fetched, and what is not stored gets 504). Never with what \
+         no-cache, must-revalidate, proxy-revalidate or s-maxage forbids"),
     row!(CACHE, "query-max", Size(0..=32 * KIB, |c, v| c.proxy.bounds.query_bytes = v as usize),
         [], "16KiB", Proxy, Reload,
         "Maximum size of the content of a QUERY request whose response is cached: it is part of the cache key"),

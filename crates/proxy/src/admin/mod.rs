@@ -4,16 +4,21 @@
 
 mod guard;
 mod health;
+mod log;
 mod object;
+mod pac;
 mod page;
 mod purge;
 mod state;
 
 use self::guard::Needs;
+use self::log::{Lines, Speaks};
 use self::object::Search;
 use crate::phase::Phase;
 use crate::report::recent::HALF;
+use crate::report::watch::{WATCHERS, Watch};
 use crate::report::{metrics, stats};
+use crate::settings::pac::{CONTENT_TYPE as PAC, PATHS as PAC_PATHS};
 use crate::transport::{Bound, Listener, Peer};
 use crate::worker::Shared;
 use http::header::{
@@ -21,7 +26,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -63,6 +68,7 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
                 }
                 Phase::Moves => {
                     drop(listener);
+                    shared.watchers.end();
                     let answered = async {
                         while permits.available_permits() < CONNECTIONS {
                             silent.end_one();
@@ -118,10 +124,11 @@ async fn accept(
             silent.changes.notified().await;
         }
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
-        let visitor = Visitor::new(peer, silent.clone());
+        let visitor = Rc::new(Visitor::new(peer, silent.clone()));
         let (shared, search) = (shared.clone(), search.clone());
         spawn_local(async move {
-            let service = service_fn(|request| visitor.answer(shared.clone(), search.clone(), request));
+            let service =
+                service_fn(|request| visitor.clone().answer(shared.clone(), search.clone(), request));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEAD);
             tokio::select! {
@@ -166,14 +173,15 @@ impl Visitor {
     }
 
     async fn answer(
-        &self,
+        self: Rc<Visitor>,
         shared: Arc<Shared>,
         search: Rc<Search>,
         request: Request<Incoming>,
     ) -> Result<Reply, JoinError> {
         self.speaks();
+        let speaks = Speaks(self.clone());
         let (peer, request) = (self.peer, request.into_parts().0);
-        let answered = match admit(&shared, peer, &request) {
+        match admit(&shared, peer, &request) {
             Ok(route) => {
                 let query = request.uri.query().unwrap_or_default().to_owned();
                 let asked = query.clone();
@@ -182,13 +190,16 @@ impl Visitor {
                     // What waits for the disk waits beside the others.
                     Answer::Of(answer) => spawn_blocking(move || answer(&shared, &asked)).await,
                     Answer::Search => Ok(search.find(&asked).await),
+                    Answer::Log => match watch(&shared, &asked) {
+                        Ok(watch) => return Ok(stream(route, Lines::of(watch, speaks))),
+                        Err(refused) => Ok(Err(refused)),
+                    },
+                    Answer::Pac => Ok(pac::text(&shared, &request.headers)),
                 };
                 answer.map(|answer| route.reply(peer, &query, answer))
             }
             Err(refused) => Ok(*refused),
-        };
-        self.falls_silent();
-        answered
+        }
     }
 
     fn falls_silent(&self) {
@@ -213,7 +224,7 @@ pub fn is_alive(shared: &Shared) -> bool {
     health::alive(shared).is_ok()
 }
 
-type Reply = Response<Full<Bytes>>;
+type Reply = Response<Either<Full<Bytes>, Lines>>;
 
 /// What is to be done, and how it is asked for.
 struct Route {
@@ -233,10 +244,14 @@ enum Answer {
     /// Of the query.
     Of(fn(&Shared, &str) -> Result<String, AdminError>),
     Search,
+    /// Without an end.
+    Log,
+    Pac,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
 
 /// Status and text.
 struct AdminError(StatusCode, String);
@@ -245,9 +260,9 @@ static ROUTES: &[Route] = &[
     Route {
         path: "/purge",
         method: Method::POST,
-        help: "url=URL, prefix=URL, host=HOST, group=NAME (or tag=NAME), or all: what is stored there is not served \
-               any more; several at once are joined by &, values are percent-encoded; to a reverse proxy a path \
-               alone means every host",
+        help: "url=URL, prefix=URL, host=HOST, expression=HOST/PATH (with * and ?), group=NAME (or tag=NAME), or all: \
+               what is stored there is not served any more, or, with soft=1, is stale from now on; several at once are \
+               joined by &, values are percent-encoded; to a reverse proxy a path alone means every host",
         content_type: TEXT,
         answer: Answer::Of(purge::purge),
         open: false,
@@ -302,6 +317,16 @@ static ROUTES: &[Route] = &[
         open: false,
     },
     Route {
+        path: "/log",
+        method: Method::GET,
+        help: "requests as they end, a line of JSON each with the fields of the access log, until you leave; status=5xx, host=*.GLOB, \
+               path=/GLOB*, outcome=miss* and slower=MILLISECONDS choose among them, several of a \
+               kind each; what comes faster than it is read is dropped and counted",
+        content_type: LINES,
+        answer: Answer::Log,
+        open: false,
+    },
+    Route {
         path: "/history.json",
         method: Method::GET,
         help: "requests, bytes and times of the last hour by the minute, and of two days by the quarter of an hour",
@@ -316,6 +341,22 @@ static ROUTES: &[Route] = &[
         content_type: JSON,
         answer: Answer::Of(|shared, _| Ok(state::state(shared))),
         open: false,
+    },
+    Route {
+        path: PAC_PATHS[0],
+        method: Method::GET,
+        help: "which requests browsers send to this proxy; its listeners give it too",
+        content_type: PAC,
+        answer: Answer::Pac,
+        open: true,
+    },
+    Route {
+        path: PAC_PATHS[1],
+        method: Method::GET,
+        help: "the same",
+        content_type: PAC,
+        answer: Answer::Pac,
+        open: true,
     },
     Route {
         path: "/object.json",
@@ -334,6 +375,12 @@ fn reload(shared: &Shared) -> Result<String, AdminError> {
         return Err(AdminError(StatusCode::NOT_IMPLEMENTED, "there is no file to read settings from".into()));
     };
     reload().map(|lines| lines.join("\n") + "\n").map_err(|why| AdminError(StatusCode::CONFLICT, why))
+}
+
+fn watch(shared: &Shared, query: &str) -> Result<Watch, AdminError> {
+    let filter = log::filter(query).map_err(|why| AdminError(StatusCode::BAD_REQUEST, why))?;
+    let why = || format!("{WATCHERS} watch already: there is no room for more");
+    shared.watchers.join(filter).ok_or_else(|| AdminError(StatusCode::SERVICE_UNAVAILABLE, why()))
 }
 
 fn routes() -> impl Iterator<Item = &'static Route> {
@@ -399,8 +446,17 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 fn reply(status: StatusCode, content_type: &'static str, text: String) -> Reply {
-    let mut reply = Response::new(Full::new(text.into()));
+    let mut reply = with_fields(content_type, Either::Left(Full::new(text.into())));
     *reply.status_mut() = status;
+    reply
+}
+
+fn stream(route: &Route, lines: Lines) -> Reply {
+    with_fields(route.content_type, Either::Right(lines))
+}
+
+fn with_fields(content_type: &'static str, body: Either<Full<Bytes>, Lines>) -> Reply {
+    let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     for (name, value) in HEADERS {

@@ -2,12 +2,16 @@
 
 use super::{AdminError, purge};
 use crate::clock;
-use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
+use crate::report::recent::{self, Last};
+use crate::tiers::expired;
+use crate::tiers::invalidation::Purged;
+use crate::tiers::memory::{CacheEntry, EntryKind};
 use crate::tiers::stores::Readers;
 use crate::worker::Shared;
-use cache::{Asked, Head, Stale, Vary, Verdict, key};
+use cache::{Asked, Head, Outcome, Stale, Vary, Verdict, key};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use store::{Body, Key};
@@ -107,11 +111,18 @@ impl Search {
             Some((held, in_memory)) => {
                 told.insert("in-memory".into(), (*in_memory).into());
                 told.insert("on-disk".into(), self.places(&key));
-                let EntryKind::Response(response) = &held.kind else { unreachable!("only responses are told of") };
-                told.extend(self.response(response));
-                match self.shared.tiers.covers(held) {
-                    true => ("purged", "It was purged, and does not answer any more.".into()),
-                    false => state(&response.head, fields),
+                let EntryKind::Response(response) = &held.kind else {
+                    unreachable!("only responses are told of")
+                };
+                let purged = self.shared.tiers.purged(held);
+                let head = match purged {
+                    Purged::Softly(since, _) => Cow::Owned(expired(&response.head, since)),
+                    Purged::No | Purged::Yes => Cow::Borrowed(&response.head),
+                };
+                told.extend(self.response(&head, &response.body));
+                match purged {
+                    Purged::Yes => ("purged", "It was purged, and does not answer any more.".into()),
+                    Purged::No | Purged::Softly(..) => state(&head, fields),
                 }
             }
             None if late => ("unknown", "The disk that may have it does not answer.".into()),
@@ -119,16 +130,40 @@ impl Search {
                 "no-such-variant",
                 "Responses of this URL are stored, and none for a request with these header fields.".into(),
             ),
-            None => (
-                "not-stored",
-                "Nothing is stored: it was not asked for, was not to be stored, or has left. Cache-Status of a response says why one \
-                 was not stored."
-                    .into(),
-            ),
+            None => ("not-stored", self.why_not(&key, &mut told)),
         };
         told.insert("state".into(), state.into());
         told.insert("why".into(), why.into());
         Json::Object(told)
+    }
+
+    /// Why nothing is stored, as far as the last request that was noted tells.
+    fn why_not(&self, key: &Key, told: &mut Map<String, Json>) -> String {
+        const NEEDS: &str = "A response is stored that says how long it is fresh (Cache-Control: max-age=…), and neither private nor no-store";
+        let url = std::str::from_utf8(key.bytes().strip_prefix(key::METHOD).unwrap_or_default())
+            .unwrap_or_default();
+        let Some((when, last)) = recent::last(&self.shared.recent, url) else {
+            return format!(
+                "Nothing is stored, and nobody has asked for it of late, as far as is noted. {NEEDS}."
+            );
+        };
+        let ago = format!("the last request, {} s ago,", when.elapsed().map_or(0, |since| since.as_secs()));
+        let (word, why) = match last {
+            Last::NotStored(why) => {
+                (why.word(), format!("{ago} brought none that is stored, since {}.", why.about()))
+            }
+            Last::Passed(why) => {
+                let outcome = Outcome::Pass(why);
+                (outcome.word(), format!("{ago} passed the cache ({}).", outcome.parameters()))
+            }
+            Last::Other(_) => {
+                return format!(
+                    "Nothing is stored any more: {ago} was answered by what was stored then, or brought it. It has left since, or was removed."
+                );
+            }
+        };
+        told.insert("not-stored".into(), word.into());
+        format!("Nothing is stored: {why}")
     }
 
     /// Each disk that has it, and where.
@@ -151,8 +186,7 @@ impl Search {
         view.places(key).filter_map(place).collect()
     }
 
-    fn response(&self, response: &StoredResponse) -> Map<String, Json> {
-        let StoredResponse { head, body, .. } = response;
+    fn response(&self, head: &Head, body: &Body) -> Map<String, Json> {
         let now = clock::now();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let fields = head.headers.iter().map(|(name, value)| json!([name.as_str(), text(value)]));

@@ -4,7 +4,7 @@ use super::AdminError;
 use crate::scheme::Scheme;
 use crate::worker::Shared;
 use bytes::Bytes;
-use cache::{Scope, key};
+use cache::{Expression, Scope, key};
 use http::uri::Authority;
 use http::{StatusCode, Uri};
 use std::time::Duration;
@@ -20,6 +20,7 @@ static WAITING: Semaphore = Semaphore::const_new(16);
 
 /// What one parameter asks to be purged.
 enum What {
+    /// A primary key.
     Url(Bytes),
     Prefix {
         scope: String,
@@ -29,6 +30,8 @@ enum What {
     Path(String),
     PathPrefix(String),
     Host(String),
+    /// As it is written.
+    Expression(String),
     Group(String),
     All,
 }
@@ -37,8 +40,21 @@ enum What {
 pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
     let reverse = shared.settings.newest().origin.is_some();
     let mut done = String::new();
-    let mut wanted = Vec::new();
+    let (mut wanted, mut softly) = (Vec::new(), false);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if name == "soft" {
+            softly = match &*value {
+                "" | "1" | "true" => true,
+                "0" | "false" => false,
+                _ => {
+                    return Err(AdminError(
+                        StatusCode::BAD_REQUEST,
+                        format!("soft: `{value}` is neither 1 nor 0"),
+                    ));
+                }
+            };
+            continue;
+        }
         let what = what(&name, &value, reverse).map_err(|why| AdminError(StatusCode::BAD_REQUEST, why))?;
         wanted.push(what);
         done.push_str(format!("purged {name} {value}").trim_end());
@@ -47,16 +63,23 @@ pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
     if wanted.is_empty() {
         return Err(AdminError(
             StatusCode::BAD_REQUEST,
-            "say what in the query: /purge?url=…, prefix=, host=, group= or all".into(),
+            "say what in the query: /purge?url=…, prefix=, host=, expression=, group= or all; with soft=1 it is only stale".into(),
         ));
     }
     let mut scopes = Vec::new();
     for what in &wanted {
         match what {
+            What::Url(primary) if softly => {
+                let url = url_of(primary);
+                scopes.extend([Scope::Url(url), Scope::Url(without_query(url))]);
+            }
             What::Url(primary) => shared.tiers.forget(primary),
             What::Prefix { scope, path } => {
                 // Searches that are answered alike are known by their path only.
-                shared.tiers.forget_searches(path);
+                match softly {
+                    true => scopes.push(Scope::Url(without_query(scope))),
+                    false => shared.tiers.forget_searches(path),
+                }
                 scopes.push(Scope::Prefix(scope));
             }
             What::Path(path) => scopes.extend([Scope::Path(path), Scope::Path(without_query(path))]),
@@ -64,11 +87,12 @@ pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
                 scopes.extend([Scope::PathPrefix(path), Scope::Path(without_query(path))]);
             }
             What::Host(host) => scopes.push(Scope::Host(host)),
+            What::Expression(expression) => scopes.push(Scope::Expression(expression)),
             What::Group(name) => scopes.push(Scope::Group { origin: None, name }),
             What::All => scopes.push(Scope::All),
         }
     }
-    shared.tiers.purge(scopes);
+    shared.tiers.purge(scopes, softly);
     // Others want the connections that would wait.
     let Ok(_place) = WAITING.try_acquire() else {
         let why = "purged, but not yet on disk, and many purges wait for it: ask again";
@@ -82,6 +106,11 @@ pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
             Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, why.into()))
         }
     }
+}
+
+/// The URL of a primary key, as scopes name it.
+fn url_of(primary: &[u8]) -> &str {
+    std::str::from_utf8(&primary[key::METHOD.len()..]).unwrap_or_default()
 }
 
 /// Searches that are answered alike are known by their path only.
@@ -101,8 +130,7 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
         "prefix" => Ok(match url(value)? {
             (Some(authority), path) => {
                 let primary = key::primary(SCHEME, &authority, &path);
-                let scope = String::from_utf8_lossy(&primary[key::METHOD.len()..]).into_owned();
-                What::Prefix { scope, path: primary }
+                What::Prefix { scope: url_of(&primary).to_owned(), path: primary }
             }
             (None, path) => What::PathPrefix(path),
         }),
@@ -112,12 +140,16 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
             }
             _ => Err(format!("host: `{value}` is not a host name (for one port, purge by prefix)")),
         },
+        "expression" => match value.parse::<Expression>() {
+            Ok(expression) => Ok(What::Expression(expression.to_string())),
+            Err(why) => Err(format!("expression: {why}")),
+        },
         "group" | "tag" if !value.is_empty() => Ok(What::Group(value.to_owned())),
         "all" if matches!(value, "" | "true" | "1") => Ok(What::All),
         "group" | "tag" => Err(format!("{name}: a name is missing")),
         "all" => Err("all: takes no value".into()),
         _ => Err(format!(
-            "`{name}` is none of url, prefix, host, group, tag, all (is a URL not percent-encoded?)"
+            "`{name}` is none of url, prefix, host, expression, group, tag, all, soft (is a URL not percent-encoded?)"
         )),
     }
 }
@@ -127,11 +159,11 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
 fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
     match name {
         "url" | "prefix" if value.ends_with('*') => Err(format!(
-            "{name}: `{value}` ends with `*`, which is no wildcard: prefix={} purges all URLs that begin so",
+            "{name}: `{value}` ends with `*`, which is no wildcard here: prefix={} purges all URLs that begin so",
             value.trim_end_matches('*')
         )),
         "host" if value.contains('*') => {
-            Err(format!("host: `{value}` has a `*`, which is no wildcard: purge each host by its name"))
+            Err(format!("host: `{value}` has a `*`, which is no wildcard here: purge by expression={value}"))
         }
         _ => Ok(()),
     }

@@ -59,13 +59,26 @@ impl Exchange {
                 }
                 Err(why) => why,
             };
+            let want = Want { look, why };
+            if request.worker.is_offline()
+                && let Some((held, _)) = want.stale()
+                && request.may_serve_stale(&want, Outage::Offline)
+            {
+                if let Some(lead) = duty.take() {
+                    lead.again();
+                }
+                let Some(response) = self.hit(held, Outcome::HitOffline.into()).await else { continue };
+                if request.worker.exit.uplink.is_probe_due(clock::moment()) {
+                    self.request.behind(want);
+                }
+                return response;
+            }
             if request.asked.only_if_cached() {
                 return self.only_if_cached();
             }
             if request.asked.is_head() {
-                return Box::pin(self.head(look, why)).await;
+                return Box::pin(self.head(want)).await;
             }
-            let want = Want { look, why };
             let (fills, tiers) = (&request.worker.shared.fills, &request.worker.shared.tiers);
             let own = request.asked.is_conditional() || request.asked.has_range();
             let shares = vain < LOOKS && (want.stale().is_some() || !own);
@@ -229,7 +242,7 @@ impl Exchange {
     }
 
     /// A HEAD that what is stored cannot answer: the origin's answer says whether that still holds (4.3.5).
-    async fn head(self, look: Look, why: Miss) -> Response<ReplyBody> {
+    async fn head(self, Want { look, why }: Want) -> Response<ReplyBody> {
         let Look { began, found, .. } = look;
         let sent = clock::now();
         let (exchange, fetched) = match self.forward_content().await {
@@ -260,7 +273,11 @@ impl Exchange {
 
     /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.
     async fn failed(&self, failure: Failure, want: &Want) -> Option<Response<ReplyBody>> {
-        let outage = failure.answered.map_or(Outage::Unreachable, |_| Outage::Answered5xx);
+        let outage = match failure.answered {
+            Some(_) => Outage::Answered5xx,
+            None if self.request.worker.is_offline() => Outage::Offline,
+            None => Outage::Unreachable,
+        };
         match want.stale() {
             Some((stale, _)) if self.request.may_serve_stale(want, outage) => {
                 let fwd_status = failure.answered;

@@ -6,6 +6,7 @@
 pub mod body;
 mod exchange;
 mod lookup;
+mod pac;
 mod purge;
 mod reply;
 mod respond;
@@ -55,6 +56,11 @@ pub fn answer(
         return Ok(exchange::options());
     }
     let (parts, content) = request.into_parts();
+    if reverse.is_none()
+        && let Some(answered) = pac::answer(&worker.settings().pac, &parts)
+    {
+        return Ok(answered.unwrap_or_else(Refusal::response));
+    }
     // What the cache holds is no way to what this client may not reach.
     let reachable = |target: Target| {
         if let Some(authority) = target.authority() {

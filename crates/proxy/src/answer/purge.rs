@@ -5,14 +5,18 @@ use crate::answer::body::ReplyBody;
 use crate::answer::exchange::Exchange;
 use crate::answer::respond;
 use crate::message::refusal::Refusal;
+use cache::Scope;
 use http::header::VIA;
-use http::{Method, Response, StatusCode};
+use http::{HeaderName, Method, Response, StatusCode};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// How long the answer waits until a kill cannot undo it.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// As the field writes it: what is stored is only stale then.
+const SOFT: HeaderName = HeaderName::from_static("fastly-soft-purge");
 
 /// Purges that wait for the disk at once.
 static WAITING: Semaphore = Semaphore::const_new(16);
@@ -46,12 +50,20 @@ impl Exchange {
         };
         let is_stored = || shared.tiers.stores.of(&uri).is_some_and(|store| store.contains(&uri));
         let was_stored = shared.tiers.memory.get(&uri).is_some() || is_stored();
-        shared.tiers.forget(uri.bytes());
+        let softly = headers.get(SOFT).is_some_and(|value| value == "1");
+        match std::str::from_utf8(uri.bytes()).ok().and_then(|key| key.split_once(' ')) {
+            // Searches that are answered alike are known by their path only.
+            Some((_, url)) if softly => {
+                let path = url.split_once('?').map_or(url, |(path, _)| path);
+                shared.tiers.purge([Scope::Url(url), Scope::Url(path)], true);
+            }
+            _ => shared.tiers.forget(uri.bytes()),
+        }
         let waits = shared.clone();
         let is_certain = spawn_blocking(move || waits.tiers.stores.persist(PATIENCE)).await.unwrap_or(false);
         let target = &request.target;
         let url = format!("{}://{}{}", target.scheme.as_str(), target.host(), target.path.as_str());
-        tracing::info!(target: "admin", by = %client.peer, what = url, was_stored, is_certain, "PURGE");
+        tracing::info!(target: "admin", by = %client.peer, what = url, softly, was_stored, is_certain, "PURGE");
         match (is_certain, was_stored) {
             (false, _) => {
                 let text =

@@ -103,14 +103,14 @@ impl Stream {
         {
             self.note(|transaction| transaction.id = id);
         }
-        if self.exit.notes_heads {
+        if self.exit.notes_heads() {
             self.note(|transaction| transaction.heads.note_request(request));
         }
     }
 
     /// The same of a response's.
     pub fn note_response<B>(&self, response: &Response<B>) {
-        if self.exit.notes_heads {
+        if self.exit.notes_heads() {
             self.note(|transaction| transaction.heads.note_response(response));
         }
     }

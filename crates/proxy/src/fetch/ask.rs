@@ -82,6 +82,9 @@ impl Want {
 impl Presented {
     /// Fetches on behalf of everybody who joined. `relay` sees the interim responses.
     pub async fn fetch(&self, lead: Leader, want: &Want, relay: &dyn Fn(Interim)) -> Fetch {
+        if let Err(refusal) = self.worker.origins.may_ask() {
+            return unanswered(lead, refusal);
+        }
         let mut validating = want.stale().map(|(held, _)| &**held);
         let mut resting =
             want.part().filter(|_| self.continues_parts()).and_then(|held| self.beginning(held));

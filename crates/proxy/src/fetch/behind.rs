@@ -22,7 +22,8 @@ impl Presented {
         let reach = self.worker.origins.reach();
         let refused = self.target.authority().is_some_and(|host| reach.check(host, self.zone).is_err());
         let ample = self.worker.shared.budget.origins.is_ample();
-        if refused || !ample || self.worker.pumps.get() >= BEHIND {
+        let may_ask = self.worker.origins.may_ask().is_ok();
+        if refused || !may_ask || !ample || self.worker.pumps.get() >= BEHIND {
             return;
         }
         let (fills, tiers) = (&self.worker.shared.fills, &self.worker.shared.tiers);

@@ -62,8 +62,10 @@ impl Presented {
         let start = first.min(spans.count().saturating_sub(LOOK as u32));
         let around = start..spans.count().min(start + LOOK as u32);
         let are_few = store.missing(spans, around.clone()).count() <= around.len() / FEW;
-        let is_mendable =
-            are_few && !self.needs_whole.get() && self.resume(head, Some(spans.length)).is_some();
+        let is_mendable = self.worker.origins.may_ask().is_ok()
+            && are_few
+            && !self.needs_whole.get()
+            && self.resume(head, Some(spans.length)).is_some();
         (is_mendable && can_close(&self.worker, &self.target, spans)).then_some(true)
     }
 

@@ -175,7 +175,7 @@ fn plain(authority: &Authority) -> Result<(), Refusal> {
 }
 
 /// Exactly one Host field with a plausible value; HTTP/1.0 may have none.
-fn host_field(headers: &HeaderMap, version: Version) -> Result<Option<&HeaderValue>, Refusal> {
+pub fn host_field(headers: &HeaderMap, version: Version) -> Result<Option<&HeaderValue>, Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => Err(Refusal::closing("more than one Host field")),

@@ -5,6 +5,7 @@ use super::pool::Key;
 use super::{Origins, broken};
 use crate::access::reach::{self, Zone};
 use crate::authority::bare_host;
+use crate::clock;
 use crate::message::refusal::{self, Refusal};
 use crate::report::counters::Number;
 use crate::transport::{Address, Hop, Host, Socket};
@@ -16,6 +17,7 @@ impl Origins {
     /// Connects to the first address of a hop that the client may reach and that answers; says where one has to be to reach
     /// it.
     pub async fn dial(&self, hop: &Hop, client: Zone) -> Result<(Socket, Zone), Refusal> {
+        self.may_ask()?;
         let (limit, reach) = (self.settings().timeouts.origin_connect, self.reach());
         let mut last = None;
         for address in self.addresses(hop).await? {
@@ -28,6 +30,7 @@ impl Origins {
             match timeout(limit, Socket::connect(&address)).await {
                 Ok(Ok(socket)) => {
                     self.exit.add(Number::Connections, 1);
+                    self.exit.uplink.answered();
                     return Ok((socket, needs));
                 }
                 Ok(Err(error)) => last = Some((refusal::unreachable(), format!("{address}: {error}"))),
@@ -38,6 +41,7 @@ impl Origins {
             }
         }
         let (refusal, why) = last.ok_or_else(reach::refused)?;
+        self.exit.uplink.failed(clock::moment());
         tracing::warn!(target: "origin", %hop, cause = why, "cannot connect");
         Err(refusal)
     }
@@ -46,7 +50,13 @@ impl Origins {
     async fn addresses(&self, hop: &Hop) -> Result<Vec<Address>, Refusal> {
         match hop {
             Hop::Host(Host { authority, port, .. }) => {
-                let found = self.resolver.lookup(bare_host(authority), self.settings().timeouts.dns).await?;
+                let found = self.resolver.lookup(bare_host(authority), self.settings().timeouts.dns).await;
+                let found = found.map_err(|unknown| {
+                    if !unknown.is_answered {
+                        self.exit.uplink.failed(clock::moment());
+                    }
+                    unknown.refusal
+                })?;
                 Ok(found.into_iter().map(|address| SocketAddr::new(address, *port).into()).collect())
             }
             Hop::Unix(path) => Ok(vec![Address::Unix(path.clone())]),

@@ -18,29 +18,47 @@ pub struct Resolver {
     system: OnceCell<Option<TokioResolver>>,
 }
 
+/// No address was found.
+pub struct Unknown {
+    pub refusal: Refusal,
+    /// Whoever knows said that there is none.
+    pub is_answered: bool,
+}
+
 impl Resolver {
     /// The addresses of a host, in the order in which to try them; never none.
-    pub async fn lookup(&self, host: &str, limit: Duration) -> Result<Vec<IpAddr>, Refusal> {
+    pub async fn lookup(&self, host: &str, limit: Duration) -> Result<Vec<IpAddr>, Unknown> {
         if let Some(known) = known(host) {
             return Ok(known.addresses().to_vec());
         }
         let Some(resolver) = self.system.get_or_init(system) else {
-            return Err(failed(StatusCode::BAD_GATEWAY, host, "the resolver's configuration cannot be read"));
+            return Err(failed(
+                StatusCode::BAD_GATEWAY,
+                host,
+                "the resolver's configuration cannot be read",
+                false,
+            ));
         };
         let name = match name(host) {
             Ok(name) => name,
-            Err(error) => return Err(failed(StatusCode::BAD_GATEWAY, host, &error.to_string())),
+            Err(error) => return Err(failed(StatusCode::BAD_GATEWAY, host, &error.to_string(), true)),
         };
         match tokio::time::timeout(limit, resolver.lookup_ip(name)).await {
             Ok(Ok(found)) => {
                 let addresses: Vec<IpAddr> = found.iter().collect();
                 if addresses.is_empty() {
-                    return Err(failed(StatusCode::BAD_GATEWAY, host, "it has no address"));
+                    return Err(failed(StatusCode::BAD_GATEWAY, host, "it has no address", true));
                 }
                 Ok(addresses)
             }
-            Ok(Err(error)) => Err(failed(StatusCode::BAD_GATEWAY, host, &error.to_string())),
-            Err(_) => Err(failed(StatusCode::GATEWAY_TIMEOUT, host, &format!("no answer within {limit:?}"))),
+            Ok(Err(error)) => {
+                let is_answered = error.is_nx_domain() || error.is_no_records_found();
+                Err(failed(StatusCode::BAD_GATEWAY, host, &error.to_string(), is_answered))
+            }
+            Err(_) => {
+                let why = format!("no answer within {limit:?}");
+                Err(failed(StatusCode::GATEWAY_TIMEOUT, host, &why, false))
+            }
         }
     }
 }
@@ -55,9 +73,9 @@ fn system() -> Option<TokioResolver> {
     TokioResolver::builder_tokio().ok()?.build().ok()
 }
 
-fn failed(status: StatusCode, host: &str, why: &str) -> Refusal {
+fn failed(status: StatusCode, host: &str, why: &str, is_answered: bool) -> Unknown {
     tracing::warn!(target: "origin", host, cause = why, "cannot look up a name");
-    Refusal::new(status, "the name cannot be looked up")
+    Unknown { refusal: Refusal::new(status, "the name cannot be looked up"), is_answered }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ impl Origins {
         outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
     ) -> Result<Fetched, Refusal> {
+        self.may_ask()?;
         self.exit.add(Number::Fetches, 1);
         let begun = clock::moment();
         let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
@@ -40,6 +41,7 @@ impl Origins {
                 self.exit.asked(hop, Err(&refusal.text));
             }
         })?;
+        self.exit.uplink.answered();
         let took = clock::moment().duration_since(begun);
         self.exit.took(Time::Origin, took);
         self.exit.asked(hop, Ok((response.status(), took)));

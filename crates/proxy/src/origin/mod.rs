@@ -28,10 +28,10 @@ use crate::message::refusal::{self, Refusal};
 use crate::message::target::Target;
 use crate::report::Exit;
 use crate::route::Route;
-use crate::settings::Settings;
 use crate::settings::current::Current;
+use crate::settings::{Offline, Settings};
 use crate::transport::Hop;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -105,6 +105,18 @@ impl Origins {
     /// Who may reach what, as the settings now have it.
     pub fn reach(&self) -> Rc<Reach> {
         self.reach.borrow().clone()
+    }
+
+    /// Whether anything is fetched at all.
+    pub fn may_ask(&self) -> Result<(), Refusal> {
+        match self.settings().offline {
+            Offline::On => {
+                let text =
+                    "this proxy is offline: it fetches nothing, and has nothing stored that may answer";
+                Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, text).clients())
+            }
+            Offline::Auto | Offline::Off => Ok(()),
+        }
     }
 
     fn settings(&self) -> Rc<Settings> {

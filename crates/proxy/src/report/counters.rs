@@ -53,6 +53,7 @@ table! {
     Class, (&'static str, &'static str),
     HitMemory ("hit-memory", "answered from memory");
     HitDisk ("hit-disk", "answered from disk");
+    HitOffline ("hit-offline", "answered from a stale stored response without asking the origin: offline");
     StaleOnError ("stale-on-error", "answered from a stale stored response, for the origin gave no answer of use");
     Revalidated ("revalidated", "the origin said that the stored response still holds");
     Miss ("miss", "fetched from the origin");
@@ -63,7 +64,7 @@ table! {
     PassContent ("pass-content", "passed: the request has content, or more than a key takes");
     PassPrecondition ("pass-precondition", "passed: the request has If-Match or If-Unmodified-Since");
     Tunnel ("tunnel", "CONNECT, and upgrades to another protocol; the bytes are those to the client");
-    Own ("own", "answered by the proxy itself: OPTIONS, TRACE");
+    Own ("own", "answered by the proxy itself: OPTIONS, TRACE, proxy.pac");
     Refused400 ("refused-400", "refused with 400");
     Refused403 ("refused-403", "refused with 403");
     Refused405 ("refused-405", "refused with 405");
@@ -107,6 +108,7 @@ impl Class {
                 Place::Memory => Class::HitMemory,
                 Place::Disk => Class::HitDisk,
             },
+            Outcome::HitOffline => Class::HitOffline,
             Outcome::StaleOnError => Class::StaleOnError,
             Outcome::Revalidated(_) => Class::Revalidated,
             Outcome::Miss(_) => Class::Miss,

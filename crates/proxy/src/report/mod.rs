@@ -10,6 +10,8 @@ pub mod metrics;
 pub mod recent;
 pub mod shadow;
 pub mod stats;
+pub mod uplink;
+pub mod watch;
 
 pub use self::id::Id;
 
@@ -17,6 +19,8 @@ use self::counters::{Class, Counters, Number, Time};
 use self::id::Ids;
 use self::recent::{Event, Recent};
 use self::shadow::Teller;
+use self::uplink::Uplink;
+use self::watch::Watchers;
 use crate::clock;
 use crate::message::target::Target;
 use crate::transport::{Hop, Peer};
@@ -33,6 +37,9 @@ use store::Key;
 /// another thread.
 pub trait Log: Send + Sync {
     fn ended(&self, transaction: &Transaction);
+
+    /// Adds the line of one for those who watch: JSON.
+    fn line(&self, _transaction: &Transaction, _to: &mut Vec<u8>) {}
 
     /// Of what it was told, what nobody will read: lines since the start.
     fn lost(&self) -> u64 {
@@ -270,19 +277,31 @@ pub struct Exit {
     shadow: Option<Teller>,
     /// For the operator's page, where there is one.
     recent: Option<Arc<Recent>>,
-    pub notes_heads: bool,
+    notes_heads: bool,
+    pub uplink: Arc<Uplink>,
+    watchers: Arc<Watchers>,
     _stays: PhantomData<*const ()>,
 }
 
 impl Exit {
     pub fn new(counters: Arc<Counters>, log: Arc<dyn Log>) -> Exit {
-        let ids = Ids::default();
-        Exit { counters, log, ids, shadow: None, recent: None, notes_heads: false, _stays: PhantomData }
+        let (ids, shadow, recent, notes_heads, uplink, watchers, _stays) = Default::default();
+        Exit { counters, ids, log, shadow, recent, notes_heads, uplink, watchers, _stays }
     }
 
     /// What is of interest of late is noted there.
     pub fn noting_in(self, recent: Option<Arc<Recent>>) -> Exit {
         Exit { recent, ..self }
+    }
+
+    /// These are told of each request.
+    pub fn watched(self, watchers: Arc<Watchers>) -> Exit {
+        Exit { watchers, ..self }
+    }
+
+    /// What is reached, and what is not, is noted there.
+    pub fn observing(self, uplink: Arc<Uplink>) -> Exit {
+        Exit { uplink, ..self }
     }
 
     /// What the heads say is noted, if so.
@@ -293,6 +312,11 @@ impl Exit {
     /// Other policies are asked as well.
     pub fn shadowed(self, shadow: Option<Teller>) -> Exit {
         Exit { shadow, ..self }
+    }
+
+    /// Whether anybody wants to know what the heads say.
+    pub fn notes_heads(&self) -> bool {
+        self.notes_heads || self.watchers.are_there()
     }
 
     pub fn next_id(&self) -> Id {
@@ -317,6 +341,9 @@ impl Exit {
             shadow.tell(transaction);
         }
         self.log.ended(transaction);
+        if self.watchers.are_there() {
+            self.watchers.tell(transaction, &*self.log);
+        }
     }
 
     pub fn add(&self, number: Number, by: u64) {

@@ -31,6 +31,8 @@ pub(super) enum Source {
     Time(Time),
     Sum(Time),
     Lost,
+    Offline,
+    Watchers,
     Process(fn(&Process) -> u64),
     Budget(fn(&Budget) -> u64),
     Memory(fn(&Memory) -> u64),
@@ -160,6 +162,14 @@ pub fn rows() -> Vec<Row> {
         rows.push(row(section, name, Kind::Histogram, Some(metric), help, Source::Time(time)));
         rows.push(row(section, sum, Kind::Counter, None, "nanoseconds of these together", Source::Sum(time)));
     }
+    rows.push(row(
+        "origin",
+        "offline",
+        Kind::Gauge,
+        Some(plain("offline")),
+        "1 while stale responses answer without asking origins (--offline)",
+        Source::Offline,
+    ));
     add(&mut rows, "process", PROCESS, Source::Process);
     rows.push(row(
         "access-log",
@@ -168,6 +178,14 @@ pub fn rows() -> Vec<Row> {
         Some(plain("access_log_lost_lines_total")),
         "lines of the access log that could not be written, or were too many at once",
         Source::Lost,
+    ));
+    rows.push(row(
+        "access-log",
+        "watchers",
+        Kind::Gauge,
+        Some(plain("access_log_watchers")),
+        "who read the requests as they end (cosm log --follow)",
+        Source::Watchers,
     ));
     add(&mut rows, "budget", BUDGET, Source::Budget);
     add(&mut rows, "memory", MEMORY, Source::Memory);
@@ -202,6 +220,8 @@ pub struct Now<'a> {
     /// Of all stores that serve, if there are any.
     stats: Option<Stats>,
     shadow: Option<&'a Shadow>,
+    is_offline: bool,
+    watchers: u64,
     pub(super) disks: Vec<DiskStats>,
 }
 
@@ -221,12 +241,32 @@ impl<'a> Now<'a> {
     ) -> Now<'a> {
         let disks = tiers.stores.disks();
         let stats = disks.iter().filter_map(|disk| disk.stats).reduce(Stats::and);
-        Now { workers, budget, tiers, process: Process::since(started), lost, stats, shadow: None, disks }
+        let process = Process::since(started);
+        Now {
+            workers,
+            budget,
+            tiers,
+            process,
+            lost,
+            stats,
+            shadow: None,
+            is_offline: false,
+            watchers: 0,
+            disks,
+        }
     }
 
     /// What is simulated beside.
     pub fn beside(self, shadow: Option<&'a Shadow>) -> Now<'a> {
         Now { shadow, ..self }
+    }
+
+    pub fn watched(self, watchers: u64) -> Now<'a> {
+        Now { watchers, ..self }
+    }
+
+    pub fn offline(self, is_offline: bool) -> Now<'a> {
+        Now { is_offline, ..self }
     }
 
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
@@ -267,6 +307,8 @@ impl<'a> Now<'a> {
                 return Some(Value::Histogram(Box::new(self.times(time)), sum));
             }
             Source::Lost => self.lost,
+            Source::Watchers => self.watchers,
+            Source::Offline => self.is_offline.into(),
             Source::Process(of) => of(&self.process),
             Source::Budget(of) => of(self.budget),
             Source::Memory(of) => of(&self.tiers.memory),

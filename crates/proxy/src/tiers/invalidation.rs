@@ -4,8 +4,8 @@
 //!
 //! Two ways to remove. By key (a purge of a URL, an unsafe request, No-Vary-Search, an answer that replaces what it may not
 //! be stored over): the key leaves both tiers, and its removal's number is noted by a bucket of its hash. By scope (a purge of a
-//! prefix, host, path, group or all; groups that an unsafe request ends): noted in constant time (`cache::Purges`), and asked
-//! by every hit.
+//! prefix, host, path, expression, group or all; groups that an unsafe request ends): noted in constant time (`cache::Purges`), and asked
+//! by every hit. So are soft purges, which remove nothing: what they cover is stale since then.
 //!
 //! Always: a removal by key and a change of the same key never overlap, since both hold the bucket's lock; a number is
 //! given after what it stands for was done, under that lock. So who began before is told, and who begins after
@@ -14,7 +14,7 @@
 
 use crate::tiers::memory::{CacheEntry, EntryKind};
 use crate::tiers::stores::Stores;
-use cache::{Purges, Scope};
+use cache::{Purges, Scope, Time};
 use memchr::memchr;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -90,6 +90,15 @@ impl Moment {
     pub fn knowing(self, own: Removal) -> Moment {
         Moment { number: own.after, ..self }
     }
+}
+
+/// What purges by scope make of something stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purged {
+    No,
+    /// It is stale since a moment, which the purges up to this number say.
+    Softly(Time, u64),
+    Yes,
 }
 
 /// What happened to a key since a moment.
@@ -209,32 +218,40 @@ impl Invalidation {
         Removal { again, after }
     }
 
-    /// Whether something stored may no longer answer: a purge by scope covers it.
-    pub fn covers(&self, held: &CacheEntry) -> bool {
-        let EntryKind::Response(resident) = &held.kind else { return false };
-        let newest = self.newest.load(Ordering::Acquire);
-        if held.purges_known() >= newest {
-            return false;
+    /// Whether something stored may no longer answer as it is: a purge by scope covers it.
+    pub fn purged(&self, held: &CacheEntry) -> Purged {
+        let EntryKind::Response(resident) = &held.kind else { return Purged::No };
+        if held.purges_known() >= self.newest.load(Ordering::Acquire) {
+            return Purged::No;
         }
-        let covered = {
-            let scopes = self.scopes.read().unwrap_or_else(PoisonError::into_inner);
-            scopes.cover(held.key.bytes(), &resident.head)
+        let (purged, newest) = {
+            let (scopes, key) =
+                (self.scopes.read().unwrap_or_else(PoisonError::into_inner), held.key.bytes());
+            let purged = match scopes.cover_softly(key, &resident.head) {
+                _ if scopes.cover(key, &resident.head) => Purged::Yes,
+                Some(millis) => Purged::Softly(millis / 1000, scopes.newest()),
+                None => Purged::No,
+            };
+            (purged, scopes.newest())
         };
-        if !covered {
+        if purged == Purged::No {
             held.know_purges(newest);
         }
-        covered
+        purged
     }
 
-    /// Purges scopes. `Store::persist` tells when a kill cannot undo it any more.
-    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, stores: &Stores) {
+    /// Purges scopes; softly, what they cover is stale. `Store::persist` tells when a kill cannot undo it any more.
+    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, softly: bool, stores: &Stores) {
         let scopes: Vec<Scope<'a>> = scopes.into_iter().collect();
         let were_given = stores.are_given();
         let mut purges = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
         let before = purges.newest();
         for scope in &scopes {
-            purges.purge(*scope, millis());
-            stores.tell_purge(scope);
+            match softly {
+                true => purges.purge_softly(*scope, millis()),
+                false => purges.purge(*scope, millis()),
+            }
+            stores.tell_purge(scope, softly);
         }
         if purges.newest() == before {
             return;
@@ -247,7 +264,7 @@ impl Invalidation {
         stores.set_ledger(&encoded);
         // Handed over meanwhile, their files may not say so.
         if !were_given && stores.are_given() {
-            scopes.iter().for_each(|scope| stores.tell_purge(scope));
+            scopes.iter().for_each(|scope| stores.tell_purge(scope, softly));
         }
     }
 

@@ -7,15 +7,16 @@ pub mod memory;
 pub mod span_cache;
 pub mod stores;
 
-use self::invalidation::{Invalidation, Moment, Removal, Since};
+use self::invalidation::{Invalidation, Moment, Purged, Removal, Since};
 use self::memory::{CacheEntry, EntryKind, Memory, StoredResponse};
 use self::span_cache::most_bytes;
 use self::stores::{Change, Readers, Stores};
 use crate::budget::{Allowance, Lease};
+use crate::clock;
 use crate::message::hops::Names;
 use crate::message::target::Target;
 use bytes::Bytes;
-use cache::{Head, NotStored, Scope, SetCookie, key};
+use cache::{Head, NotStored, Scope, SetCookie, Time, key};
 use http::Method;
 use http::response::Parts;
 use std::cell::Cell;
@@ -73,6 +74,14 @@ pub fn not_stored(refused: Refused) -> NotStored {
     }
 }
 
+/// The head of what was purged softly, as it counts since then.
+pub fn expired(head: &Head, since: Time) -> Head {
+    let mut head = head.clone();
+    // The number of a purge may be ahead of the clock.
+    head.expire(since.min(clock::now()));
+    head
+}
+
 impl Tiers {
     pub fn new(memory: Memory, stores: Stores, set_cookie: SetCookie) -> Tiers {
         let invalidation = Invalidation::of(&stores);
@@ -89,7 +98,7 @@ impl Tiers {
         self.invalidation.now()
     }
 
-    /// What lies under a key, in memory or on disk; not what was purged.
+    /// What lies under a key, in memory or on disk; not what was purged, and what was softly as stale.
     pub async fn find(
         &self,
         key: &Key,
@@ -100,6 +109,7 @@ impl Tiers {
         if self.stores.are_gone() {
             return None;
         }
+        let began = self.now();
         let found = self.memory.get(key).filter(|held| self.is_readable(held, readers));
         disk.read.set(found.is_none());
         if let Some(held) = found.as_ref().filter(|held| held.is_marker()) {
@@ -109,7 +119,34 @@ impl Tiers {
             Some(held) => held,
             None => self.read(key, readers, names, &disk.late).await?,
         };
-        (!self.invalidation.covers(&held)).then_some(held)
+        match self.invalidation.purged(&held) {
+            Purged::No => Some(held),
+            Purged::Softly(since, known) => Some(self.expire(&held, (since, known), began, names)),
+            Purged::Yes => None,
+        }
+    }
+
+    /// A response that was purged softly, as stale: it need not be looked for among the purges again. On disk it is as it was, since
+    /// there they say the same.
+    fn expire(
+        &self,
+        held: &CacheEntry,
+        (since, known): (Time, u64),
+        began: Moment,
+        names: &Names,
+    ) -> Arc<CacheEntry> {
+        let EntryKind::Response(StoredResponse { head, body, .. }) = &held.kind else {
+            unreachable!("a purge of what is no response")
+        };
+        let mut head = expired(head, since);
+        head.purges_known = known;
+        let expired = Arc::new(held.renewed(head, body.clone(), names));
+        self.invalidation.look(&held.key, began, |since| {
+            if since == Since::Nothing && self.memory.keeps(held) {
+                self.memory.insert(&expired);
+            }
+        });
+        expired
     }
 
     /// What lies under a key, purged or not, and whether it is in memory, without a trace: nothing is counted, kept or removed.
@@ -171,7 +208,7 @@ impl Tiers {
             match since {
                 Since::Removed => return None,
                 Since::Replaced => return Some(Err(Refused::Busy)),
-                Since::Nothing if self.covers(&held) => return None,
+                Since::Nothing if self.invalidation.purged(&held) == Purged::Yes => return None,
                 Since::Nothing => {}
             }
             // Who makes it grow may have put this piece, of which there is more now.
@@ -451,9 +488,13 @@ impl Tiers {
         self.stores.remove(key);
     }
 
-    /// Whether something stored, or being fetched, may no longer answer: a purge by scope covers it.
+    /// Whether something stored, or being fetched, may no longer answer as it is: a purge by scope covers it, softly or not.
     pub fn covers(&self, held: &CacheEntry) -> bool {
-        self.invalidation.covers(held)
+        self.purged(held) != Purged::No
+    }
+
+    pub fn purged(&self, held: &CacheEntry) -> Purged {
+        self.invalidation.purged(held)
     }
 
     /// Whether what was asked for at `began` may no longer be stored under a key.
@@ -506,7 +547,7 @@ impl Tiers {
         let groups = cache::invalidated_groups(method, answer);
         if !groups.is_empty() {
             let origin = key::origin(own.bytes());
-            self.purge(groups.iter().map(|name| Scope::Group { origin, name }));
+            self.purge(groups.iter().map(|name| Scope::Group { origin, name }), false);
         }
         of_target
     }
@@ -516,7 +557,10 @@ impl Tiers {
         match change {
             Change::Removed(key) => self.remove(&Key::new(key.clone())),
             // What nobody here knows may be anything.
-            Change::Purged(scope) => self.purge([Scope::parse(scope).unwrap_or(Scope::All)]),
+            Change::Purged(scope) => {
+                let (scope, softly) = Scope::parse(scope).unwrap_or((Scope::All, false));
+                self.purge([scope], softly);
+            }
         }
     }
 
@@ -526,8 +570,8 @@ impl Tiers {
         self.memory.end();
     }
 
-    /// Purges scopes, in constant time. `Store::persist` tells when a kill cannot undo it any more.
-    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>) {
-        self.invalidation.purge(scopes, &self.stores);
+    /// Purges scopes, in constant time; softly, what they cover is stale. `Store::persist` tells when a kill cannot undo it any more.
+    pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, softly: bool) {
+        self.invalidation.purge(scopes, softly, &self.stores);
     }
 }

@@ -66,6 +66,11 @@ impl Proxy {
         self.admin(format!("POST /purge?{what} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await
     }
 
+    /// Other settings, which requests go by from now on.
+    pub fn reload(&self, settings: Settings) {
+        self.running.as_ref().unwrap().reloader()(settings);
+    }
+
     pub fn stop(&self) {
         self.running.as_ref().unwrap().stop();
     }
@@ -324,6 +329,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub async fn get(&mut self, request: impl AsRef<[u8]>) -> Message {
         self.send(request).await;
         self.message().await
+    }
+
+    /// The head of a response that has no body.
+    pub async fn get_head(&mut self, request: impl AsRef<[u8]>) -> String {
+        self.send(request).await;
+        self.head().await.expect("no message")
     }
 
     /// Everything until the end of the connection.

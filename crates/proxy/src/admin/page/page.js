@@ -82,7 +82,7 @@ const GROUPS = {
 };
 const HITS = ["hit-memory", "hit-disk"];
 const group = (outcome) =>
-  ({ "hit-memory": "memory", "hit-disk": "disk", "stale-on-error": "validated", revalidated: "validated", miss: "miss", collapsed: "collapsed",
+  ({ "hit-memory": "memory", "hit-disk": "disk", "stale-on-error": "validated", "hit-offline": "validated", revalidated: "validated", miss: "miss", collapsed: "collapsed",
     "refused-502": "failed", "refused-503": "failed", "refused-504": "failed" })[outcome] ??
   (/^(refused|left)/.test(outcome) ? "refused" : "passed");
 
@@ -164,6 +164,7 @@ function showTroubles(failing) {
     if (disk.stats?.["scrub-damaged"] > 0) doubtful.push(`The scrub found ${exact(disk.stats["scrub-damaged"])} damaged records on disk ${disk.name}.`);
     if (disk.stats?.["parts-left"] > 0) doubtful.push(`The index of disk ${disk.name} is being loaded: ${exact(disk.stats["parts-left"])} parts are left.`);
   }
+  if (stats.origin.offline) doubtful.push("Offline: stale responses answer without asking the origins.");
   if (failing > 0) bad.push(`${count(failing)} requests a second fail since their origins do not answer, or not in time.`);
   for (const origin of recent?.origins ?? []) {
     if (origin["last-failure"] && recent.now - origin["last-failure"] < 300 && origin["last-failure"] >= (origin["last-answer"] ?? 0)) {

@@ -13,7 +13,7 @@ const RINGS: [(&str, u64, usize); 2] = [("minutes", 60, 60), ("quarters", 900, 1
 const GROUPS: &[(&str, &[Class])] = &[
     ("memory", &[Class::HitMemory]),
     ("disk", &[Class::HitDisk]),
-    ("validated", &[Class::Revalidated, Class::StaleOnError]),
+    ("validated", &[Class::Revalidated, Class::StaleOnError, Class::HitOffline]),
     ("collapsed", &[Class::Collapsed]),
     ("miss", &[Class::Miss]),
     ("passed", &[

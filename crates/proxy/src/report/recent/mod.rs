@@ -13,6 +13,7 @@ use self::slowest::{LEAST, MOST as SLOWEST, Slow, Slowest};
 use super::Transaction;
 use super::counters::{Class, Number};
 use crate::transport::Hop;
+use cache::{NotStored, Outcome, Pass, Report};
 use http::StatusCode;
 use serde_json::{Value as Json, json};
 use std::cmp::Reverse;
@@ -66,6 +67,26 @@ struct Half {
 struct Asked {
     bytes: u64,
     hits: u64,
+    /// What became of the last one, and when.
+    last: Option<(SystemTime, Last)>,
+}
+
+/// What a cache makes of a request, as far as it says why something is stored or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    Passed(Pass),
+    NotStored(NotStored),
+    Other(Outcome),
+}
+
+impl Last {
+    fn of(report: &Report) -> Last {
+        match (report.outcome, report.not_stored) {
+            (Outcome::Pass(why), _) => Last::Passed(why),
+            (_, Some(why)) => Last::NotStored(why),
+            (outcome, None) => Last::Other(outcome),
+        }
+    }
 }
 
 /// How an origin answered.
@@ -135,9 +156,11 @@ impl Recent {
             let (weight, is_hit) = (u64::from(weight), matches!(class, Class::HitMemory | Class::HitDisk));
             half.requests += weight;
             half.sampled |= weight > 1;
+            let last = transaction.report.as_ref().map(|report| (SystemTime::now(), Last::of(report)));
             for asked in [half.hosts.add(host, weight), half.urls.add(&url, weight)] {
                 asked.bytes += transaction.sent * weight;
                 asked.hits += if is_hit { weight } else { 0 };
+                asked.last = last.or(asked.last);
             }
         }
         if is_slow {
@@ -163,15 +186,8 @@ impl Recent {
             url.push_str("://");
         }
         url.push_str(host);
-        let path = transaction.path().unwrap_or_default();
-        match path.split_once('?') {
-            Some((path, _)) if self.hides_queries => {
-                url.push_str(path);
-                url.push_str("?...");
-            }
-            _ => url.push_str(path),
-        }
-        url
+        url.push_str(transaction.path().unwrap_or_default());
+        if self.hides_queries { without_query(url) } else { url }
     }
 
     /// An origin answered with this status after this time, or did not, and why.
@@ -191,6 +207,32 @@ impl Recent {
             }
         }
     }
+}
+
+/// Up to the `?`.
+fn without_query(mut url: String) -> String {
+    if let Some(at) = url.find('?') {
+        url.truncate(at + 1);
+        url.push_str("...");
+    }
+    url
+}
+
+fn later<T>(one: Option<(SystemTime, T)>, other: Option<(SystemTime, T)>) -> Option<(SystemTime, T)> {
+    let when = |last: &Option<(SystemTime, T)>| last.as_ref().map(|(when, _)| *when);
+    if when(&other) > when(&one) { other } else { one }
+}
+
+/// When a URL was asked for last, as far as that is noted, and what became of it.
+pub fn last(workers: &[Arc<Recent>], url: &str) -> Option<(SystemTime, Last)> {
+    let of = |recent: &Arc<Recent>| {
+        let url = if recent.hides_queries { without_query(url.to_owned()) } else { url.to_owned() };
+        let halves = recent.halves();
+        let entries = halves.iter().flat_map(|half| half.urls.entries());
+        let found = entries.filter(|entry| entry.name == url[..url.floor_char_boundary(sketch::NAME)]);
+        found.map(|entry| entry.more.last).fold(None, later)
+    };
+    workers.iter().map(of).fold(None, later)
 }
 
 /// By the operator's thread.
@@ -241,6 +283,7 @@ fn asked(sketches: &[Vec<Entry<Asked>>], floor: u64) -> Json {
     let merged = merge(sketches.iter().map(Vec::as_slice), |sum, more| {
         sum.bytes += more.bytes;
         sum.hits += more.hits;
+        sum.last = later(sum.last, more.last);
     });
     let told = merged.iter().take(TOLD).map(|Entry { name, count, error, more }| {
         json!({ "name": name, "requests": count, "error": error, "bytes": more.bytes, "hits": more.hits })

@@ -96,14 +96,14 @@ impl Given {
         drop(state);
         match (was_all, is_all) {
             (false, false) => self.successor.tell(Change::Removed(key.bytes().clone())),
-            (false, true) => self.successor.tell(Change::Purged(Scope::All.text())),
+            (false, true) => self.successor.tell(Change::Purged(Scope::All.text(false))),
             // Told already: what was removed since is not there.
             (true, _) => {}
         }
     }
 
-    pub fn purged(&self, scope: &Scope<'_>) {
-        self.successor.tell(Change::Purged(scope.text()));
+    pub fn purged(&self, scope: &Scope<'_>, softly: bool) {
+        self.successor.tell(Change::Purged(scope.text(softly)));
         self.successor.confirm();
     }
 

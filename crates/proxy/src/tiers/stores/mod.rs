@@ -402,9 +402,9 @@ impl Stores {
     }
 
     /// A scope was purged, which another process that has the caches has to know.
-    pub fn tell_purge(&self, scope: &Scope<'_>) {
+    pub fn tell_purge(&self, scope: &Scope<'_>, softly: bool) {
         if let Kind::Given(given) = &*self.kind() {
-            given.purged(scope);
+            given.purged(scope, softly);
         }
     }
 

@@ -1,15 +1,14 @@
-//! What was purged by host, prefix, path or group: noted in constant time, and found out when something stored is about
-//! to answer. Nothing that is stored is ever walked.
+//! The scopes that were purged in one way, each with the number of its newest purge: bounded, and asked in a time that does not
+//! depend on how many there are, but for expressions, which are few.
 //!
-//! Each purge has a number higher than all before it; what is stored remembers the newest one known when it was asked
-//! for. It is purged when a later one covers it. Numbers are taken from the clock where that is ahead: then none is
-//! given twice, even when a crash lost the last ones.
-//!
-//! Scopes are bounded. Beyond that an origin that has many is purged whole, or else a site whose hosts have, the smallest
+//! Beyond the bound an origin that has many is purged whole, or else a site whose hosts have, the smallest
 //! one; where none has, the older half of all is kept by buckets of sites, paths and group names, whose newest number counts for
 //! all in them. So too many purges remove too much, first of those who have many. What ends of groups become wider to covers
-//! responses in groups only: it is not the operator who ends those, and who has none loses nothing by it.
+//! responses in groups only: it is not the operator who ends those, and who has none loses nothing by it. Where there are no
+//! buckets, the older half becomes everything.
 
+use super::Scope;
+use super::glob::Expression;
 use crate::key::{self, origin_of};
 use crate::{Head, groups, wire};
 use std::collections::hash_map::Entry;
@@ -18,12 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// All purges that may still cover something stored. Bounded: when there are too many, some become wider.
-///
-/// Always: every scope's number is above `floor` and not above `newest`.
+/// Always: every scope's number is above `floor` and not above the newest of all purges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Purges {
-    newest: u64,
+pub(super) struct Scopes {
     /// Whatever knows only of purges before this one is purged.
     floor: u64,
     /// By the scope's text.
@@ -31,6 +27,8 @@ pub struct Purges {
     /// How many prefixes of URLs, and of paths, there are of each length.
     prefixes: BTreeMap<usize, usize>,
     path_prefixes: BTreeMap<usize, usize>,
+    /// By the scope's text too.
+    expressions: HashMap<String, Expression>,
     /// About what encoding the scopes takes.
     bytes: usize,
     /// The newest number of each bucket that scopes were moved to; where no bucket has one, empty.
@@ -41,37 +39,32 @@ pub struct Purges {
     seed: u64,
 }
 
-/// What a purge covers. Hosts and URLs are written as keys have them (`key::primary`): in lower case, no default port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope<'a> {
-    All,
-    /// A host, whatever the port.
-    Host(&'a str),
-    /// `scheme://host[:port]`.
-    Origin(&'a str),
-    /// URLs that begin with this text, which reaches beyond the host.
-    Prefix(&'a str),
-    /// This path and query, of any host.
-    Path(&'a str),
-    /// Paths that begin with this text, of any host.
-    PathPrefix(&'a str),
-    /// A group of an origin's responses (RFC 9875); without an origin, of any.
-    Group {
-        origin: Option<&'a str>,
-        name: &'a str,
-    },
+/// How much there may be of scopes.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Bytes of their encoding, without buckets.
+    pub bytes: usize,
+    pub buckets: bool,
 }
 
+/// Expressions that are kept apart; each is asked by itself.
+const EXPRESSIONS: usize = 64;
+
 impl<'a> Scope<'a> {
-    /// As text, for another process.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
+    /// As text, for another process: a scope, and whether it is purged softly.
+    pub fn text(&self, softly: bool) -> String {
+        let mut text = if softly { SOFT.to_owned() } else { String::new() };
         self.write(&mut text);
         text
     }
 
     /// What `text` gave; `None` if that is none.
-    pub fn parse(text: &'a str) -> Option<Scope<'a>> {
+    pub fn parse(text: &'a str) -> Option<(Scope<'a>, bool)> {
+        let soft = text.strip_prefix(SOFT);
+        Scope::parse_scope(soft.unwrap_or(text)).map(|scope| (scope, soft.is_some()))
+    }
+
+    fn parse_scope(text: &'a str) -> Option<Scope<'a>> {
         if text == "all" {
             return Some(Scope::All);
         }
@@ -82,9 +75,11 @@ impl<'a> Scope<'a> {
         };
         None.or_else(|| after(HOST).map(Scope::Host))
             .or_else(|| after(ORIGIN).map(Scope::Origin))
+            .or_else(|| after(URL).map(Scope::Url))
             .or_else(|| after(PREFIX).map(Scope::Prefix))
             .or_else(|| after(PATH).map(Scope::Path))
             .or_else(|| after(PATH_PREFIX).map(Scope::PathPrefix))
+            .or_else(|| after(EXPRESSION).filter(|text| is_expression(text)).map(Scope::Expression))
             .or_else(group)
     }
 
@@ -94,9 +89,11 @@ impl<'a> Scope<'a> {
             Scope::All => ["all", "", ""],
             Scope::Host(host) => [HOST, host, ""],
             Scope::Origin(origin) => [ORIGIN, origin, ""],
+            Scope::Url(url) => [URL, url, ""],
             Scope::Prefix(prefix) => [PREFIX, prefix, ""],
             Scope::Path(path) => [PATH, path, ""],
             Scope::PathPrefix(prefix) => [PATH_PREFIX, prefix, ""],
+            Scope::Expression(expression) => [EXPRESSION, expression, ""],
             Scope::Group { origin, name } => {
                 out.push_str(GROUP);
                 out.push_str(origin.unwrap_or("*"));
@@ -107,11 +104,16 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// What is purged softly, as another process is told of it.
+const SOFT: &str = "soft ";
+
 const HOST: &str = "host ";
 const ORIGIN: &str = "origin ";
+const URL: &str = "url ";
 const PREFIX: &str = "prefix ";
 const PATH: &str = "path ";
 const PATH_PREFIX: &str = "path-prefix ";
+const EXPRESSION: &str = "expression ";
 const GROUP: &str = "group ";
 const ANY_ORIGINS_GROUP: &str = "group * ";
 
@@ -127,171 +129,189 @@ const BUCKETS: [(&str, Range<usize>); 4] =
 /// Of an origin or a site with so many scopes all is purged, when there are too many.
 const MANY: usize = 8;
 
-impl Purges {
-    /// Bytes that an encoding takes at most.
-    pub const MAX: usize = Purges::SCOPES + Purges::BUCKETS * Purges::BUCKET + Purges::HEADER;
-    /// Bytes that the scopes take at most.
-    const SCOPES: usize = 192 << 10;
+impl Scopes {
     const ENTRY: usize = 16;
-    const HEADER: usize = 48;
     const BUCKETS: usize = BUCKETS[3].1.end;
-    /// A bucket's number and place.
+    /// Bytes of a bucket's number and place.
     const BUCKET: usize = 12;
+    /// Bytes of all buckets.
+    pub const ALL_BUCKETS: usize = Scopes::BUCKETS * Scopes::BUCKET;
 
-    /// None. The seed, a number by chance, says which hosts share a bucket.
-    pub fn new(seed: u64) -> Purges {
-        Purges { seed, ..Purges::default() }
+    pub fn new(seed: u64) -> Scopes {
+        Scopes { seed, ..Scopes::default() }
     }
 
     /// The same with another seed, unless something is in buckets by the one it has.
-    pub fn seeded(mut self, seed: u64) -> Purges {
+    pub fn seeded(mut self, seed: u64) -> Scopes {
         if self.buckets.is_empty() {
             self.seed = seed;
         }
         self
     }
 
-    /// The number of the newest purge: what is asked for now knows of it.
-    pub fn newest(&self) -> u64 {
-        self.newest
-    }
-
-    /// How many scopes are kept apart.
     pub fn len(&self) -> usize {
         self.scopes.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.scopes.is_empty()
+        self.floor == 0 && self.scopes.is_empty() && self.buckets.is_empty()
     }
 
-    /// Purges what is stored in a scope. `now`, in milliseconds, only keeps numbers from being given twice.
-    pub fn purge(&mut self, scope: Scope<'_>, now: u64) {
-        self.newest = now.max(self.newest.saturating_add(1));
+    pub fn has_expressions(&self) -> bool {
+        !self.expressions.is_empty()
+    }
+
+    pub fn has_buckets(&self) -> bool {
+        !self.buckets.is_empty()
+    }
+
+    pub fn purge(&mut self, scope: Scope<'_>, number: u64, bounds: Bounds) {
         if scope == Scope::All {
-            *self = Purges { newest: self.newest, floor: self.newest, ..Purges::new(self.seed) };
+            *self = Scopes { floor: number, ..Scopes::new(self.seed) };
             return;
         }
         let mut text = String::new();
         scope.write(&mut text);
-        self.insert(text, self.newest);
-        while self.bytes > Purges::SCOPES {
-            self.widen();
+        if let Scope::Expression(expression) = scope {
+            match expression.parse() {
+                Ok(expression) => self.expressions.insert(text.clone(), expression),
+                // What cannot be read may match anything.
+                Err(_) => return self.purge(Scope::All, number, bounds),
+            };
+        }
+        self.insert(text, number);
+        if self.expressions.len() > EXPRESSIONS {
+            self.widen_expressions();
+        }
+        while self.bytes > bounds.bytes {
+            self.widen(bounds.buckets);
         }
     }
 
-    /// Whether a purge covers what is stored under a key.
-    pub fn cover(&self, key: &[u8], head: &Head) -> bool {
-        if head.purges_known >= self.newest {
-            return false;
-        }
+    /// The number of a purge after those that are known that covers what is stored under a key.
+    pub fn cover(&self, key: &[u8], head: &Head) -> Option<u64> {
         if head.purges_known < self.floor {
-            return true;
+            return Some(self.floor);
         }
-        let Some(url) = key::uri(key) else { return true };
+        if self.scopes.is_empty() && self.buckets.is_empty() {
+            return None;
+        }
+        let Some(url) = key::uri(key) else {
+            return Some(self.scopes.values().copied().max().unwrap_or_default());
+        };
         let origin = origin_of(url);
         let path = &url[origin.len()..];
-        let after = |number: u64| number > head.purges_known;
-        let is_noted = |text: &str| {
-            self.scopes.get(text).is_some_and(|number| after(*number))
-                || (!self.buckets.is_empty() && self.bucket(text).is_some_and(|at| after(self.buckets[at])))
+        let after = |number: u64| (number > head.purges_known).then_some(number);
+        let noted = |text: &str| {
+            let bucket = || self.bucket(text).filter(|_| self.has_buckets()).map(|at| self.buckets[at]);
+            self.scopes.get(text).copied().and_then(after).or_else(|| bucket().and_then(after))
         };
         let mut text = String::new();
-        let mut is_purged = |scope: Scope<'_>| {
+        let mut purged = |scope: Scope<'_>| {
             text.clear();
             scope.write(&mut text);
-            is_noted(&text)
+            noted(&text)
         };
         let host = host_of(origin);
         let grouped = groups(&head.headers);
-        let of_site = |kind: &str| sites_of(host).iter().any(|site| is_noted(&format!("{kind}{site}")));
-        let is_wide = self.has_wide || !self.buckets.is_empty();
-        is_purged(Scope::Host(host))
-            || (is_wide && of_site(SITE))
-            || (is_wide && !grouped.is_empty() && of_site(GROUPED_SITE))
-            || (is_wide && !grouped.is_empty() && is_noted(&format!("{GROUPED_ORIGIN}{origin}")))
-            || is_purged(Scope::Origin(origin))
-            || is_purged(Scope::Path(path))
-            || self
-                .prefixes
-                .keys()
-                .any(|length| url.get(..*length).is_some_and(|p| is_purged(Scope::Prefix(p))))
-            || self
-                .path_prefixes
-                .keys()
-                .any(|length| path.get(..*length).is_some_and(|p| is_purged(Scope::PathPrefix(p))))
-            || grouped.iter().any(|name| {
-                is_purged(Scope::Group { origin: None, name })
-                    || is_purged(Scope::Group { origin: Some(origin), name })
+        let of_site = |kind: &str| sites_of(host).iter().find_map(|site| noted(&format!("{kind}{site}")));
+        let is_wide = self.has_wide || self.has_buckets();
+        let wider = || {
+            let of_groups = || {
+                let origin = noted(&format!("{GROUPED_ORIGIN}{origin}"));
+                origin.or_else(|| of_site(GROUPED_SITE)).filter(|_| !grouped.is_empty())
+            };
+            of_site(SITE).or_else(of_groups)
+        };
+        let is_search = key::is_of_searches(key);
+        let expressed = |(text, expression): (&String, &Expression)| {
+            let number = noted(text)?;
+            let is_matched = match is_search {
+                true => expression.may_match(host, path),
+                false => expression.matches(host, path),
+            };
+            is_matched.then_some(number)
+        };
+        purged(Scope::Host(host))
+            .or_else(|| if is_wide { wider() } else { None })
+            .or_else(|| purged(Scope::Origin(origin)))
+            .or_else(|| purged(Scope::Url(url)))
+            .or_else(|| purged(Scope::Path(path)))
+            .or_else(|| {
+                let mut begins = self.prefixes.keys().filter_map(|length| url.get(..*length));
+                begins.find_map(|begin| purged(Scope::Prefix(begin)))
             })
+            .or_else(|| {
+                let mut begins = self.path_prefixes.keys().filter_map(|length| path.get(..*length));
+                begins.find_map(|begin| purged(Scope::PathPrefix(begin)))
+            })
+            .or_else(|| {
+                grouped.iter().find_map(|name| {
+                    purged(Scope::Group { origin: None, name })
+                        .or_else(|| purged(Scope::Group { origin: Some(origin), name }))
+                })
+            })
+            .or_else(|| self.expressions.iter().find_map(expressed))
     }
 
-    /// At most `MAX` bytes; their layout is drawn in `wire.rs`.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes + Purges::HEADER);
-        out.push(if self.buckets.is_empty() { wire::PURGES } else { wire::PURGES_IN_BUCKETS });
-        for number in [self.newest, self.floor, self.scopes.len() as u64] {
-            wire::put_number(&mut out, number);
+    /// About what the encoding takes.
+    pub fn size(&self) -> usize {
+        self.bytes + self.buckets.len() * Scopes::BUCKET
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>, with_buckets: bool) {
+        for number in [self.floor, self.scopes.len() as u64] {
+            wire::put_number(out, number);
         }
         for (text, number) in &self.scopes {
-            wire::put_number(&mut out, *number);
-            wire::put_number(&mut out, text.len() as u64);
+            wire::put_number(out, *number);
+            wire::put_number(out, text.len() as u64);
             out.extend_from_slice(text.as_bytes());
         }
-        if !self.buckets.is_empty() {
+        if with_buckets {
             let used = || self.buckets.iter().enumerate().filter(|(_, number)| **number > 0);
-            wire::put_number(&mut out, self.seed);
-            wire::put_number(&mut out, used().count() as u64);
+            wire::put_number(out, if self.has_buckets() { self.seed } else { 0 });
+            wire::put_number(out, used().count() as u64);
             for (at, number) in used() {
-                wire::put_number(&mut out, at as u64);
-                wire::put_number(&mut out, *number);
+                wire::put_number(out, at as u64);
+                wire::put_number(out, *number);
             }
         }
-        out
     }
 
-    /// Any bytes: what they stand for, or `None`. No bytes stand for no purges.
-    pub fn decode(bytes: &[u8]) -> Option<Purges> {
-        let mut purges = Purges::default();
-        if bytes.is_empty() {
-            return Some(purges);
-        }
-        let (kind, rest) = bytes.split_first()?;
-        if ![wire::PURGES, wire::PURGES_IN_BUCKETS].contains(kind) {
-            return None;
-        }
-        let mut read = wire::Reader::new(rest);
-        (purges.newest, purges.floor) = (read.number()?, read.number()?);
-        for _ in 0..read.number()? {
-            let number = read.number()?;
-            let text = read.text()?;
-            if number <= purges.floor || number > purges.newest {
+    /// What `write` wrote, of purges up to the newest.
+    pub fn read(from: &mut wire::Reader, newest: u64, with_buckets: bool) -> Option<Scopes> {
+        let mut read = Scopes { floor: from.number()?, ..Scopes::default() };
+        for _ in 0..from.number()? {
+            let number = from.number()?;
+            let text = from.text()?;
+            if number <= read.floor || number > newest {
                 return None;
             }
-            purges.insert(text, number);
+            if let Some(expression) = text.strip_prefix(EXPRESSION) {
+                read.expressions.insert(text.clone(), expression.parse().ok()?);
+            }
+            read.insert(text, number);
         }
-        if *kind == wire::PURGES_IN_BUCKETS {
-            purges.seed = read.number()?;
-            purges.buckets = vec![0; Purges::BUCKETS];
-            let count = read.number()?;
-            if count == 0 {
-                return None;
+        if with_buckets {
+            let (seed, count) = (from.number()?, from.number()?);
+            if count > 0 {
+                (read.seed, read.buckets) = (seed, vec![0; Scopes::BUCKETS]);
             }
             for _ in 0..count {
-                let (at, number) = (usize::try_from(read.number()?).ok()?, read.number()?);
-                let bucket = purges.buckets.get_mut(at).filter(|bucket| **bucket == 0)?;
-                if number == 0 || number > purges.newest {
+                let (at, number) = (usize::try_from(from.number()?).ok()?, from.number()?);
+                let bucket = read.buckets.get_mut(at).filter(|bucket| **bucket == 0)?;
+                if number == 0 || number > newest {
                     return None;
                 }
                 *bucket = number;
             }
         }
-        read.end()?;
-        Some(purges)
+        Some(read)
     }
 
     fn insert(&mut self, text: String, number: u64) {
-        let bytes = text.len() + Purges::ENTRY;
+        let bytes = text.len() + Scopes::ENTRY;
         self.has_wide |= [SITE, GROUPED_ORIGIN, GROUPED_SITE].iter().any(|kind| text.starts_with(kind));
         let lengths = match (text.strip_prefix(PREFIX), text.strip_prefix(PATH_PREFIX)) {
             (Some(prefix), _) => Some((&mut self.prefixes, prefix.len())),
@@ -320,11 +340,16 @@ impl Purges {
         Some(range.start + (hash % range.len() as u64) as usize)
     }
 
+    /// Takes all scopes out, to put those back that stay.
+    fn take_all(&mut self) -> HashMap<String, u64> {
+        (self.prefixes, self.path_prefixes, self.bytes, self.has_wide) = Default::default();
+        std::mem::take(&mut self.scopes)
+    }
+
     /// Makes room: an origin with many scopes is purged whole, or a site; where none has, the older half of all goes to
     /// buckets.
-    fn widen(&mut self) {
-        let all = std::mem::take(&mut self.scopes);
-        (self.prefixes, self.path_prefixes, self.bytes) = Default::default();
+    fn widen(&mut self, buckets: bool) {
+        let all = self.take_all();
         for level in 0..LEVELS {
             let Some((wider, newest)) = most(&all, level) else { continue };
             for (text, number) in all {
@@ -334,13 +359,48 @@ impl Purges {
             }
             return self.insert(wider, newest);
         }
-        let mut numbers: Vec<u64> = all.values().copied().collect();
-        let middle = numbers.len() / 2;
-        let middle = *numbers.select_nth_unstable(middle).1;
+        let middle = middle(all.values().copied());
         for (text, number) in all {
             match number > middle {
                 true => self.insert(text, number),
-                false => self.move_to_bucket(&text, number),
+                false if text.starts_with(EXPRESSION) => self.express_wider(&text, number),
+                false if buckets => self.move_to_bucket(&text, number),
+                false => self.floor = self.floor.max(number),
+            }
+        }
+        self.drop_below_floor();
+    }
+
+    /// The older half of all expressions.
+    fn widen_expressions(&mut self) {
+        let all = self.take_all();
+        let number = |text: &String| all.get(text).copied();
+        let middle = middle(self.expressions.keys().filter_map(number));
+        for (text, number) in all {
+            match number <= middle && text.starts_with(EXPRESSION) {
+                true => self.express_wider(&text, number),
+                false => self.insert(text, number),
+            }
+        }
+        self.drop_below_floor();
+    }
+
+    /// What an expression becomes when there are too many: the site of its host, or everything where it names none.
+    fn express_wider(&mut self, text: &str, number: u64) {
+        match self.expressions.remove(text).and_then(|expression| site_of_pattern(expression.host())) {
+            Some(site) => self.insert(format!("{SITE}{site}"), number),
+            None => self.floor = self.floor.max(number),
+        }
+    }
+
+    /// What is below says nothing more.
+    fn drop_below_floor(&mut self) {
+        if self.scopes.values().any(|number| *number <= self.floor) {
+            for (text, number) in self.take_all() {
+                match number > self.floor {
+                    true => self.insert(text, number),
+                    false => drop(self.expressions.remove(&text)),
+                }
             }
         }
     }
@@ -356,7 +416,7 @@ impl Purges {
         }
         let widest = wider_of(text, LEVELS - 1).unwrap_or_else(|| text.to_owned());
         if let Some(at) = self.bucket(&widest) {
-            self.buckets.resize(Purges::BUCKETS, 0);
+            self.buckets.resize(Scopes::BUCKETS, 0);
             self.buckets[at] = self.buckets[at].max(number);
         }
     }
@@ -411,6 +471,29 @@ fn sites_of(host: &str) -> [String; 2] {
     }
 }
 
+fn is_expression(text: &str) -> bool {
+    text.parse::<Expression>().is_ok_and(|expression| expression.as_str() == text)
+}
+
+/// The number that half of all do not exceed.
+fn middle(numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut numbers: Vec<u64> = numbers.collect();
+    let at = numbers.len() / 2;
+    if numbers.is_empty() { 0 } else { *numbers.select_nth_unstable(at).1 }
+}
+
+/// The wider site that all hosts of a pattern lie in, if they do.
+fn site_of_pattern(host: &str) -> Option<String> {
+    if !host.contains(['*', '?']) {
+        return Some(sites_of(host)[1].clone());
+    }
+    let site = last_labels(host, 2);
+    let is_name =
+        site.rsplit('.').next().is_some_and(|label| label.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let is_whole = host.ends_with(&format!(".{site}")) && site.contains('.');
+    (is_name && is_whole && !site.contains(['*', '?'])).then_some(site)
+}
+
 /// The wider site that a site lies in.
 fn widest_site(site: &str) -> String {
     match site.split_once('/') {
@@ -429,7 +512,7 @@ fn last_labels(host: &str, count: usize) -> String {
 fn origin_of_scope(text: &str) -> Option<&str> {
     match text.split_once(' ')? {
         ("origin" | "grouped-origin", origin) => Some(origin),
-        ("prefix", url) => Some(origin_of(url)),
+        ("prefix" | "url", url) => Some(origin_of(url)),
         ("group", group) => group.split_once(' ').map(|(origin, _)| origin).filter(|origin| *origin != "*"),
         _ => None,
     }
