@@ -335,15 +335,11 @@ impl Digester {
                 match (gather.listed.take(), begins.map(|(_, first)| first)) {
                     (Some(table), begins) if begins.is_none_or(|first| first == table.first) => {
                         gather.above = table.orders().end;
+                        // As at the start, which did not know what was put there: a removal of it was not noted since.
+                        let table = if begins.is_some() { table } else { table.without_answers() };
                         let ours = self.root.order..job.order;
                         let events = events_of(layout, &table).filter(|(order, _)| ours.contains(order));
-                        // Of a segment whose first record is torn, a start may not have known what was put there, nor a removal
-                        // of it have been noted since: it counts as removed.
-                        let known = |event: Event| match begins {
-                            Some(_) => event,
-                            None => Event::removal(event.hash),
-                        };
-                        gather.events.extend(events.map(|(_, event)| known(event)));
+                        gather.events.extend(events.map(|(_, event)| event));
                     }
                     (None, None) => {}
                     // What it holds is not known: a start reads its records.

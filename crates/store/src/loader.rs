@@ -476,14 +476,12 @@ impl Loader {
         let State::Tables { next, length, sent, listed, events } = state else { return };
         *sent = false;
         if let Some(table) = listed.take() {
-            // As at a start: what its records were is lost, but what was removed stays so.
+            // As at a start. And of what lives did not know to have been put, they have not noted the removal.
             let begins = bytes.is_none_or(|bytes| first_of(bytes) == Some((table.seq as u32, table.first)));
+            let table = if begins && !at.partial { table } else { table.without_answers() };
             let before = events.len();
             let ours = events_of(layout, &table).filter(|(order, _)| (at.from..at.to).contains(order));
-            let ours = ours.map(|(_, event)| event).filter(|event| begins || event.record().is_none());
-            // Of what lives did not know to have been put, they have not noted the removal.
-            let known = |event: Event| if at.partial { Event::removal(event.hash) } else { event };
-            events.extend(ours.map(known));
+            events.extend(ours.map(|(_, event)| event));
             self.held += events.len() - before;
             return self.table_is_done(n, most);
         }

@@ -347,11 +347,8 @@ impl Recovery<'_> {
             _ => {}
         }
         match (table, hidden.filter(|table| table.seq == seq), begins) {
-            // Its records are lost, or this block is. What was removed stays so: at most that costs a miss.
-            (Some(table), ..) if table.seq == seq => {
-                let removals = table.entries.iter().filter(|entry| !entry.kind.is_answer()).copied();
-                Found::Full(Table { entries: removals.collect(), ..table })
-            }
+            // Its records are lost, or this block is. What its keys had before does not come back, nor what was removed.
+            (Some(table), ..) if table.seq == seq => Found::Full(table.without_answers()),
             (None, Some(Table { first, entries, .. }), _) if !entries.is_empty() => {
                 Found::Void(Void { seq, first })
             }

@@ -55,6 +55,12 @@ impl Table {
         self.first..self.entries.last().map_or(self.first, |entry| entry.order) + 1
     }
 
+    /// The same where the records are lost: what was put counts as removed, so that what the keys had before does not come back.
+    pub fn without_answers(mut self) -> Table {
+        self.entries.iter_mut().for_each(|entry| entry.kind = Kind::Removal);
+        self
+    }
+
     /// Writes the table into the end of the segment `image`.
     pub fn encode(&self, identity: u64, image: &mut [u8]) {
         let at = image.len() - size(self.entries.len());
