@@ -176,9 +176,17 @@ async fn stale_answers_when_the_origin_is_out() {
         (stale.text(), cache_status(&stale)),
         ("hello", "cosm; fwd=stale; detail=stale-on-error; fwd-status=503")
     );
+    let of_head = request.replace("GET", "HEAD");
+    let stale = client.get_head(&of_head).await;
+    assert!(
+        stale.starts_with("HTTP/1.1 200 ") && stale.contains("stale-on-error; fwd-status=503"),
+        "{stale}"
+    );
     origin.gone().await;
     let mut client = proxy.client().await;
     assert_eq!(client.get(&request).await.text(), "hello");
+    let stale = client.get_head(&of_head).await;
+    assert!(stale.starts_with("HTTP/1.1 200 ") && stale.contains("stale-on-error"), "{stale}");
 }
 
 #[tokio::test]

@@ -79,13 +79,13 @@ impl Exchange {
     }
 
     /// Passes the request to the origin and the response back; nothing is stored.
-    pub async fn forward(self, outcome: Outcome) -> Response<ReplyBody> {
+    pub async fn forward(mut self, outcome: Outcome) -> Response<ReplyBody> {
         let (sent, began) = (clock::now(), self.request.worker.shared.tiers.now());
         match self.forward_content().await {
-            Ok((exchange, fetched)) if exchange.request.parts.method == Method::POST => {
-                exchange.pass_and_keep(fetched, outcome, sent, began)
+            Ok(fetched) if self.request.parts.method == Method::POST => {
+                self.pass_and_keep(fetched, outcome, sent, began)
             }
-            Ok((exchange, fetched)) => exchange.pass(fetched, outcome.into()),
+            Ok(fetched) => self.pass(fetched, outcome.into()),
             Err(refusal) => refusal.response(),
         }
     }
@@ -140,17 +140,17 @@ impl Exchange {
         body.telling(report, Place::default())
     }
 
-    pub async fn forward_content(self) -> Result<(Exchange, Fetched), Refusal> {
+    /// Forwards the request and its content, of which nothing is left then.
+    pub async fn forward_content(&mut self) -> Result<Fetched, Refusal> {
         let expects = fields::expects_continue(&self.request.parts);
         self.is_sent_on();
-        let Exchange { request, stream, content } = self;
+        let content = self.content.take();
+        let Exchange { request, stream, .. } = &*self;
         let head = || request.for_origin();
         let outgoing =
             Outgoing { head: &head, content, expects, client: request.zone, charged: request.charged() };
-        let relay = relay(&stream, &request.parts);
-        let fetched = request.worker.origins.fetch(&request.target, outgoing, relay).await?;
-        // The content is on its way; what remains of the exchange needs none.
-        Ok((Exchange { request, stream, content: None }, fetched))
+        let relay = relay(stream, &request.parts);
+        request.worker.origins.fetch(&request.target, outgoing, relay).await
     }
 
     pub fn is_sent_on(&self) {

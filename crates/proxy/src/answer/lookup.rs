@@ -4,14 +4,15 @@ use crate::answer::body::ReplyBody;
 use crate::answer::exchange::{Exchange, relay};
 use crate::answer::reply;
 use crate::clock;
-use crate::fetch::{Fetch, Look, Presented, Want, resident};
+use crate::fetch::{Fetch, Look, Presented, Want, is_of_request, resident};
 use crate::fill::repair::Repair;
 use crate::fill::{Answer, Failure, FillReader, Joined, LOOKS, Leader, News, Opened};
 use crate::message::refusal::Refusal;
+use crate::origin::fetch::Fetched;
 use crate::report::{Object, Place};
 use crate::tiers::memory::{CacheEntry, StoredResponse};
 use crate::transfer::{heal, pump};
-use cache::{Miss, Outage, Outcome, Report, Stale};
+use cache::{Miss, Outage, Outcome, Report, Stale, Time};
 use http::header::{CONTENT_LENGTH, VIA};
 use http::{HeaderValue, Response, StatusCode};
 use std::ops::Range;
@@ -242,14 +243,25 @@ impl Exchange {
     }
 
     /// A HEAD that what is stored cannot answer: the origin's answer says whether that still holds (4.3.5).
-    async fn head(self, Want { look, why }: Want) -> Response<ReplyBody> {
-        let Look { began, found, .. } = look;
+    async fn head(mut self, want: Want) -> Response<ReplyBody> {
         let sent = clock::now();
-        let (exchange, fetched) = match self.forward_content().await {
-            Ok(answered) => answered,
-            Err(refusal) => return refusal.response(),
+        let failure = match self.forward_content().await {
+            Ok(fetched) => match self.request.outage(fetched.parts.status, &want) {
+                Some(failure) => failure,
+                None => return self.head_came(fetched, want, sent),
+            },
+            Err(refusal) if is_of_request(&refusal) => return refusal.response(),
+            Err(refusal) => Failure { refusal, answered: None },
         };
-        let asks = cache::Asks::of(&exchange.request.parts.headers);
+        let gone = || {
+            Refusal::new(StatusCode::BAD_GATEWAY, "what was stored has gone, and the origin gave no answer")
+        };
+        self.failed(failure, &want).await.unwrap_or_else(|| gone().response())
+    }
+
+    fn head_came(&self, fetched: Fetched, Want { look, why }: Want, sent: Time) -> Response<ReplyBody> {
+        let Look { began, found, .. } = look;
+        let asks = cache::Asks::of(&self.request.parts.headers);
         if let Some(why) = asks.unasked(fetched.parts.status) {
             return Refusal::new(StatusCode::BAD_GATEWAY, why).response();
         }
@@ -259,7 +271,7 @@ impl Exchange {
             && let StoredResponse { head, body, .. } = resident(&held)
             && head.part().is_none()
         {
-            let request = &exchange.request;
+            let request = &self.request;
             let (asked, length, came) = (&request.asked, body.len(), clock::now());
             let freshened = || cache::freshen_by_head(asked, head, length, &fetched.parts, sent, came);
             // What was no 200 and is one now has changed.
@@ -268,7 +280,7 @@ impl Exchange {
                 None => request.worker.shared.tiers.remove(&held.key),
             }
         }
-        exchange.pass(fetched, Outcome::Miss(why).into())
+        self.pass(fetched, Outcome::Miss(why).into())
     }
 
     /// The origin gave no answer of use: what is stored may stand in, or the client gets the error.

@@ -119,10 +119,8 @@ impl Presented {
                 continue;
             }
             let status = fetched.parts.status;
-            if is_outage(status) && self.may_serve_stale(want, Outage::Answered5xx) {
-                let text = format!("the origin answered {status}");
-                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, text);
-                return failed(lead, Failure { refusal, answered: Some(status) });
+            if let Some(failure) = self.outage(status, want) {
+                return failed(lead, failure);
             }
             let mut storable = Head::storable(&self.asked, &fetched.parts, sent, came)
                 .and_then(|head| head.obeying(self.worker.settings().set_cookie));
@@ -249,8 +247,8 @@ impl Presented {
 
 /// No response came.
 fn unanswered(lead: Leader, refusal: Refusal) -> Fetch {
-    // That is about this client or its request alone: the others look for themselves.
-    if matches!(refusal.status, StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST) {
+    // The others look for themselves.
+    if is_of_request(&refusal) {
         return Fetch::Refused(refusal);
     }
     let personal = refusal.personal;
@@ -296,4 +294,19 @@ fn falls_short(part: &Fetched) -> bool {
 /// RFC 5861 section 4: the answers for which a stale response may stand in.
 fn is_outage(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}
+
+/// Whether it is about this client or its request alone.
+pub fn is_of_request(refusal: &Refusal) -> bool {
+    matches!(refusal.status, StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST)
+}
+
+impl Presented {
+    /// An error of the origin's, where something stale may stand in for it.
+    pub fn outage(&self, status: StatusCode, want: &Want) -> Option<Failure> {
+        (is_outage(status) && self.may_serve_stale(want, Outage::Answered5xx)).then(|| {
+            let text = format!("the origin answered {status}");
+            Failure { refusal: Refusal::new(StatusCode::BAD_GATEWAY, text), answered: Some(status) }
+        })
+    }
 }

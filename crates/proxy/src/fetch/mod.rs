@@ -14,7 +14,7 @@ mod look;
 #[cfg(test)]
 mod tests;
 
-pub use self::ask::{Fetch, Want};
+pub use self::ask::{Fetch, Want, is_of_request};
 pub use self::judge::resident;
 pub use self::keep::Filled;
 pub use self::look::Look;
