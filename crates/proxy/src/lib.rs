@@ -134,6 +134,8 @@ pub fn start_from(
     }
     let limit = ConnectionLimit::new(settings.bounds.connections);
     let shared = Arc::new(shared(settings, stores, log));
+    // Before anything can come.
+    shared.note_history(SystemTime::now());
     let weak = Arc::downgrade(&shared);
     shared.tiers.stores.when_apart(move || {
         if let Some(shared) = weak.upgrade() {

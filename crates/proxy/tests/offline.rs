@@ -5,7 +5,7 @@ mod support;
 use proxy::{Offline, Settings};
 use std::path::Path;
 use std::time::Duration;
-use support::{Client, Message, Proxy, cache_status, ok, origin_of, soon};
+use support::{Client, Message, Proxy, cache_status, ok, origin_of, soon, told_of};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
@@ -99,6 +99,8 @@ async fn offline_nothing_is_fetched_and_what_may_be_stale_answers() {
     assert_eq!(client.get(purge("")).await.status(), 200);
     assert_eq!(client.get(origin.request(&path("max-age=600"), "")).await.status(), 504);
     assert_eq!(origin.requests().len(), asked, "{:?}", origin.requests());
+    let other = told_of(&origin.address.to_string(), "/other", 1).await;
+    assert_eq!((other[0].status, &other[0].hop), (Some(504), &None), "it was sent nowhere");
     proxy.reload(is(Offline::Off));
     let online = client.get(with("")).await;
     assert_eq!(cache_status(&online), "cosm; fwd=stale; stored");

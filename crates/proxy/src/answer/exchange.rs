@@ -155,6 +155,9 @@ impl Exchange {
 
     pub fn is_sent_on(&self) {
         let Presented { worker, target, .. } = &self.request;
+        if worker.origins.may_ask().is_err() {
+            return;
+        }
         self.stream.note(|transaction| transaction.hop = worker.origins.route.next_hop(target).ok());
     }
 

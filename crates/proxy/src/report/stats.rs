@@ -184,7 +184,7 @@ pub fn rows() -> Vec<Row> {
         "watchers",
         Kind::Gauge,
         Some(plain("access_log_watchers")),
-        "who read the requests as they end (cosm log --follow)",
+        "who read the requests as they end (cosm log)",
         Source::Watchers,
     ));
     add(&mut rows, "budget", BUDGET, Source::Budget);

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Who watch at once.
 pub const WATCHERS: usize = 4;
 /// Bytes that wait for one of them, at most, but for the last line.
 const ROOM: usize = 256 << 10;
+/// For so long lines are gathered: whoever adds one meanwhile wakes nobody.
+const GATHERED: Duration = Duration::from_millis(20);
 /// After so long without a line an empty one tells that nothing came, and finds out who has gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -119,7 +121,7 @@ impl Watcher {
         self.more.notify_one();
     }
 
-    /// Lines, and how many were dropped after them; `None` at the end.
+    /// The lines that wait, the last of which says how many were dropped after them, if any were; `None` at the end.
     fn take(&self) -> Option<Vec<u8>> {
         let mut waiting = self.lock();
         let mut lines = std::mem::take(&mut waiting.lines);
@@ -142,6 +144,7 @@ impl Watch {
             if timeout(SILENCE, self.watcher.more.notified()).await.is_err() {
                 return Some(b"\n".to_vec());
             }
+            sleep(GATHERED).await;
         }
     }
 }
