@@ -262,6 +262,7 @@ impl Loader {
             if matches!(state, State::Unread) && at.last_seq < oldest {
                 *state = State::Memory(Arc::default());
             } else if matches!(state, State::Unread) && !layout.holds(at.place, at.bytes as usize) {
+                // It was cut off: each later start does the same.
                 *state = tables_of(at, &layout);
             }
             match state {
