@@ -89,6 +89,7 @@ pub fn run(request: &Request) -> Result<(), String> {
     cleanup::at_signals(folder.path())?;
     let machine = machine::Machine::look(&request.cosm, folder.path());
     let cores = process::cores()?;
+    process::open_many()?;
     process::pin(cores.1)?;
     let bed = Bed::open(&request.cosm, folder.path(), cores)?;
     let mut report = Report::begin(topic.claim, &request.command, &machine);

@@ -110,7 +110,7 @@ impl Predecessor {
 
     /// The successor may have been asked to remove anything.
     pub fn purge_all(&self) {
-        self.shared.tiers.purge([cache::Scope::All]);
+        self.shared.tiers.purge([cache::Scope::All], false);
     }
 
     /// The successor serves: connections go there, as soon as they have no request under way, and this proxy ends with the last.
