@@ -2,7 +2,7 @@
 
 use crate::{cleanup, usage};
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
@@ -52,6 +52,17 @@ pub fn pin(cpu: usize) -> Result<(), String> {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).map_err(|e| format!("pin to core {cpu}: {e}"))
+}
+
+/// Descriptors as a server has them, or as many as we may; those that we start inherit the limit.
+pub fn open_many() -> Result<(), String> {
+    const MANY: u64 = 65_536;
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY);
+    let limits = [MANY.max(most), most].map(|limit| Rlimit { current: Some(limit), maximum: Some(limit) });
+    let [wanted, given] = limits;
+    setrlimit(Resource::Nofile, wanted)
+        .or_else(|_| setrlimit(Resource::Nofile, given))
+        .map_err(|e| format!("open files: {e}"))
 }
 
 /// The cores for the proxy and for load and origin: two that we may use, the same one if there is no other.

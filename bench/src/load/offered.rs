@@ -3,7 +3,7 @@
 use super::connection::Answered;
 use crate::body::Object;
 use hdrhistogram::Histogram;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Of the requests that arrived after the ramp.
 #[derive(Clone, Debug)]
@@ -18,6 +18,11 @@ pub struct Offered {
     pub first_wrong: Option<Object>,
     /// Without an answer: given up, or closed by the server twice.
     pub lost: u64,
+    /// Asked once more, since the server closed the connection.
+    pub again: u64,
+    /// Between one hit and the next, at most.
+    pub longest_pause: Duration,
+    last_hit: Option<Instant>,
     /// Of all requests, answered after the ramp and while the load lasted.
     pub in_time: u64,
     /// By how much the last request was late: the generator's own limit when it is more than a moment.
@@ -37,13 +42,20 @@ impl Offered {
             wrong: 0,
             first_wrong: None,
             lost: 0,
+            again: 0,
+            longest_pause: Duration::ZERO,
+            last_hit: None,
             in_time: 0,
             late_seconds: 0.0,
             load_busy_seconds: 0.0,
         })
     }
 
-    pub fn take(&mut self, answer: &Answered, took: Duration) {
+    pub fn take(&mut self, answer: &Answered, took: Duration, now: Instant) {
+        if answer.hit {
+            let pause = self.last_hit.replace(now).map_or(Duration::ZERO, |last| now - last);
+            self.longest_pause = self.longest_pause.max(pause);
+        }
         self.refused += u64::from(answer.status != 200);
         if answer.wrong {
             self.wrong += 1;

@@ -193,7 +193,7 @@ impl<'a> Crowd<'a> {
         told.in_time += u64::from(now >= self.started + self.plan.ramp && now < self.until);
         let Some(robot) = &mut self.robots[slot] else { return };
         let Some(arrived) = robot.busy.take().filter(|_| robot.counted) else { return };
-        told.take(answer, now - arrived);
+        told.take(answer, now - arrived, now);
     }
 
     /// Closed with a request under way: an idle connection may close just then, so it is asked once more.
@@ -205,6 +205,7 @@ impl<'a> Crowd<'a> {
             self.told.lost += u64::from(old.counted);
             return Ok(());
         }
+        self.told.again += 1;
         let object = old.connection.object();
         let slot = self.connect()?;
         let Some(robot) = &mut self.robots[slot] else { return Ok(()) };

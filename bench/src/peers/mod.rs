@@ -20,7 +20,6 @@ use clap::Args;
 use contender::{ALL, BEFORE, Contender};
 use field::Field;
 use report::Report;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scale::Scale;
 use scenario::{Name, Results};
 use std::path::{Path, PathBuf};
@@ -63,7 +62,7 @@ pub fn run(request: &Request) -> Result<(), String> {
     }
     let contenders = chosen(&request.peers, request.before.is_some())?;
     let names: Vec<&str> = contenders.iter().filter_map(|contender| contender.package).collect();
-    open_many()?;
+    process::open_many()?;
     let say = |e: std::io::Error| format!("{}: {e}", request.dir.display());
     std::fs::create_dir_all(&request.dir).map_err(say)?;
     let within = request.dir.canonicalize().map_err(say)?;
@@ -94,17 +93,6 @@ fn chosen(names: &[String], before: bool) -> Result<Vec<Contender>, String> {
         _ => one.is_cosm() || names.is_empty() || names.iter().any(|name| one.is_called(name)),
     };
     Ok(ALL.into_iter().filter(takes_part).collect())
-}
-
-/// Descriptors as a server has them, or as many as we may; those that we start inherit the limit.
-fn open_many() -> Result<(), String> {
-    const MANY: u64 = 65_536;
-    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(MANY);
-    let limits = [MANY.max(most), most].map(|limit| Rlimit { current: Some(limit), maximum: Some(limit) });
-    let [wanted, given] = limits;
-    setrlimit(Resource::Nofile, wanted)
-        .or_else(|_| setrlimit(Resource::Nofile, given))
-        .map_err(|e| format!("open files: {e}"))
 }
 
 fn temporary(within: &Path) -> Result<tempfile::TempDir, String> {

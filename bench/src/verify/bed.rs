@@ -24,18 +24,33 @@ impl Bed {
 
     /// With one worker and without a memory tier, so that every hit is read from the disk; in these control groups.
     pub fn start(&self, groups: &[PathBuf], options: &[String]) -> Result<Proxy, String> {
+        let origin = format!("http://{}", self.origin.address());
+        // Another start has another port, but the same keys.
+        let before_it = ["--origin", &origin, "--origin-host", "origin"].map(str::to_owned);
+        self.launch(groups, &[&before_it, options].concat(), None)
+    }
+
+    /// The same as a forward proxy.
+    pub fn start_forward(&self, options: &[String]) -> Result<Proxy, String> {
+        self.launch(&[], options, Some(self.origin.address()))
+    }
+
+    fn launch(
+        &self,
+        groups: &[PathBuf],
+        options: &[String],
+        of: Option<SocketAddr>,
+    ) -> Result<Proxy, String> {
         let (listen, admin_at) = (loopback::free()?, loopback::free()?);
         let origin = format!("http://{}", self.origin.address());
         let mut words: Vec<OsString> =
             ["serve", "--workers", "1", "--memory", "0"].map(OsString::from).into();
         words.extend(["--listen", &listen.to_string(), "--admin", &admin_at.to_string()].map(OsString::from));
-        // Another start has another port, but the same keys.
-        words.extend(["--origin", &origin, "--origin-host", "origin"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
         let server = Server::start_at(self.proxy_core, groups, self.cosm.as_os_str(), &words, listen)?;
         // It may come a moment after the proxy.
         until("the admin interface", Duration::from_secs(60), || Ok(admin::stats(admin_at).is_ok()))?;
-        Ok(Proxy { server, admin: admin_at, origin })
+        Ok(Proxy { server, admin: admin_at, origin, of })
     }
 }
 
@@ -43,11 +58,13 @@ pub struct Proxy {
     pub server: Server,
     admin: SocketAddr,
     origin: String,
+    /// Whose objects a forward proxy is asked for.
+    of: Option<SocketAddr>,
 }
 
 impl Proxy {
     pub fn target(&self) -> Target {
-        Target { server: self.server.address(), origin: None, tagged: true, close: false }
+        Target { server: self.server.address(), origin: self.of, tagged: true, close: false }
     }
 
     /// A closed loop.

@@ -7,6 +7,7 @@ mod disks;
 mod fault;
 mod report;
 mod scrub;
+mod upgrade;
 
 use crate::{cleanup, machine, process};
 use bed::Bed;
@@ -50,7 +51,7 @@ struct Topic {
     run: fn(&Bed, &Request, &mut Report) -> Result<(), String>,
 }
 
-const TOPICS: [Topic; 3] = [
+const TOPICS: [Topic; 4] = [
     Topic {
         name: "disks",
         claim: "Disks share objects, writes and reads by weight within 10 %, also under limits.",
@@ -65,6 +66,11 @@ const TOPICS: [Topic; 3] = [
         name: "scrub",
         claim: "The scrub finds every flipped bit in its time, and clients' p99 rises by at most a tenth.",
         run: scrub::run,
+    },
+    Topic {
+        name: "upgrade",
+        claim: "While new processes take over, no connection is refused, no request fails, and hits go on.",
+        run: upgrade::run,
     },
 ];
 
@@ -83,6 +89,7 @@ pub fn run(request: &Request) -> Result<(), String> {
     cleanup::at_signals(folder.path())?;
     let machine = machine::Machine::look(&request.cosm, folder.path());
     let cores = process::cores()?;
+    process::open_many()?;
     process::pin(cores.1)?;
     let bed = Bed::open(&request.cosm, folder.path(), cores)?;
     let mut report = Report::begin(topic.claim, &request.command, &machine);

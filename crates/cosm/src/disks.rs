@@ -2,7 +2,7 @@
 
 use crate::preflight::same_twice;
 use crate::settings::Config;
-use proxy::{Disk, Opening, Patience, Stores, Unopened};
+use proxy::{Disk, Obstacle, Opening, Patience, Stores, Unopened};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
@@ -10,8 +10,8 @@ use std::path::Path;
 use store::format::{BLOCK, DATA_START, superblock};
 use store::{Options, Store};
 
-/// Opens them, or says what is wrong.
-pub fn open(config: &Config) -> Result<Stores, String> {
+/// Opens them, or says what is wrong. One that the process before this one still has is a disk that comes later.
+pub fn open(config: &Config, takes_over: bool) -> Result<Stores, String> {
     let stores = config.stores();
     if let Some(wrong) = same_twice(&stores) {
         return Err(wrong);
@@ -22,16 +22,23 @@ pub fn open(config: &Config) -> Result<Stores, String> {
         weight: weight.map(|weight| weight as f64),
         open: Box::new(move |how| open_one(&options, how)),
     };
-    Stores::open(stores.into_iter().zip(weights).map(disk).collect(), Patience::default())
+    Stores::open(
+        stores.into_iter().zip(weights).map(disk).collect(),
+        Patience { takes_over, ..Patience::default() },
+    )
 }
 
 fn open_one(options: &Options, how: Opening) -> Result<Store, Unopened> {
     let path = &options.path;
     if how == Opening::Again && !path.exists() {
-        return Err(Unopened { why: format!("cache {} is not there", path.display()), later: true });
+        let why = format!("cache {} is not there", path.display());
+        return Err(Unopened { why, obstacle: Obstacle::Unreadable });
     }
     let options = Options { anew: how == Opening::Anew, ..options.clone() };
-    Store::open(&options).map_err(|error| Unopened { why: error.to_string(), later: may_work_later(path) })
+    Store::open(&options).map_err(|error| match may_work_later(path) || error.in_use {
+        true => error.into(),
+        false => Unopened { why: error.why, obstacle: Obstacle::NotOurs },
+    })
 }
 
 /// Whether it cannot be read, or is a cache that was cut off. Otherwise something is there that is not to be touched, and the reason not to

@@ -10,6 +10,11 @@ pub struct PidFile(PathBuf);
 impl PidFile {
     /// Whole, or as before: whoever reads it meanwhile finds one or the other.
     pub fn write(path: &Path) -> Result<PidFile, String> {
+        PidFile::put(path).map(|()| PidFile(path.to_owned()))
+    }
+
+    /// The same, and it stays.
+    pub fn put(path: &Path) -> Result<(), String> {
         let failed = |error| format!("cannot write pid-file {}: {error}", path.display());
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
@@ -17,8 +22,7 @@ impl PidFile {
         made.and_then(|()| fs::rename(&new, path)).map_err(|error| {
             let _ = fs::remove_file(&new);
             failed(error)
-        })?;
-        Ok(PidFile(path.to_owned()))
+        })
     }
 
     /// Whether it could be written: before anything begins that depends on it.

@@ -7,7 +7,7 @@ use crate::pid_file::PidFile;
 use crate::reload::Reload;
 use crate::settings::{Config, Given, Setting, TABLE, file, given_by_flags, show};
 use crate::systemd::{self, Notify};
-use crate::upgrade::{Successor, Upgrade};
+use crate::upgrade::{Successor, Upgrade, Word};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use proxy::{Beginning, Event, Log, Stop, Stores, Transaction, say};
@@ -77,7 +77,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     if let Some(successor) = &mut successor {
         successor.prepared().map_err(Failure::Failed)?;
     }
-    let stores = disks::open(&config).map_err(Failure::Failed)?;
+    let stores = disks::open(&config, successor.is_some()).map_err(Failure::Failed)?;
     match stores.stats() {
         Some(_) => stores.opened().into_iter().for_each(say),
         None => say("no cache on disk, only in memory"),
@@ -180,7 +180,7 @@ fn run(
 ) -> io::Result<()> {
     let beginning = match &mut successor {
         Some(successor) => successor.opened().map_err(io::Error::other)?,
-        None => Beginning { sockets: systemd::sockets()?, changes: Vec::new() },
+        None => Beginning { sockets: systemd::sockets()?, ..Beginning::default() },
     };
     let (notify, watchdog) = (Notify::of_environment(), systemd::watchdog(successor.is_some()));
     let is_forward = config.proxy.origin.is_none();
@@ -188,20 +188,12 @@ fn run(
     let told = Told { access: log.map(AccessLog::told), lines, events: errors.recent() };
     let pid_file = config.pid_file.clone();
     let running = proxy::start_from(config.proxy, stores.clone(), Arc::new(told), beginning)?;
-    let upgrade = Arc::new(Upgrade::new(std::env::args_os().collect(), running.predecessor()));
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
     let reopen = move || {
         reopen_log.iter().for_each(|reopen| reopen());
         reopen_errors();
     };
     let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
-    let stopper = running.stopper();
-    let (listens, listening) = channel();
-    let thread = |name: &str| std::thread::Builder::new().name(name.into());
-    let others = listens.clone();
-    let stopping = notify.clone();
-    thread("signals").spawn(move || on_signal(listens, stopper, &stopping))?;
-    // A thread of its own: when nobody reads what it says, a stop must still be heard.
     let (adopt, set_levels) = (running.reloader(), errors.leveller());
     let adopt = move |config: Config| {
         set_levels(config.error_log.levels);
@@ -211,27 +203,40 @@ fn run(
     let reload = Arc::new(Mutex::new(reload));
     let read_again = move || reload.lock().unwrap_or_else(PoisonError::into_inner).again();
     running.on_reload(read_again.clone());
-    let (upgrades, tells) = (upgrade.clone(), notify.clone());
-    let read_again = move || {
-        tells.reloading();
-        let read = read_again();
-        tells.reloaded();
-        read
+    let tells = notify.clone();
+    let obey = move |signal| match signal {
+        Word::Reload => {
+            tells.reloading();
+            match read_again() {
+                Ok(lines) => lines.iter().for_each(|line| tracing::info!(target: "settings", "{line}")),
+                Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
+            }
+            tells.reloaded();
+        }
+        _ => reopen(),
     };
-    thread("other-signals").spawn(move || on_other_signal(others, read_again, reopen, upgrades))?;
+    let words = std::env::args_os().collect();
+    let upgrade = Arc::new(Upgrade::new(words, running.predecessor(), pid_file.clone(), obey));
+    let (stopper, stopping) = (running.stopper(), notify.clone());
+    let (listens, listening) = channel();
+    let thread = |name: &str| std::thread::Builder::new().name(name.into());
+    let (others, upgrades, exits) = (listens.clone(), upgrade.clone(), upgrade.clone());
+    thread("signals").spawn(move || on_signal(listens, stopper, &stopping, &exits))?;
+    // A thread of its own: when nobody reads what it says, a stop must still be heard.
+    thread("other-signals").spawn(move || on_other_signal(others, upgrades))?;
     // Whoever reads the line may send a signal at once.
     let _ = listening.recv();
     // What is in it serves.
     let _pid_file = pid_file.map(|path| PidFile::write(&path)).transpose().map_err(io::Error::other)?;
+    if let Some(successor) = successor {
+        successor.serving(&running, stores, upgrade.clone())?;
+    }
     // What the start has to tell comes before it is done.
     errors.flush();
     if let Some(admin) = running.admin() {
         say(format_args!("admin on {admin}"));
     }
     say(format_args!("{kind} on {}", addresses.join(", ")));
-    if let Some(successor) = successor {
-        successor.serving(&running, stores)?;
-    }
     notify.ready(&format!("{kind} on {}", addresses.join(", ")));
     if let Some(period) = watchdog {
         let (is_alive, notify) = (running.is_alive(), notify.clone());
@@ -250,12 +255,7 @@ fn run(
 }
 
 /// Reads the settings again when SIGHUP says so, opens the logs anew when SIGUSR1 does, and has another process take over when SIGUSR2 does.
-fn on_other_signal(
-    listens: Sender<()>,
-    reload: impl Fn() -> Result<Vec<String>, String>,
-    reopen: impl Fn(),
-    upgrade: Arc<Upgrade>,
-) {
+fn on_other_signal(listens: Sender<()>, upgrade: Arc<Upgrade>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -267,11 +267,8 @@ fn on_other_signal(
         drop(listens);
         loop {
             tokio::select! {
-                _ = hangup.recv() => match reload() {
-                    Ok(lines) => lines.iter().for_each(|line| tracing::info!(target: "settings", "{line}")),
-                    Err(wrong) => tracing::warn!(target: "settings", "{wrong}"),
-                },
-                _ = first.recv() => reopen(),
+                _ = hangup.recv() => upgrade.obey(Word::Reload),
+                _ = first.recv() => upgrade.obey(Word::Reopen),
                 _ = second.recv() => upgrade_to_another(&upgrade),
             }
         }
@@ -292,7 +289,7 @@ fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
 }
 
 /// The first signal drains; a second one does not wait, nor does the process much longer than running requests may take.
-fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Notify) {
+fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Notify, upgrade: &Upgrade) {
     /// Beyond that time: enough for a disk that answers at all.
     const DISK: Duration = Duration::from_secs(60);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -322,6 +319,7 @@ fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Noti
         if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
             say("the disk does not answer: exiting without it; the next start may serve what was invalidated since then");
         }
+        upgrade.kill();
         std::process::exit(1);
     });
 }

@@ -1,7 +1,7 @@
 //! What systemd, or whoever does as it does, is told and gives: sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3).
 
+use listenfd::ListenFd;
 use proxy::Handed;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 use std::env::var;
 use std::io;
@@ -9,9 +9,6 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
-
-/// The first descriptor that is passed.
-const FIRST: i32 = 3;
 
 /// Whom a service tells how it is, if anybody wants to know.
 #[derive(Clone)]
@@ -69,15 +66,19 @@ pub fn watchdog(took_over: bool) -> Option<Duration> {
     Some(Duration::from_micros(micros) / 2)
 }
 
-/// The listening sockets that this process was started with.
+/// The listening sockets that this process was started with. No process that it starts has them too.
 pub fn sockets() -> io::Result<Vec<Handed>> {
     let is_for_us = var("LISTEN_PID").is_ok_and(|id| id.parse() == Ok(std::process::id()));
-    let count = var("LISTEN_FDS").ok().and_then(|count| count.parse::<i32>().ok());
-    let Some(count) = count.filter(|_| is_for_us) else { return Ok(Vec::new()) };
-    // Numbers become descriptors by asking the kernel for a second one of each.
-    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-    let socket = |number| -> io::Result<OwnedFd> { Ok(pidfd_getfd(&own, number, PidfdGetfdFlags::empty())?) };
-    (FIRST..FIRST.saturating_add(count)).map(|n| Ok(Handed { given: None, socket: socket(n)? })).collect()
+    let mut given = if is_for_us { ListenFd::from_env() } else { ListenFd::empty() };
+    let mut sockets = Vec::new();
+    for n in 0..given.len() {
+        let socket = match given.take_tcp_listener(n) {
+            Ok(tcp) => tcp.map(OwnedFd::from),
+            Err(_) => given.take_unix_listener(n)?.map(OwnedFd::from),
+        };
+        sockets.extend(socket.map(|socket| Handed { given: None, socket }));
+    }
+    Ok(sockets)
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::HashMap;
 use std::fs;
 use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -19,201 +18,72 @@ use support::SOON;
 use support::client::{Client, line, read_fields};
 use support::content;
 use support::origin::{Origin, Reply};
-use support::program::{COSM, Server, run};
-use tempfile::TempDir;
+use support::program::{COSM, run};
+use support::service::{
+    ADMIN, LARGE, Service, Strict, await_that, echo, is_hit, open_files, origin, purge, says_back, tunnel_to,
+    websocket_through,
+};
 
 const OBJECTS: usize = 40;
-const LARGE: usize = 12 << 20;
-const ADMIN: &str = "admin 127.0.0.1:0\n";
 
-/// A server whose successors end with the test.
-struct Service {
-    server: Option<Server>,
-    address: SocketAddr,
-    admin: SocketAddr,
-    folder: TempDir,
-}
-
-impl Service {
-    /// With the settings of a file, too.
-    fn start(options: &str, file: &str) -> Service {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("settings"), format!("{ADMIN}{file}")).unwrap();
-        let options = format!(
-            "--memory 0 --disk-patience 20s --config {} --pid-file {} --error-log {} {options}",
-            at("settings").display(),
-            at("pid").display(),
-            at("errors").display()
-        );
-        let server = Server::start(&at("cache"), &options);
-        let (address, admin) = (server.address, server.admin());
-        Service { server: Some(server), address, admin, folder }
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// The process that serves.
-    fn id(&self) -> i32 {
-        fs::read_to_string(self.at("pid")).ok().and_then(|id| id.trim().parse().ok()).unwrap_or(0)
-    }
-
-    fn signal(&self, id: i32, signal: Signal) {
-        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
-    }
-
-    /// Waits until another process serves.
-    fn upgrade(&self) {
-        let (before, until) = (self.id(), Instant::now() + SOON);
-        let said = self.events("serves; this one ends");
-        self.signal(before, Signal::USR2);
-        while self.id() == before || self.events("serves; this one ends") == said {
-            assert!(Instant::now() < until, "no upgrade: {}", self.errors());
-            thread::sleep(Duration::from_millis(5));
+/// Clients find all that was stored, and nothing of what was purged, while others take over so often.
+fn upgrade_under_load(service: &Service, origin: &Origin, version: &Arc<AtomicU32>, count: usize) {
+    let address = service.address;
+    let (stop, wrong) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (hits, others) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for client in 0..4 {
+            let (stop, wrong, origin, hits, others) = (&stop, &wrong, origin, &hits, &others);
+            scope.spawn(move || {
+                let mut strict = Strict { address, connection: None, keeps: client > 0 };
+                let mut n = client * 7;
+                while !stop.load(SeqCst) {
+                    n = (n + 1) % OBJECTS;
+                    let path = format!("/{n}");
+                    match strict.get(&origin.url(&path)) {
+                        Ok((_, body)) if body != content::body(&path, 0, 3_000) => {
+                            wrong.lock().unwrap().push(format!("{path} has other bytes"));
+                        }
+                        Ok((status, _)) if is_hit(&status) => _ = hits.fetch_add(1, SeqCst),
+                        Ok((status, _)) => others.lock().unwrap().push(status),
+                        Err(why) => wrong.lock().unwrap().push(format!("{client}: {path}: {why}")),
+                    }
+                }
+            });
         }
-    }
-
-    /// An attempt that must fail; gives why.
-    fn upgrade_in_vain(&self) -> String {
-        let (before, until) = (self.id(), Instant::now() + SOON);
-        let said = self.events("no upgrade: ");
-        self.signal(before, Signal::USR2);
-        while self.events("no upgrade: ") == said {
-            assert!(Instant::now() < until, "it does not fail: {}", self.errors());
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(self.id(), before);
-        self.errors().lines().rfind(|line| line.contains("no upgrade: ")).unwrap().to_owned()
-    }
-
-    /// The process that it starts to take over.
-    fn successor(&self, of: i32) -> Option<i32> {
-        let tasks = fs::read_dir(format!("/proc/{of}/task")).ok()?;
-        let children = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
-        let all: String = tasks.flatten().filter_map(children).collect();
-        all.split_whitespace().next()?.parse().ok()
-    }
-
-    fn errors(&self) -> String {
-        fs::read_to_string(self.at("errors")).unwrap_or_default()
-    }
-
-    fn events(&self, what: &str) -> usize {
-        self.errors().matches(what).count()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let first = self.server.as_ref().map(|server| server.id() as i32);
-        let id = self.id();
-        if id > 0 && first != Some(id) {
-            let _ = kill_process(Pid::from_raw(id).unwrap(), Signal::KILL);
-        }
-    }
-}
-
-/// The status of the answer.
-fn purge(admin: SocketAddr, url: &str) -> u16 {
-    let mut stream = TcpStream::connect(admin).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    let target = format!("/purge?url={}", url.replace(':', "%3A").replace('/', "%2F"));
-    write!(stream, "POST {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", admin).unwrap();
-    let mut said = String::new();
-    let _ = stream.read_to_string(&mut said);
-    said.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
-}
-
-/// A client that knows no retry: whatever is not an answer is an error. Without `keeps`, each request has a connection of its own.
-struct Strict {
-    address: SocketAddr,
-    connection: Option<BufReader<TcpStream>>,
-    keeps: bool,
-}
-
-impl Strict {
-    fn get(&mut self, url: &str) -> Result<(String, Vec<u8>), String> {
-        let said = |what: &'static str| move |error: std::io::Error| format!("{what}: {error}");
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                let stream = TcpStream::connect(self.address).map_err(said("connect"))?;
-                stream.set_read_timeout(Some(SOON)).map_err(said("timeout"))?;
-                BufReader::new(stream)
+        let (stop, wrong, admin) = (&stop, &wrong, service.admin);
+        scope.spawn(move || {
+            let url = origin.url("/changes");
+            while !stop.load(SeqCst) {
+                let now = version.fetch_add(1, SeqCst) + 1;
+                if purge(admin, &url) != 200 {
+                    continue;
+                }
+                let mut strict = Strict { address, connection: None, keeps: false };
+                match strict.get(&url) {
+                    Ok((_, body)) => {
+                        let got: u32 = String::from_utf8(body).unwrap().parse().unwrap();
+                        if got < now {
+                            wrong.lock().unwrap().push(format!("{got} was purged when it was {now}"));
+                        }
+                    }
+                    Err(why) => wrong.lock().unwrap().push(format!("after a purge: {why}")),
+                }
             }
-        };
-        let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap();
-        let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        connection.get_mut().write_all(request.as_bytes()).map_err(said("write"))?;
-        let status = line(&mut connection).map_err(said("status"))?;
-        if !status.starts_with("HTTP/1.1 200 ") {
-            return Err(format!("answer: `{status}`"));
+        });
+        for _ in 0..count {
+            let before = hits.load(SeqCst);
+            service.upgrade();
+            let until = Instant::now() + SOON;
+            while hits.load(SeqCst) < before + 50 && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
-        let fields: HashMap<String, String> = read_fields(&mut connection)
-            .map_err(said("fields"))?
-            .into_iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value))
-            .collect();
-        let length =
-            fields.get("content-length").and_then(|length| length.parse().ok()).ok_or("no length")?;
-        let mut body = vec![0; length];
-        connection.read_exact(&mut body).map_err(said("body"))?;
-        if self.keeps && fields.get("connection").is_none_or(|value| value != "close") {
-            self.connection = Some(connection);
-        }
-        Ok((fields.get("cache-status").cloned().unwrap_or_default(), body))
-    }
-}
-
-/// Sends back what comes, on one connection.
-fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut byte = [0];
-        while stream.read(&mut byte).is_ok_and(|n| n == 1) {
-            stream.write_all(&byte).unwrap();
-        }
+        stop.store(true, SeqCst);
     });
-    address
-}
-
-fn tunnel_to(proxy: SocketAddr, target: SocketAddr) -> TcpStream {
-    let mut tunnel = TcpStream::connect(proxy).unwrap();
-    tunnel.set_read_timeout(Some(SOON)).unwrap();
-    write!(tunnel, "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").unwrap();
-    let mut head = [0; 12];
-    tunnel.read_exact(&mut head).unwrap();
-    assert_eq!(&head, b"HTTP/1.1 200");
-    while !head.ends_with(b"\r\n\r\n") {
-        head.rotate_left(1);
-        tunnel.read_exact(&mut head[11..]).unwrap();
-    }
-    tunnel
-}
-
-fn says_back(tunnel: &mut TcpStream, byte: u8) {
-    tunnel.write_all(&[byte]).unwrap();
-    let mut back = [0];
-    tunnel.read_exact(&mut back).unwrap();
-    assert_eq!(back, [byte]);
-}
-
-/// Objects of their path, a large one, and one that changes.
-fn origin(version: &Arc<AtomicU32>) -> Origin {
-    let version = version.clone();
-    Origin::start(move |asked| match &*asked.target {
-        "/changes" => Reply::fresh(version.load(SeqCst).to_string()),
-        "/large" => Reply::fresh(content::body("/large", 0, LARGE)),
-        other => Reply::fresh(content::body(other, 0, 3_000)),
-    })
-}
-
-fn is_hit(status: &str) -> bool {
-    status.starts_with("cosm; hit")
+    assert_eq!(wrong.lock().unwrap()[..], [] as [String; 0]);
+    assert!(hits.load(SeqCst) > 50 * count);
+    assert_eq!(others.lock().unwrap()[..], [] as [String; 0], "hits go on");
 }
 
 #[test]
@@ -235,6 +105,8 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
 
     let mut tunnel = tunnel_to(address, target);
     says_back(&mut tunnel, 1);
+    let mut websocket = websocket_through(address);
+    says_back(&mut websocket, 1);
 
     // Most of it waits in the server.
     let mut download = BufReader::with_capacity(4096, TcpStream::connect(address).unwrap());
@@ -249,61 +121,7 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
     half.set_read_timeout(Some(SOON)).unwrap();
     write!(half, "GET {} HT", origin.url("/0")).unwrap();
 
-    let (stop, wrong) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let (hits, others) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for client in 0..4 {
-            let (stop, wrong, origin, hits, others) = (&stop, &wrong, &origin, &hits, &others);
-            scope.spawn(move || {
-                let mut strict = Strict { address, connection: None, keeps: client > 0 };
-                let mut n = client * 7;
-                while !stop.load(SeqCst) {
-                    n = (n + 1) % OBJECTS;
-                    let path = format!("/{n}");
-                    match strict.get(&origin.url(&path)) {
-                        Ok((_, body)) if body != content::body(&path, 0, 3_000) => {
-                            wrong.lock().unwrap().push(format!("{path} has other bytes"));
-                        }
-                        Ok((status, _)) if is_hit(&status) => _ = hits.fetch_add(1, SeqCst),
-                        Ok((status, _)) => others.lock().unwrap().push(status),
-                        Err(why) => wrong.lock().unwrap().push(format!("{client}: {path}: {why}")),
-                    }
-                }
-            });
-        }
-        let (stop, wrong, origin, admin, version) = (&stop, &wrong, &origin, service.admin, &version);
-        scope.spawn(move || {
-            let url = origin.url("/changes");
-            while !stop.load(SeqCst) {
-                let now = version.fetch_add(1, SeqCst) + 1;
-                if purge(admin, &url) != 200 {
-                    continue;
-                }
-                let mut strict = Strict { address, connection: None, keeps: false };
-                match strict.get(&url) {
-                    Ok((_, body)) => {
-                        let got: u32 = String::from_utf8(body).unwrap().parse().unwrap();
-                        if got < now {
-                            wrong.lock().unwrap().push(format!("{got} was purged when it was {now}"));
-                        }
-                    }
-                    Err(why) => wrong.lock().unwrap().push(format!("after a purge: {why}")),
-                }
-            }
-        });
-        for _ in 0..3 {
-            let before = hits.load(SeqCst);
-            service.upgrade();
-            let until = Instant::now() + SOON;
-            while hits.load(SeqCst) < before + 50 && Instant::now() < until {
-                thread::sleep(Duration::from_millis(5));
-            }
-        }
-        stop.store(true, SeqCst);
-    });
-    assert_eq!(wrong.lock().unwrap()[..], [] as [String; 0]);
-    assert!(hits.load(SeqCst) > 150);
-    assert_eq!(others.lock().unwrap()[..], [] as [String; 0], "hits go on");
+    upgrade_under_load(&service, &origin, &version, 3);
     assert_eq!(asked(), OBJECTS);
 
     write!(half, "TP/1.1\r\nHost: {}\r\n\r\n", origin.address).unwrap();
@@ -314,7 +132,8 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
     download.read_exact(&mut body).unwrap();
     assert!(body == content::body("/large", 0, LARGE), "it has other bytes");
     says_back(&mut tunnel, 2);
-    drop(tunnel);
+    says_back(&mut websocket, 2);
+    drop((tunnel, websocket));
     let status = service.server.take().unwrap().wait();
     assert!(status.success(), "the first process: {status}");
     let last = service.id();
@@ -324,6 +143,81 @@ fn nobody_notices_that_others_take_over_and_purges_hold() {
         assert!(Instant::now() < until, "it does not stop");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn disks_of_a_set_are_handed_over_also_where_one_is_left() {
+    let version = Arc::new(AtomicU32::new(1));
+    let origin = origin(&version);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    symlink("/no/such/disk", at("left")).unwrap();
+    let options = format!(
+        "--cache-size 16MiB --packet 64KiB --flush-interval 50ms --cache {} --cache {}",
+        at("second").display(),
+        at("left").display()
+    );
+    let service = Service::start(&options, "");
+    let mut client = Client::new(service.address);
+    let urls: Vec<String> = (0..OBJECTS).map(|n| origin.url(&format!("/{n}"))).collect();
+    let hits = |client: &mut Client| urls.iter().filter(|url| client.get(url, &[]).unwrap().is_hit()).count();
+    assert_eq!((hits(&mut client), hits(&mut client)), (0, OBJECTS));
+    upgrade_under_load(&service, &origin, &version, 2);
+    assert_eq!(hits(&mut client), OBJECTS);
+    // Whoever has them now takes it back.
+    let said = service.events("serves again");
+    fs::remove_file(at("left")).unwrap();
+    await_that("the third disk", || service.events("serves again") > said);
+    upgrade_under_load(&service, &origin, &version, 1);
+    let disks: Vec<String> = open_files(service.id());
+    for name in ["second", "left"] {
+        assert!(disks.contains(&at(name).display().to_string()), "{name}: {disks:?}");
+    }
+}
+
+#[test]
+fn the_files_of_sockets_go_over_and_end_with_the_last_process() {
+    let version = Arc::new(AtomicU32::new(1));
+    let origin = origin(&version);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let mut service = Service::start(
+        // The readiness line ends in the last of them.
+        &format!("--packet 64KiB --workers 2 --listen unix:{},127.0.0.1:0", path.display()),
+        "cache-size 8MiB\n",
+    );
+    let url = origin.url("/1");
+    let get = |stream: &mut BufReader<UnixStream>| {
+        write!(stream.get_mut(), "GET {url} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.address).unwrap();
+        let status = line(stream).unwrap();
+        assert!(status.starts_with("HTTP/1.1 200 "), "{status}");
+        read_fields(stream).unwrap();
+        let mut body = vec![0; 3_000];
+        stream.read_exact(&mut body).unwrap();
+        assert!(body == content::body("/1", 0, 3_000));
+    };
+    let connected = || {
+        let stream = UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        BufReader::new(stream)
+    };
+    let mut kept = connected();
+    get(&mut kept);
+    fs::write(service.at("settings"), "admin unix:/no/such/folder/socket\ncache-size 8MiB\n").unwrap();
+    service.upgrade_in_vain();
+    get(&mut kept);
+    get(&mut connected());
+    fs::write(service.at("settings"), format!("{ADMIN}cache-size 8MiB\n")).unwrap();
+    for _ in 0..2 {
+        service.upgrade();
+        get(&mut kept);
+        get(&mut connected());
+    }
+    assert!(service.server.take().unwrap().wait().success());
+    get(&mut connected());
+    service.signal(service.id(), Signal::TERM);
+    await_that("the end", || !service.at("pid").exists());
+    assert!(!path.exists());
 }
 
 #[test]
@@ -478,10 +372,14 @@ fn systemd_hears_how_it_is_and_gives_the_socket() {
     };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let socket =
+        fs::read_link(format!("/proc/self/fd/{}", listener.as_raw_fd())).unwrap().display().to_string();
+    // The worker's, and what another process would be given.
+    let has_two = |id: i32| open_files(id).iter().filter(|open| **open == socket).count() == 2;
     fs::write(at("settings"), "finish-max 1MiB\n").unwrap();
     let script = format!(
         "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 WATCHDOG_PID=$$ WATCHDOG_USEC=100000 \
-         exec {COSM} serve --listen {address} --cache {} --cache-size 8MiB --packet 64KiB --config {} --pid-file {}",
+         exec {COSM} serve --workers 1 --listen {address} --cache {} --cache-size 8MiB --packet 64KiB --config {} --pid-file {}",
         at("cache").display(),
         at("settings").display(),
         at("pid").display()
@@ -503,6 +401,7 @@ fn systemd_hears_how_it_is_and_gives_the_socket() {
     let mut client = Client::new(address);
     assert_eq!(client.get(&origin.url("/"), &[]).unwrap().body, b"body");
     hears("WATCHDOG=1");
+    assert!(has_two(id as i32), "{:?}", open_files(id as i32));
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     assert!(hears("RELOADING=1").contains("MONOTONIC_USEC="));
     hears("READY=1");
@@ -516,6 +415,7 @@ fn systemd_hears_how_it_is_and_gives_the_socket() {
     hears("WATCHDOG=1");
     assert!(client.get(&origin.url("/"), &[]).unwrap().is_hit());
     let main: i32 = fs::read_to_string(at("pid")).unwrap().trim().parse().unwrap();
+    assert!(has_two(main), "{:?}", open_files(main));
     kill_process(Pid::from_raw(main).unwrap(), Signal::TERM).unwrap();
     hears("STOPPING=1");
 }

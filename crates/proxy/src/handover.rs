@@ -8,7 +8,7 @@ use crate::tiers::stores::{Change, Successor};
 use crate::transport::{Address, Bound, Handed, Service, SocketFile};
 use crate::worker::Shared;
 use std::io;
-use std::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::Ordering::Release;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -16,6 +16,8 @@ use tokio::sync::watch;
 /// What a proxy begins with that goes on with another's work.
 #[derive(Default)]
 pub struct Beginning {
+    /// Nothing is begun until it is told that this process serves (`Running::succeed`).
+    pub holds: bool,
     /// Of the addresses that are listened on, those that another process listens on.
     pub sockets: Vec<Handed>,
     /// What was changed of the caches since they were closed there.
@@ -77,12 +79,12 @@ impl Predecessor {
 
     /// Begins nothing any more: connections and requests wait. False: a thread does not answer in time.
     pub fn hold(&self, patience: Duration) -> bool {
-        self.shared.handover.held.store(0, std::sync::atomic::Ordering::Release);
-        if !self.go_from(Phase::Serves, Phase::Holds) {
+        let hold = self.shared.handover.next_hold();
+        if !go(&self.phases, |phase| phase == Phase::Serves, Phase::Holds(hold)) {
             return false;
         }
         let until = Instant::now() + patience;
-        while self.shared.handover.held.fetch_add(0, AcqRel) < self.parties {
+        while self.shared.handover.count_held() < self.parties {
             if Instant::now() > until {
                 return false;
             }
@@ -91,11 +93,24 @@ impl Predecessor {
         true
     }
 
-    /// Serves again, the caches too. An error, one line: without them, but for what is read of them.
+    /// Clients need not wait for the caches, which are read meanwhile.
+    pub fn serve_again(&self) {
+        go(&self.phases, Phase::holds, Phase::Serves);
+    }
+
+    /// Has the caches again. An error, one line: without them, but for what is read of them.
     pub fn take_back(&self) -> Result<(), String> {
-        // Clients need not wait for the caches, which are read meanwhile.
-        self.go_from(Phase::Holds, Phase::Serves);
         self.shared.tiers.stores.take_back()
+    }
+
+    /// Not between `give_caches` and `take_back`.
+    pub fn has_caches(&self) -> bool {
+        !self.shared.tiers.stores.are_given()
+    }
+
+    /// The successor may have been asked to remove anything.
+    pub fn purge_all(&self) {
+        self.shared.tiers.purge([cache::Scope::All], false);
     }
 
     /// The successor serves: connections go there, as soon as they have no request under way, and this proxy ends with the last.
@@ -105,17 +120,33 @@ impl Predecessor {
         files.iter().for_each(|file| file.leave());
         self.shared.tiers.end();
         *self.shared.handover.mover.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(mover));
-        self.go_from(Phase::Holds, Phase::Moves);
+        go(&self.phases, Phase::holds, Phase::Moves);
     }
+}
 
-    /// Not where the proxy was told to stop meanwhile.
-    fn go_from(&self, from: Phase, to: Phase) -> bool {
-        self.phases.send_if_modified(|phase| {
-            let is = *phase == from;
-            if is {
-                *phase = to;
-            }
-            is
-        })
+/// Not where the proxy was told to stop meanwhile.
+pub fn go(phases: &watch::Sender<Phase>, is_from: impl Fn(Phase) -> bool, to: Phase) -> bool {
+    phases.send_if_modified(|phase| {
+        let is = is_from(*phase);
+        if is {
+            *phase = to;
+        }
+        is
+    })
+}
+
+/// For as long as the process before this one may say something: this one does not end before.
+pub struct Before(Arc<Shared>);
+
+impl Before {
+    pub(crate) fn of(shared: &Arc<Shared>) -> Before {
+        shared.handover.has_predecessor.store(true, Release);
+        Before(shared.clone())
+    }
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        self.0.handover.has_predecessor.store(false, Release);
     }
 }

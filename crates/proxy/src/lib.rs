@@ -45,7 +45,7 @@ pub mod fuzzing {
 pub use budget::least as transit_least;
 pub use cache::SetCookie;
 pub use console::{say, write_stderr};
-pub use handover::{Beginning, Predecessor};
+pub use handover::{Before, Beginning, Predecessor};
 pub use internal_error::end_on_panic;
 pub use off_peak::{Hours, OffPeak};
 pub use phase::{Moved, Stop};
@@ -62,12 +62,12 @@ pub use settings::{
 };
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
-    Answers, Change, Disk, JOURNAL, Membership, Opening, Patience, Stores, Successor, Unopened,
+    Answers, Change, Disk, JOURNAL, Membership, Obstacle, Opening, Patience, Stores, Successor, Unopened,
 };
 pub use transport::{Address, Handed, Hop, Peer, Service, UnixPath};
 
 use crate::client::ConnectionLimit;
-use crate::handover::Sockets;
+use crate::handover::{Sockets, go};
 use crate::phase::Phase;
 use crate::report::Exit;
 use crate::report::recent::Recent;
@@ -115,7 +115,7 @@ pub fn start_from(
     log: Arc<dyn Log>,
     beginning: Beginning,
 ) -> io::Result<Running> {
-    let (stores, Beginning { mut sockets, changes }) = (stores.into(), beginning);
+    let (stores, Beginning { holds, mut sockets, changes }) = (stores.into(), beginning);
     let workers = settings.workers.max(1);
     let admin = settings.admin.as_ref().map(|address| listen_alone(address, &mut sockets)).transpose()?;
     let (addresses, mut listeners) = listen(&settings.listen, workers, &mut sockets)?;
@@ -144,7 +144,7 @@ pub fn start_from(
     });
     changes.iter().for_each(|change| shared.tiers.take(change));
     let _ = shared.addresses.set(addresses.clone());
-    let (phases, phase) = watch::channel(Phase::Serves);
+    let (phases, phase) = watch::channel(if holds { Phase::Holds(0) } else { Phase::Serves });
     let mut threads = Vec::with_capacity(workers + 2);
     let mut at = None;
     if let Some(listener) = admin {
@@ -226,9 +226,13 @@ impl Running {
         move || admin::is_alive(&shared)
     }
 
-    /// The predecessor is told that this proxy serves: what was its is this one's.
-    pub fn succeed(&self) {
+    /// The predecessor is told that this proxy serves: what was its is this one's. Where it goes on to tell this one of changes and
+    /// connections, this one outlives what is given here.
+    pub fn succeed(&self) -> Before {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).own_files();
+        let before = Before::of(&self.shared);
+        go(&self.phases, Phase::holds, Phase::Serves);
+        before
     }
 
     /// For whoever hands this proxy's work to another process.

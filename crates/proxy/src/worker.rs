@@ -26,8 +26,8 @@ use crate::tiers::stores::Readers;
 use crate::transport::Address;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What all workers share.
@@ -94,15 +94,39 @@ pub type Reload = Box<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>;
 /// What workers and whoever hands over to another process have between them.
 #[derive(Default)]
 pub struct Handover {
-    /// Threads that begin nothing any more.
-    pub held: AtomicUsize,
+    /// In which hold, and how many threads begin nothing any more.
+    held: Mutex<(u32, usize)>,
     /// Takes connections to the other process.
     pub mover: Mutex<Option<Mover>>,
+    /// The process before this one ends with what it still has under way, and may give this one connections.
+    pub has_predecessor: AtomicBool,
 }
 
 pub type Mover = Arc<dyn Fn(Moved) + Send + Sync>;
 
 impl Handover {
+    /// Another hold begins; gives its number.
+    pub fn next_hold(&self) -> u32 {
+        let mut held = self.held();
+        *held = (held.0 + 1, 0);
+        held.0
+    }
+
+    /// A thread begins nothing any more.
+    pub fn note_held(&self, hold: u32) {
+        let mut held = self.held();
+        held.1 += usize::from(held.0 == hold);
+    }
+
+    /// Threads of which that is so.
+    pub fn count_held(&self) -> usize {
+        self.held().1
+    }
+
+    fn held(&self) -> MutexGuard<'_, (u32, usize)> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Without anybody who takes it, the connection ends.
     pub fn pass(&self, moved: Moved) {
         let mover = self.mover.lock().unwrap_or_else(PoisonError::into_inner).clone();

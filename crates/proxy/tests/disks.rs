@@ -96,6 +96,7 @@ fn stores(disks: &[Arc<Faulty>]) -> Stores {
         pause: (Duration::from_millis(20), Duration::from_millis(100)),
         soon: Duration::ZERO,
         open: SOON / 4,
+        takes_over: false,
     };
     Stores::open(disks.iter().enumerate().map(disk).collect(), patience).unwrap()
 }

@@ -45,8 +45,8 @@ impl ByHand {
     /// left to chance follows from the seed.
     pub fn make(disk: &dyn Disk, size: u64, options: &Options, seed: u64) -> Result<ByHand, OpenError> {
         let mut chance = StdRng::seed_from_u64(seed);
-        let layout = layout(size, options.packet, chance.next_u64()).map_err(OpenError)?;
-        format(disk, &layout).map_err(|e| OpenError(format!("cannot write the new cache: {e}")))?;
+        let layout = layout(size, options.packet, chance.next_u64())?;
+        format(disk, &layout).map_err(|e| OpenError::from(format!("cannot write the new cache: {e}")))?;
         let state = State::blank(layout, Index::of(&layout, options.objects(&layout)));
         Ok(ByHand::over(disk, state, options, Pool::new(POOL), chance))
     }

@@ -238,15 +238,14 @@ enum Segment {
 impl Look {
     fn at(path: &Path) -> Result<Look, OpenError> {
         let disk = FileDisk::open(path, Access::Look)
-            .and_then(|disk| disk.ok_or_else(|| format!("there is no cache at {}", path.display())))
-            .map_err(OpenError)?;
-        let Some(layout) = layout_of(path, &disk, disk.size()).map_err(OpenError)? else {
-            return Err(OpenError(format!("{} is blank: it has no cache yet", path.display())));
+            .and_then(|disk| disk.ok_or_else(|| format!("there is no cache at {}", path.display()).into()))?;
+        let Some(layout) = layout_of(path, &disk, disk.size())? else {
+            return Err(OpenError::from(format!("{} is blank: it has no cache yet", path.display())));
         };
         let pool = Pool::new(8 << 20);
         let index = Index::of(&layout, Options::at(path).objects(&layout));
         let (state, recovered) = recover(&Reads::new(&disk, &pool), layout, stretch(layout.segments), index)
-            .map_err(|error| OpenError(format!("cannot read cache {}: {error}", path.display())))?;
+            .map_err(|error| OpenError::from(format!("cannot read cache {}: {error}", path.display())))?;
         let (newest, departed) = (state.seq.saturating_sub(1), layout.oldest(state.seq));
         let departed = Arc::new(AtomicU64::new(departed));
         let mut loader = Loader::new(layout, &state.root.digests, &state.index, departed);

@@ -212,11 +212,21 @@ impl Options {
 
 /// Why a cache was not opened: one line for the user. Nothing was touched.
 #[derive(Debug, PartialEq, Eq)]
-pub struct OpenError(pub String);
+pub struct OpenError {
+    pub why: String,
+    /// Another process has it, or had it until a moment ago.
+    pub in_use: bool,
+}
+
+impl From<String> for OpenError {
+    fn from(why: String) -> OpenError {
+        OpenError { why, in_use: false }
+    }
+}
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 

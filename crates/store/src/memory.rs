@@ -34,16 +34,16 @@ impl Memory {
     /// Of the cache that these options open, with so many workers that read it: the size and the packets of one that is
     /// there are its own, unless the options say another size. What is read stays with who asked for it, and is not counted here.
     pub fn of(options: &Options, readers: u64, mean: u64) -> Result<Memory, OpenError> {
-        let there = FileDisk::open(&options.path, Access::Look).map_err(OpenError)?;
+        let there = FileDisk::open(&options.path, Access::Look)?;
         let layout = match &there {
-            Some(disk) => layout_of(&options.path, disk, disk.size()).map_err(OpenError)?,
+            Some(disk) => layout_of(&options.path, disk, disk.size())?,
             None => None,
         };
         let (size, packet) = match (layout, &there) {
             (Some(layout), Some(disk)) => {
                 let size = options.size.map(|size| disk.within(size));
                 let after = size_after_start(&Options { size, ..options.clone() }, &layout);
-                (after.map_err(OpenError)?, layout.segment)
+                (after?, layout.segment)
             }
             (None, Some(disk)) => {
                 (options.size.map_or(disk.size(), |size| size.min(disk.size())), options.packet)

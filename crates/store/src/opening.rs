@@ -16,7 +16,7 @@ use std::path::Path;
 pub const DEFAULT_SIZE: u64 = 1 << 30;
 
 /// Opens or makes the cache. What is not ours is not touched.
-pub(crate) fn open_disk(options: &Options) -> Result<(FileDisk, Layout), String> {
+pub(crate) fn open_disk(options: &Options) -> Result<(FileDisk, Layout), OpenError> {
     let path = &options.path;
     let disk = match FileDisk::open(path, Access::Own)? {
         Some(disk) => disk,
@@ -141,10 +141,10 @@ pub(crate) fn choose_io(choice: IoChoice, file: &File) -> Result<IoChoice, OpenE
         (IoChoice::Threads, _) | (IoChoice::Auto, Ok(false) | Err(_)) => Ok(IoChoice::Threads),
         (_, Ok(true)) => Ok(IoChoice::Uring),
         (IoChoice::Uring, Ok(false)) => {
-            Err(OpenError("this kernel's io_uring cannot read; use --io threads".into()))
+            Err(OpenError::from("this kernel's io_uring cannot read; use --io threads".to_owned()))
         }
         (IoChoice::Uring, Err(error)) => {
-            Err(OpenError(format!("io_uring is not available here ({error}); use --io threads")))
+            Err(OpenError::from(format!("io_uring is not available here ({error}); use --io threads")))
         }
     }
 }

@@ -67,12 +67,12 @@ impl Store {
     /// Opens the cache at `options.path`, makes it when there is none, and recovers what it holds.
     pub fn open(options: &Options) -> Result<Store, OpenError> {
         let began = Instant::now();
-        let (disk, layout) = open_disk(options).map_err(OpenError)?;
+        let (disk, layout) = open_disk(options)?;
         if disk.others_can_read() {
             let path = options.path.display();
             (options.tell)(&format!("cache {path} can be read by all users; chmod 600 makes it private"));
         }
-        let again = || disk.file().try_clone().map_err(|e| OpenError(e.to_string()));
+        let again = || disk.file().try_clone().map_err(|e| OpenError::from(e.to_string()));
         let ring = match choose_io(options.io, disk.file())? {
             IoChoice::Uring => Some(again()?),
             IoChoice::Auto | IoChoice::Threads => None,
@@ -92,9 +92,9 @@ impl Store {
     pub fn over(disk: Arc<dyn Disk>, options: &Options) -> Result<Store, OpenError> {
         let began = Instant::now();
         let size = options.size.unwrap_or(DEFAULT_SIZE);
-        let layout = match layout_of(Path::new("(a disk)"), &*disk, size).map_err(OpenError)? {
+        let layout = match layout_of(Path::new("(a disk)"), &*disk, size)? {
             Some(found) if !options.anew => found,
-            _ => format(options, &*disk, size).map_err(OpenError)?,
+            _ => format(options, &*disk, size)?,
         };
         let (traffic, name) = (Arc::default(), "on a disk".to_owned());
         Store::start(
@@ -113,7 +113,7 @@ impl Store {
             stretch(layout.segments),
             Index::of(&layout, options.objects(&layout)),
         )
-        .map_err(|e| OpenError(format!("cannot read cache {name}: {e}")))?;
+        .map_err(|e| OpenError::from(format!("cannot read cache {name}: {e}")))?;
         if recovered.unread {
             (options.tell)(&format!(
                 "reading cache {name} failed at its start: what could not be read counts as missing; check the disk"
@@ -139,7 +139,7 @@ impl Store {
         let start = |name: String, work: fn(&Shared, &dyn Disk)| {
             let (shared, disk) = (shared.clone(), disk.clone());
             let thread = std::thread::Builder::new().name(name).spawn(move || work(&shared, &*disk));
-            thread.map_err(|e| OpenError(format!("cannot start a store thread: {e}")))
+            thread.map_err(|e| OpenError::from(format!("cannot start a store thread: {e}")))
         };
         let threads = (0..IO_THREADS).map(|n| start(format!("store-{n}"), work)).collect::<Result<_, _>>()?;
         if options.scrub.is_some() {

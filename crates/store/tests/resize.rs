@@ -141,11 +141,11 @@ fn a_file_that_finds_no_space_stays_as_it_was() {
     for (size, expected) in
         [(4095 << 30, "cannot be reserved"), (5 << 40, "cannot grow beyond 4096 GiB in place")]
     {
-        let refused = Store::open(&options(&path, Some(size))).err().unwrap().0;
+        let refused = Store::open(&options(&path, Some(size))).err().unwrap().why;
         assert!(refused.contains(expected) && refused.lines().count() == 1, "{refused}");
         assert!(std::fs::read(&path).unwrap() == before);
     }
-    let too_small = Store::open(&options(&path, Some(2 << 20))).err().unwrap().0;
+    let too_small = Store::open(&options(&path, Some(2 << 20))).err().unwrap().why;
     assert!(too_small.contains("too small for its packets"), "{too_small}");
     let store = Store::open(&options(&path, None)).unwrap();
     assert_eq!(found(&store, 0..3), 1);
@@ -198,7 +198,7 @@ fn a_cache_of_more_than_64_tib_works_and_one_beyond_256_is_refused() {
         assert!(store.close());
     }
     let options = options(Path::new(""), Some(257 << 40));
-    let refused = Store::over(Arc::new(Sparse::default()), &options).err().unwrap().0;
+    let refused = Store::over(Arc::new(Sparse::default()), &options).err().unwrap().why;
     assert!(refused.contains("257 TiB is too large: at most 256 TiB"), "{refused}");
 }
 

@@ -258,7 +258,7 @@ fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
     };
     let cache = folder.path().join("cache");
     let store = Store::open(&options(&cache, IoChoice::Auto)).unwrap();
-    let locked = Store::open(&options(&cache, IoChoice::Auto)).err().unwrap().0;
+    let locked = Store::open(&options(&cache, IoChoice::Auto)).err().unwrap().why;
     assert!(locked.contains("in use by another process"), "{locked}");
     store.close();
     drop(store);
@@ -287,7 +287,7 @@ fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
     for (path, expected) in cases {
         let before = std::fs::read(&path).ok();
         let options = Options { size: None, ..options(&path, IoChoice::Auto) };
-        let error = Store::open(&options).err().unwrap_or_else(|| panic!("{expected}")).0;
+        let error = Store::open(&options).err().unwrap_or_else(|| panic!("{expected}")).why;
         assert!(error.to_lowercase().contains(&expected.to_lowercase()), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         assert!(std::fs::read(&path).ok() == before, "touched: {expected}");
@@ -295,7 +295,7 @@ fn what_is_not_a_cache_is_refused_in_one_line_and_not_touched() {
     let huge = folder.path().join("huge");
     for (size, expected) in [(1 << 60, "at most 256 TiB"), (200 << 40, "cannot reserve")] {
         let too_much = Options { size: Some(size), ..options(&huge, IoChoice::Auto) };
-        let error = Store::open(&too_much).err().unwrap().0;
+        let error = Store::open(&too_much).err().unwrap().why;
         assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
         assert!(!huge.exists());
     }

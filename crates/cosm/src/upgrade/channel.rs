@@ -19,6 +19,9 @@ pub const VERSION: u8 = 1;
 /// Bytes of a text, at most: a key and what was read of a connection are as long as a request's head.
 const TEXT: usize = 64 << 20;
 
+/// How long the other process may take to read.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 macro_rules! words {
     ($($(#[$doc:meta])* $word:ident = $byte:literal,)*) => {
         /// What a message is.
@@ -66,6 +69,10 @@ words! {
     No = 15,
     /// A client's connection, and what was read of it.
     Connection = 13,
+    /// Said by either: the signal came to open the logs anew.
+    Reopen = 17,
+    /// And to read the configuration file again.
+    Reload = 18,
 }
 
 pub struct Message {
@@ -88,6 +95,8 @@ pub struct Channel(UnixStream);
 
 impl Channel {
     pub fn new(stream: UnixStream) -> Channel {
+        // One that does not read for so long is as good as gone.
+        let _ = stream.set_write_timeout(Some(PATIENCE));
         Channel(stream)
     }
 
@@ -98,6 +107,12 @@ impl Channel {
     /// For how long a message is waited for.
     pub fn set_patience(&self, patience: Option<Duration>) {
         let _ = self.0.set_read_timeout(patience);
+    }
+
+    /// Whether this is among what was said and not heard yet, by a process that says nothing more.
+    pub fn has_said(&self, word: Word) -> bool {
+        self.set_patience(Some(Duration::from_millis(1)));
+        std::iter::from_fn(|| self.receive().ok()).any(|message| message.word == word)
     }
 
     pub fn send(&self, message: &Message) -> io::Result<()> {

@@ -4,6 +4,7 @@ mod channel;
 mod predecessor;
 mod successor;
 
+pub use channel::Word;
 pub use predecessor::Upgrade;
 pub use successor::Successor;
 

@@ -2,6 +2,7 @@
 
 use super::OF;
 use super::channel::{Channel, Message, VERSION, Word};
+use crate::pid_file::PidFile;
 use proxy::{Change, Handed, Moved, Predecessor, Service};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 /// How long the successor may take to start, to open the caches, and to begin.
 const PREPARES: Duration = Duration::from_secs(60);
 const OPENS: Duration = Duration::from_secs(300);
-const BEGINS: Duration = Duration::from_secs(30);
+const BEGINS: Duration = Duration::from_secs(10);
 /// How long the sockets wait for the kernel to take them before the successor is started.
 const STARTS: Duration = Duration::from_millis(100);
 /// How long the caches may take to be written here, and the threads to stand still.
@@ -28,13 +29,22 @@ const WRITES: Duration = Duration::from_secs(30);
 const HOLDS: Duration = Duration::from_secs(5);
 /// And the answer to an unsafe request, until the successor has done what that invalidates.
 const CONFIRMS: Duration = Duration::from_secs(2);
+/// A process that was killed.
+const ENDS: Duration = Duration::from_secs(1);
+/// Between attempts to have the caches again: the first pause, and the longest.
+const REGAINS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How this process is replaced.
 pub struct Upgrade {
     program: PathBuf,
     words: Vec<OsString>,
     predecessor: Predecessor,
+    pid_file: Option<PathBuf>,
+    /// Does what a signal says that came to another of these processes.
+    obey: Box<dyn Fn(Word) + Send + Sync>,
     state: Mutex<State>,
+    /// The process before this one, while it still has something under way.
+    older: Mutex<Option<Arc<Mutex<Channel>>>>,
 }
 
 #[derive(Default)]
@@ -42,20 +52,33 @@ enum State {
     #[default]
     Serves,
     /// The process that is about to take over.
-    Tries(Arc<Mutex<Child>>),
+    Tries(Arc<Mutex<Child>>, Arc<Link>),
     /// It serves. What is still to be told goes through this thread.
     Done(Arc<Link>, JoinHandle<()>),
     /// This process is told to stop: nobody takes over.
     Over,
 }
 
+/// What a successor that was just started is spoken to with.
+struct Started {
+    child: Arc<Mutex<Child>>,
+    channel: Channel,
+    link: Arc<Link>,
+    queue: Receiver<Option<Message>>,
+}
+
 impl Upgrade {
     /// `words` are the command line's. The program is what is found then where this one was started from.
-    pub fn new(words: Vec<OsString>, predecessor: Predecessor) -> Upgrade {
-        let named = words.first().map(PathBuf::from).filter(|path| path.components().count() > 1);
-        let program = named.and_then(|path| std::path::absolute(path).ok());
-        let program = program.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| "cosm".into());
-        Upgrade { program, words, predecessor, state: Mutex::default() }
+    pub fn new(
+        words: Vec<OsString>,
+        predecessor: Predecessor,
+        pid_file: Option<PathBuf>,
+        obey: impl Fn(Word) + Send + Sync + 'static,
+    ) -> Upgrade {
+        let exe = std::env::current_exe().ok();
+        let program = program(words.first(), std::env::var_os("PATH"), exe);
+        let (state, older) = Default::default();
+        Upgrade { program, words, predecessor, pid_file, obey: Box::new(obey), state, older }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -63,9 +86,37 @@ impl Upgrade {
     }
 
     /// Hands all over. An error is one line: this process goes on.
-    pub fn run(&self) -> Result<(), String> {
-        if !matches!(*self.state(), State::Serves) {
-            return Err("another process takes over already".into());
+    pub fn run(self: &Arc<Self>) -> Result<(), String> {
+        let Started { child, channel, link, queue } = self.start()?;
+        let Err(why) = self.hand_over(&channel, &child, link.clone(), queue) else { return Ok(()) };
+        let ended = end(&child);
+        // It may have answered requests, and have said so too late.
+        if link.serves.load(Acquire) && channel.has_said(Word::Serving) {
+            self.predecessor.purge_all();
+        }
+        self.predecessor.serve_again();
+        self.keep_pid_file();
+        {
+            let mut state = self.state();
+            if let State::Tries(..) = &*state {
+                *state = State::Serves;
+            }
+        }
+        let Err(without) = self.predecessor.take_back() else { return Err(format!("{why}{ended}")) };
+        let again = self.clone();
+        let begun = std::thread::Builder::new().name("caches".into()).spawn(move || again.regain());
+        let again = begun.map_or("", |_| "; it is tried again");
+        Err(format!("{why}{ended}; and the cache cannot be taken back: {without}{again}"))
+    }
+
+    /// One at a time, and none any more when this process is to stop.
+    fn start(&self) -> Result<Started, String> {
+        let mut state = self.state();
+        match *state {
+            State::Serves if self.predecessor.has_caches() => {}
+            State::Serves => return Err("the cache could not be taken back yet".into()),
+            State::Tries(..) | State::Done(..) => return Err("another process takes over already".into()),
+            State::Over => return Err("this process stops".into()),
         }
         if std::process::id() == 1 {
             return Err(
@@ -78,10 +129,10 @@ impl Upgrade {
         if let Some(name) = self.words.first() {
             command.arg0(name);
         }
-        let (ours, sockets) = (Channel::new(ours), self.sockets()?);
-        let to = ours.try_clone().map_err(|error| error.to_string())?;
+        let (channel, sockets) = (Channel::new(ours), self.sockets()?);
+        let to = channel.try_clone().map_err(|error| error.to_string())?;
         // So that it has them when this process is no more. What has no room in the kernel is sent once it reads.
-        let (sent, is_sent) = channel();
+        let (sent, is_sent) = std::sync::mpsc::channel();
         let sending = std::thread::Builder::new().name("sockets".into()).spawn(move || {
             let _ = sockets.iter().try_for_each(|message| to.send(message));
             let _ = sent.send(());
@@ -92,28 +143,73 @@ impl Upgrade {
         // It has the other end of the pair, and must be the only one.
         drop(command);
         let child = child.map_err(|error| format!("cannot start {}: {error}", self.program.display()))?;
-        let (id, child) = (child.id(), Arc::new(Mutex::new(child)));
+        let (child, (link, queue)) = (Arc::new(Mutex::new(child)), Link::new());
+        *state = State::Tries(child.clone(), link.clone());
+        Ok(Started { child, channel, link, queue })
+    }
+
+    /// Tries until the caches are back, or this process stops.
+    fn regain(&self) {
+        let mut pause = REGAINS.0;
+        loop {
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(REGAINS.1);
+            if !matches!(*self.state(), State::Serves) {
+                return;
+            }
+            if self.predecessor.take_back().is_ok() {
+                tracing::info!(target: "service", "the cache is taken back");
+                return;
+            }
+        }
+    }
+
+    /// A process that came to nothing may have left its number there.
+    fn keep_pid_file(&self) {
+        let Some(path) = &self.pid_file else { return };
+        if PidFile::read(path) != Some(std::process::id())
+            && let Err(why) = PidFile::put(path)
         {
-            let mut state = self.state();
-            if !matches!(*state, State::Serves) {
-                end(&child);
-                return Err("this process stops".into());
-            }
-            *state = State::Tries(child.clone());
+            tracing::warn!(target: "service", "{why}");
         }
-        match self.hand_over(ours, id) {
-            Ok(()) => Ok(()),
-            Err(why) => {
-                let ended = end(&child);
-                let mut state = self.state();
-                if let State::Tries(_) = &*state {
-                    *state = State::Serves;
-                }
-                let taken = self.predecessor.take_back();
-                let without = taken.err().map(|why| format!("; and the cache cannot be taken back: {why}"));
-                Err(format!("{why}{ended}{}", without.unwrap_or_default()))
-            }
+    }
+
+    /// What came from the process before this one goes on to the one after it.
+    pub fn obey_older(&self, word: Word) {
+        (self.obey)(word);
+        self.tell_newer(word);
+    }
+
+    fn obey_newer(&self, word: Word) {
+        (self.obey)(word);
+        self.tell_older(word);
+    }
+
+    /// A signal came. Who only finishes what is under way has logs too, and goes on with the settings that it has.
+    pub fn obey(&self, word: Word) {
+        (self.obey)(word);
+        self.tell_newer(word);
+        if word == Word::Reopen {
+            self.tell_older(word);
         }
+    }
+
+    fn tell_newer(&self, word: Word) {
+        if let State::Tries(_, link) | State::Done(link, _) = &*self.state() {
+            link.queue(Message::of(word, []));
+        }
+    }
+
+    fn tell_older(&self, word: Word) {
+        let older = self.older.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(older) = older {
+            let _ = older.lock().unwrap_or_else(PoisonError::into_inner).send(&Message::of(word, []));
+        }
+    }
+
+    /// The process before this one, as long as it is there.
+    pub fn follows(&self, older: Option<Arc<Mutex<Channel>>>) {
+        *self.older.lock().unwrap_or_else(PoisonError::into_inner) = older;
     }
 
     /// What the successor is told first.
@@ -131,7 +227,13 @@ impl Upgrade {
         Ok(hello.chain(listeners).chain([Message::of(Word::Prepare, [])]).collect())
     }
 
-    fn hand_over(&self, channel: Channel, id: u32) -> Result<(), String> {
+    fn hand_over(
+        self: &Arc<Self>,
+        channel: &Channel,
+        child: &Mutex<Child>,
+        link: Arc<Link>,
+        queue: Receiver<Option<Message>>,
+    ) -> Result<(), String> {
         let lost = |step: &str, error: &io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the new process did not {step} in time"),
             _ => format!("the new process ended before it could {step}"),
@@ -145,13 +247,12 @@ impl Upgrade {
             }
         };
         hear(Word::Prepared, "start", PREPARES)?;
-
-        let (link, queue) = Link::new();
+        let (hears, to) = (channel.try_clone(), channel.try_clone());
+        let (hears, to) = hears.and_then(|hears| Ok((hears, to?))).map_err(|error| error.to_string())?;
         if !self.predecessor.give_caches(link.clone(), WRITES) {
             return Err("the cache cannot be written".into());
         }
         link.queue(Message::of(Word::Open, []));
-        let to = channel.try_clone().map_err(|error| error.to_string())?;
         let writer = std::thread::Builder::new().name("successor".into()).spawn(move || write(&to, &queue));
         let writer = writer.map_err(|error| format!("cannot start a thread: {error}"))?;
         let begun = hear(Word::Opened, "open the cache", OPENS).and_then(|()| {
@@ -169,21 +270,22 @@ impl Upgrade {
         {
             // Before anything here can end: whoever ends this process leaves that one alone from now on.
             let mut state = self.state();
-            if !matches!(*state, State::Tries(_)) {
+            if !matches!(*state, State::Tries(..)) {
                 link.close();
                 return Err("this process stops".into());
             }
             *state = State::Done(link.clone(), writer);
         }
+        let id = child.lock().unwrap_or_else(PoisonError::into_inner).id();
         tracing::info!(target: "service", "process {id} serves; this one ends with what is under way");
         let mover = link.clone();
         self.predecessor.leave(move |Moved { socket, read }| {
             mover.queue(Message::of(Word::Connection, read).with(socket));
         });
-        channel.set_patience(None);
-        let reads = link.clone();
+        hears.set_patience(None);
+        let (upgrade, reads) = (self.clone(), link.clone());
         let reader = std::thread::Builder::new().name("successor-says".into());
-        if reader.spawn(move || reads.hear(&channel)).is_err() {
+        if reader.spawn(move || reads.hear(&hears, |word| upgrade.obey_newer(word))).is_err() {
             link.close();
         }
         Ok(())
@@ -198,13 +300,38 @@ impl Upgrade {
                 link.finish();
                 let _ = writer.join();
             }
-            State::Tries(child) => {
+            State::Tries(child, _) => {
                 end(&child);
+                self.keep_pid_file();
                 let _ = self.predecessor.take_back();
             }
-            _ => {}
+            State::Serves | State::Over => {}
         }
     }
+
+    /// This process exits at once: who does not serve yet must not outlive it.
+    pub fn kill(&self) {
+        if let State::Tries(child, _) = std::mem::replace(&mut *self.state(), State::Over) {
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+            self.keep_pid_file();
+        }
+    }
+}
+
+/// Where this program was started from: by a path, which may lead through links to another program by now, or by a name. A name that
+/// leads elsewhere is not how it was started.
+fn program(name: Option<&OsString>, folders: Option<OsString>, exe: Option<PathBuf>) -> PathBuf {
+    let name = name.map(PathBuf::from).unwrap_or_default();
+    let candidates: Vec<PathBuf> = match name.components().count() {
+        0 => Vec::new(),
+        1 if !name.is_absolute() => {
+            folders.iter().flat_map(std::env::split_paths).map(|folder| folder.join(&name)).collect()
+        }
+        _ => vec![name],
+    };
+    let is_this = |path: &PathBuf| exe.is_some() && path.canonicalize().ok() == exe;
+    let found = candidates.into_iter().find(is_this).and_then(|path| std::path::absolute(path).ok());
+    found.or(exe).unwrap_or_else(|| "cosm".into())
 }
 
 /// Ends a process, and says how it ended if it did by itself.
@@ -220,7 +347,11 @@ fn end(child: &Mutex<Child>) -> String {
         }
     }
     let _ = child.kill();
-    let _ = child.wait();
+    // One that a disk keeps ends later, but does nothing any more.
+    let until = Instant::now() + ENDS;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     String::new()
 }
 
@@ -240,6 +371,8 @@ struct Questions {
     /// By their numbers, those that somebody waits for.
     answers: HashMap<u64, Option<bool>>,
     closed: bool,
+    /// The last answer did not come in time, and none since: what need not be answered is not waited for.
+    late: bool,
 }
 
 impl Link {
@@ -268,14 +401,19 @@ impl Link {
         self.finish();
     }
 
-    fn hear(&self, channel: &Channel) {
+    fn hear(&self, channel: &Channel, obey: impl Fn(Word)) {
         while let Ok(message) = channel.receive() {
+            if message.word == Word::Reopen {
+                obey(message.word);
+                continue;
+            }
             let number = <[u8; 8]>::try_from(&message.text[..]).map_or(0, u64::from_le_bytes);
             if let (Word::Yes | Word::No, Some(answer)) =
                 (message.word, self.questions().answers.get_mut(&number))
             {
                 *answer = Some(message.word == Word::Yes);
             }
+            self.questions().late = false;
             self.changed.notify_all();
         }
         self.close();
@@ -292,6 +430,7 @@ impl Link {
             let rest = until.saturating_duration_since(Instant::now());
             let answer = questions.answers.get(&number).copied().flatten();
             if answer.is_some() || questions.closed || rest.is_zero() {
+                questions.late |= answer.is_none();
                 questions.answers.remove(&number);
                 return answer.unwrap_or(false);
             }
@@ -309,7 +448,7 @@ impl proxy::Successor for Link {
     }
 
     fn confirm(&self) {
-        if self.serves.load(Acquire) {
+        if self.serves.load(Acquire) && !self.questions().late {
             self.ask(Word::Confirm, CONFIRMS);
         }
     }
@@ -325,5 +464,48 @@ fn write(to: &Channel, queue: &Receiver<Option<Message>>) {
             // What still comes has nowhere to go.
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proxy::Successor as _;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn it_is_started_again_by_the_path_that_led_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let at = |name: &str| folder.join(name);
+        let put = |name: &str| std::fs::write(at(name), name).unwrap();
+        std::fs::create_dir(at("bin")).unwrap();
+        std::fs::create_dir(at("other")).unwrap();
+        ["cosm-1", "other/cosm"].into_iter().for_each(put);
+        symlink(at("cosm-1"), at("bin/cosm")).unwrap();
+        let path = std::env::join_paths([at("none"), at("other"), at("bin")]).unwrap();
+        let found = |name: &str| program(Some(&OsString::from(name)), Some(path.clone()), Some(at("cosm-1")));
+        // Who flips the link upgrades.
+        assert_eq!(found("cosm"), at("bin/cosm"));
+        assert_eq!(found(at("bin/cosm").to_str().unwrap()), at("bin/cosm"));
+        assert_eq!(found(at("cosm-1").to_str().unwrap()), at("cosm-1"));
+        // Names that say something else.
+        assert_eq!(found(at("other/cosm").to_str().unwrap()), at("cosm-1"));
+        assert_eq!(found("-cosm"), at("cosm-1"));
+        assert_eq!(found(""), at("cosm-1"));
+        assert_eq!(program(None, None, Some(at("cosm-1"))), at("cosm-1"));
+    }
+
+    /// Else each change would keep a worker waiting.
+    #[test]
+    fn a_successor_that_does_not_answer_is_waited_for_once() {
+        let (link, _queue) = Link::new();
+        link.serves.store(true, Release);
+        let began = Instant::now();
+        link.confirm();
+        assert!(began.elapsed() >= CONFIRMS);
+        let began = Instant::now();
+        (0..1000).for_each(|_| link.confirm());
+        assert!(began.elapsed() < CONFIRMS, "{:?}", began.elapsed());
     }
 }

@@ -1,7 +1,7 @@
 //! The process that takes over. Where the other one ends meanwhile, whatever the step, this one goes on alone.
 
-use super::OF;
 use super::channel::{Channel, Message, VERSION, Word};
+use super::{OF, Upgrade};
 use proxy::{Beginning, Change, Handed, Moved, Running, Service, Stores};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
@@ -20,6 +20,8 @@ pub struct Successor {
     changes: Vec<Change>,
     /// What it was asked of these.
     asked: Vec<(Word, Vec<u8>)>,
+    /// Signals that came there meanwhile.
+    signals: Vec<Word>,
 }
 
 impl Successor {
@@ -34,8 +36,8 @@ impl Successor {
         let nothing = std::fs::File::open("/dev/null").map_err(failed)?;
         rustix::stdio::dup2_stdin(&nothing).map_err(|error| failed(error.into()))?;
         let channel = Channel::new(UnixStream::from(stream));
-        let mut successor =
-            Successor { channel, sockets: Vec::new(), changes: Vec::new(), asked: Vec::new() };
+        let (sockets, changes, asked, signals) = Default::default();
+        let mut successor = Successor { channel, sockets, changes, asked, signals };
         alone_if_gone(successor.hear_until(Word::Prepare)).map_err(failed)?;
         Ok(Some(successor))
     }
@@ -49,19 +51,22 @@ impl Successor {
     pub fn opened(&mut self) -> Result<Beginning, String> {
         self.say_and_hear(Word::Opened, Word::Serve)?;
         let (sockets, changes) = (std::mem::take(&mut self.sockets), std::mem::take(&mut self.changes));
-        Ok(Beginning { sockets, changes })
+        Ok(Beginning { holds: true, sockets, changes })
     }
 
     /// This process serves. What the other one tells from now on is done as it comes.
-    pub fn serving(self, running: &Running, stores: Stores) -> io::Result<()> {
-        let Successor { channel, asked, .. } = self;
+    pub fn serving(self, running: &Running, stores: Stores, upgrade: Arc<Upgrade>) -> io::Result<()> {
+        let Successor { channel, asked, signals, .. } = self;
+        // Before anything is answered: whoever does not hear it goes on by itself.
         let told = channel.send(&Message::of(Word::Serving, []));
-        running.succeed();
+        let before = running.succeed();
+        signals.into_iter().for_each(|signal| upgrade.obey_older(signal));
         if told.is_err() {
             return Ok(());
         }
         let (change, mut take_in) = (running.change(), running.take_in());
         let answers = Arc::new(Mutex::new(channel.try_clone()?));
+        upgrade.follows(Some(answers.clone()));
         let answer = move |question: Word, number: Vec<u8>| {
             let (stores, answers) = (stores.clone(), answers.clone());
             let answer = move || {
@@ -85,9 +90,12 @@ impl Successor {
                     (Word::Connection, Some(socket)) => {
                         take_in(Moved { socket, read: message.text.into() });
                     }
+                    (signal @ (Word::Reopen | Word::Reload), _) => upgrade.obey_older(signal),
                     _ => {}
                 }
             }
+            upgrade.follows(None);
+            drop(before);
         };
         std::thread::Builder::new().name("predecessor".into()).spawn(listen).map(drop)
     }
@@ -113,6 +121,7 @@ impl Successor {
                 }
                 (Word::Removed | Word::Purged, _) => self.changes.push(change_of(message.word, message.text)),
                 (question @ (Word::Confirm | Word::Persist), _) => self.asked.push((question, message.text)),
+                (signal @ (Word::Reopen | Word::Reload), _) => self.signals.push(signal),
                 _ => {}
             }
             if message.word == last {

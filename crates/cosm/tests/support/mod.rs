@@ -10,6 +10,7 @@ pub mod model;
 pub mod origin;
 pub mod program;
 pub mod random;
+pub mod service;
 pub mod trace;
 
 use std::time::Duration;

@@ -34,8 +34,9 @@ impl Server {
     pub fn start_writing(cache: &Path, options: &str, to: impl Into<Stdio>) -> Server {
         let began = Instant::now();
         let mut child = Command::new(COSM)
-            .args(["serve", "--listen", "127.0.0.1:0", "--cache"])
+            .args(["serve", "--cache"])
             .arg(cache)
+            .args(if options.contains("--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
             .args(if options.contains("--workers") { &[][..] } else { &["--workers", "1"] })
             .args(if options.contains("--memory") { &[][..] } else { &["--memory", "0"] })
             .args(options.split_whitespace())

@@ -37,7 +37,6 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -63,9 +62,7 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
             let phase = *phases.borrow_and_update();
             match phase {
                 Phase::Serves => {}
-                Phase::Holds => {
-                    shared.handover.held.fetch_add(1, AcqRel);
-                }
+                Phase::Holds(hold) => shared.handover.note_held(hold),
                 Phase::Moves => {
                     drop(listener);
                     shared.watchers.end();

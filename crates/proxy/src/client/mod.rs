@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -26,6 +26,9 @@ use tokio::time::timeout;
 
 /// What may never end gets this long when the proxy stops: a head that has begun to come, a tunnel in which nothing moves.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the last connection has gone.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How many connections there may be, of all workers.
 pub struct ConnectionLimit {
@@ -104,15 +107,15 @@ impl Clients {
         let (worker, timeouts) = (&self.worker, &self.worker.settings().timeouts);
         worker.stopping.set(matches!(phase, Phase::Stops(_)));
         worker.moving.set(phase == Phase::Moves);
-        worker.holding.set(matches!(phase, Phase::Holds | Phase::Moves));
+        worker.holding.set(phase.holds() || phase == Phase::Moves);
         if phase == Phase::Stops(Stop::Soon) {
             worker.tunnels_end.set(Some(Instant::now() + timeouts.tunnel_drain));
         }
         for link in self.links.borrow().values() {
             link.wake();
         }
-        if phase == Phase::Holds {
-            worker.shared.handover.held.fetch_add(1, AcqRel);
+        if let Phase::Holds(hold) = phase {
+            worker.shared.handover.note_held(hold);
         }
     }
 
@@ -120,7 +123,7 @@ impl Clients {
     async fn drained(&self, phase: Phase) {
         let timeouts = self.worker.settings().timeouts.clone();
         let _ = match phase {
-            Phase::Serves | Phase::Holds => return std::future::pending().await,
+            Phase::Serves | Phase::Holds(_) => return std::future::pending().await,
             Phase::Moves => timeout(timeouts.graceful, self.moved()).await,
             Phase::Stops(Stop::Soon) => timeout(timeouts.drain, self.ended()).await,
             Phase::Stops(Stop::Gracefully) => timeout(timeouts.graceful, self.ended()).await,
@@ -140,16 +143,16 @@ impl Clients {
         links.values().filter(|link| link.is_without_request()).for_each(|link| link.make_way());
     }
 
+    /// Waits until the last connection has gone over, and none can come of the process before this one.
     async fn moved(&self) {
         self.idle().await;
-        while self.coming.get() > 0 {
-            tokio::task::yield_now().await;
+        while self.coming.get() > 0 || self.worker.shared.handover.has_predecessor.load(Acquire) {
+            tokio::time::sleep(LOOK).await;
             self.idle().await;
         }
     }
 
     async fn idle(&self) {
-        const LOOK: Duration = Duration::from_millis(10);
         while !self.links.borrow().is_empty() || self.worker.pumps.get() > 0 {
             tokio::time::sleep(LOOK).await;
         }
@@ -226,7 +229,7 @@ async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Rec
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
         // Where another process accepts, a socket that stays open here would look as if somebody did.
-        match phases.wait_for(|phase| *phase != Phase::Holds).await.map(|phase| *phase) {
+        match phases.wait_for(|phase| !phase.holds()).await.map(|phase| *phase) {
             Ok(Phase::Serves) => {}
             _ => return,
         }

@@ -3,6 +3,7 @@
 //! Filesystems that refuse direct I/O (tmpfs) are used through the page cache; the log says so.
 
 use super::{Disk, Traffic};
+use crate::OpenError;
 use crate::buffer::Buffer;
 use crate::format::ledger::{self, Ledger};
 use crate::format::{BLOCK, DATA_START, Layout, PLACE_BITS, superblock};
@@ -35,7 +36,7 @@ pub enum Access {
 
 impl FileDisk {
     /// Opens what is there; `None` when there is nothing. Errors are one line for the user.
-    pub fn open(path: &Path, access: Access) -> Result<Option<FileDisk>, String> {
+    pub fn open(path: &Path, access: Access) -> Result<Option<FileDisk>, OpenError> {
         let say = |what: &str, error: io::Error| format!("cannot {what} cache {}: {error}", path.display());
         let flags = match access {
             Access::Look => OFlags::RDONLY,
@@ -45,7 +46,7 @@ impl FileDisk {
         if let Ok(kind) = std::fs::metadata(path)
             && !(kind.is_file() || kind.is_dir() || kind.file_type().is_block_device())
         {
-            return Err(format!("cache {} is neither a file nor a block device", path.display()));
+            return Err(format!("cache {} is neither a file nor a block device", path.display()).into());
         }
         let open =
             |flags| rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
@@ -55,21 +56,26 @@ impl FileDisk {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 (open(flags).map_err(|e| say("open", e))?, false)
             }
-            Err(error) => return Err(say("open", error)),
+            Err(error) => return Err(say("open", error).into()),
         };
         let kind = file.metadata().map_err(|e| say("stat", e))?;
         if !kind.is_file() && !kind.file_type().is_block_device() {
-            return Err(format!("cache {} is neither a file nor a block device", path.display()));
+            return Err(format!("cache {} is neither a file nor a block device", path.display()).into());
         }
         if access == Access::Own {
             if kind.permissions().readonly() {
                 return Err(format!(
                     "cache {} is read-only; make it writable or name another file",
                     path.display()
-                ));
+                )
+                .into());
             }
-            claim(&file).map_err(|_| {
-                format!("cache {} is in use by another process; stop it or name another file", path.display())
+            claim(&file).map_err(|_| OpenError {
+                why: format!(
+                    "cache {} is in use by another process; stop it or name another file",
+                    path.display()
+                ),
+                in_use: true,
             })?;
         }
         let size = size_of(&file).map_err(|e| say("measure", e))?;

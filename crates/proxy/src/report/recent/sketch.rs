@@ -3,6 +3,7 @@
 //! Of those that were counted together, whoever comes more often than the rarest of a full sketch is in it, and no count is too
 //! low. It is too high by `error` at most.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 /// Bytes of a name; the rest is not kept.
@@ -78,17 +79,18 @@ pub fn merge<'a, T: Clone + 'a>(
     sketches: impl Iterator<Item = &'a [Entry<T>]>,
     and: impl Fn(&mut T, &T),
 ) -> Vec<Entry<T>> {
-    let mut merged: Vec<Entry<T>> = Vec::new();
+    let mut merged: HashMap<&str, Entry<T>> = HashMap::new();
     for entry in sketches.flatten() {
-        match merged.iter_mut().find(|known| known.name == entry.name) {
+        match merged.get_mut(&*entry.name) {
             Some(known) => {
                 known.count += entry.count;
                 known.error += entry.error;
                 and(&mut known.more, &entry.more);
             }
-            None => merged.push(entry.clone()),
+            None => _ = merged.insert(&entry.name, entry.clone()),
         }
     }
+    let mut merged: Vec<Entry<T>> = merged.into_values().collect();
     merged.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
     merged
 }
@@ -98,7 +100,6 @@ mod tests {
     use super::*;
     use rand::rngs::StdRng;
     use rand::{RngExt as _, SeedableRng};
-    use std::collections::HashMap;
 
     #[test]
     fn counts_are_never_too_low_and_too_high_by_no_more_than_the_error() {

@@ -32,6 +32,8 @@ pub struct Patience {
     pub soon: Duration,
     /// A start waits for it to open, and a return for what it has to write.
     pub open: Duration,
+    /// The process that had it is about to let go of it.
+    pub takes_over: bool,
 }
 
 impl Default for Patience {
@@ -45,6 +47,7 @@ impl Default for Patience {
             pause: (Duration::from_secs(1), Duration::from_secs(60)),
             soon: Duration::from_secs(600),
             open: Duration::from_secs(20),
+            takes_over: false,
         }
     }
 }

@@ -30,12 +30,12 @@ pub use given::{Change, Successor};
 pub use journal::MEMORY as JOURNAL;
 pub use readers::Readers;
 pub use record::Membership;
-pub use set::{Disk, Opening, State, Unopened};
+pub use set::{Disk, Obstacle, Opening, State, Unopened};
 
 use self::given::Given;
 use self::record::Record;
 use self::set::{Set, UNREAD};
-use self::view::View;
+use self::view::{Slot, View};
 use cache::{Purges, Scope};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -55,6 +55,8 @@ struct Inner {
     patience: Patience,
     apart: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     gone: Gone,
+    /// They are being taken back.
+    taking: Mutex<()>,
 }
 
 /// On a cache line of its own: each look asks it, and what lies beside it is written by each look at a disk.
@@ -213,6 +215,7 @@ impl Stores {
             patience,
             apart: OnceLock::new(),
             gone: Gone::default(),
+            taking: Mutex::default(),
         }))
     }
 
@@ -253,10 +256,12 @@ impl Stores {
     /// Opens the caches again that were handed to a process that is no more. What was changed meanwhile leaves them. An error, one
     /// line: they cannot be opened, and what they hold is read as before.
     pub fn take_back(&self) -> Result<(), String> {
+        let _one = self.0.taking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.given().is_none() {
             return Ok(());
         }
-        let opened = Kind::open(&self.0.disks, &self.0.generation, self.0.patience)?;
+        let patience = Patience { takes_over: true, ..self.0.patience };
+        let opened = Kind::open(&self.0.disks, &self.0.generation, patience)?;
         if let (Kind::Set(set), Some(apart)) = (&opened, self.0.apart.get()) {
             let apart = apart.clone();
             let _ = set.apart.set(Box::new(move || apart()));
@@ -478,13 +483,21 @@ impl Stores {
             Kind::Set(set) => set.stats(),
             Kind::Given(given) => {
                 let total: f64 = given.view.0.iter().map(|slot| slot.weight).sum();
-                let share = |n: usize| given.view.0[n].weight / total;
-                given.view.serving().map(|(n, store)| DiskStats::alone(store, share(n))).collect()
+                let told = |(n, slot): (usize, &Slot)| match &slot.store {
+                    Some(store) => DiskStats::alone(store, slot.weight / total),
+                    None => DiskStats {
+                        name: self.0.disks[n].name.clone(),
+                        share: slot.identity.map_or(0.0, |_| slot.weight / total),
+                        state: State::Left,
+                        stats: None,
+                    },
+                };
+                given.view.0.iter().enumerate().map(told).collect()
             }
         }
     }
 
-    /// The log of each disk that serves, in so many cells; in the order of `disks`.
+    /// The log of each disk, while it serves, in so many cells; in the order of `disks`.
     pub fn maps(&self, cells: u64) -> Vec<Option<LogMap>> {
         let view = self.view();
         view.0.iter().map(|slot| slot.store.as_ref().map(|store| store.map(cells))).collect()

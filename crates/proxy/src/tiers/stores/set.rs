@@ -54,8 +54,17 @@ pub enum Opening {
 #[derive(Clone, Debug)]
 pub struct Unopened {
     pub why: String,
-    /// It may be there later: it could not be read. Otherwise something is there that is not to be touched.
-    pub later: bool,
+    pub obstacle: Obstacle,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It cannot be read now.
+    Unreadable,
+    /// Another process has it.
+    InUse,
+    /// Something is there that is not to be touched.
+    NotOurs,
 }
 
 /// What is told of a disk.
@@ -72,8 +81,8 @@ impl Disk {
 }
 
 impl From<OpenError> for Unopened {
-    fn from(OpenError(why): OpenError) -> Unopened {
-        Unopened { why, later: true }
+    fn from(OpenError { why, in_use }: OpenError) -> Unopened {
+        Unopened { why, obstacle: if in_use { Obstacle::InUse } else { Obstacle::Unreadable } }
     }
 }
 
@@ -141,7 +150,7 @@ impl Set {
         generation: Arc<AtomicU64>,
         patience: Patience,
     ) -> Result<Set, String> {
-        let mut opened = open_all(&disks, patience.open)?;
+        let mut opened = open_all(&disks, patience)?;
         let now = Instant::now();
         let mut cared: Vec<Cared> = disks.iter().map(|_| Cared::new(patience)).collect();
         for (n, result) in opened.iter().enumerate() {
@@ -323,6 +332,8 @@ impl Set {
             let _ = thread.spawn(move || sender.send(store.close()));
         }
         drop(sender);
+        // What was left gives up its claim, if nothing of it can come any more.
+        self.care().iter().filter_map(|one| one.old.as_ref()).for_each(|old| _ = old.has_left());
         let until = Instant::now() + CLOSE;
         let next = || closed.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
         std::iter::from_fn(next).filter(|clean| *clean).count() == count
@@ -625,8 +636,9 @@ impl Ledger {
     }
 }
 
-/// Opens all at once; of those that take too long it is not known what they hold.
-fn open_all(disks: &Arc<[Disk]>, patience: Duration) -> Result<Vec<Result<Store, Unopened>>, String> {
+/// Opens all at once; of those that take too long it is not known what they hold. Where this process takes over, the other one may
+/// still have a disk that does not answer it.
+fn open_all(disks: &Arc<[Disk]>, patience: Patience) -> Result<Vec<Result<Store, Unopened>>, String> {
     let (sender, opened) = channel();
     for n in 0..disks.len() {
         let (disks, sender) = (disks.clone(), sender.clone());
@@ -638,14 +650,17 @@ fn open_all(disks: &Arc<[Disk]>, patience: Duration) -> Result<Vec<Result<Store,
     drop(sender);
     let late = |disk: &Disk| {
         let why = format!("cache {} does not answer", disk.name);
-        Err(Unopened { why, later: true })
+        Err(Unopened { why, obstacle: Obstacle::Unreadable })
     };
     let mut results: Vec<Result<Store, Unopened>> = disks.iter().map(late).collect();
     let names = disks.iter().map(|disk| disk.name.clone());
-    for (n, result) in Answers::new(opened, names, patience, |line| tracing::warn!(target: "disk", "{line}"))
+    for (n, result) in
+        Answers::new(opened, names, patience.open, |line| tracing::warn!(target: "disk", "{line}"))
     {
-        if let Err(Unopened { why, later: false }) = result {
-            return Err(why);
+        match result {
+            Err(Unopened { why, obstacle: Obstacle::NotOurs }) => return Err(why),
+            Err(Unopened { why, obstacle: Obstacle::InUse }) if !patience.takes_over => return Err(why),
+            _ => {}
         }
         results[n] = result;
     }

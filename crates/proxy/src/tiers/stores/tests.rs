@@ -3,7 +3,7 @@
 
 use super::care::Why;
 use super::set::{Set, Ticks};
-use super::{Disk, Kind, Opening, Patience, Readers, Stores, Unopened};
+use super::{Change, Disk, Kind, Obstacle, Opening, Patience, Readers, State, Stores, Successor, Unopened};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::HashMap;
@@ -20,11 +20,17 @@ const SOON: Duration = Duration::from_secs(20);
 struct Bay {
     disk: Mutex<Arc<SimDisk>>,
     is_away: AtomicBool,
+    /// Another process has it.
+    is_in_use: AtomicBool,
 }
 
 impl Bay {
     fn new(seed: u64) -> Arc<Bay> {
-        Arc::new(Bay { disk: Mutex::new(blank(seed)), is_away: AtomicBool::new(false) })
+        Arc::new(Bay {
+            disk: Mutex::new(blank(seed)),
+            is_away: AtomicBool::new(false),
+            is_in_use: AtomicBool::new(false),
+        })
     }
 
     fn copy(&self) -> Vec<u8> {
@@ -60,7 +66,10 @@ fn disk(number: usize, bay: &Arc<Bay>) -> Disk {
     let bay = bay.clone();
     let open = move |how| {
         if bay.is_away.load(SeqCst) {
-            return Err(Unopened { why: format!("{number} is away"), later: true });
+            return Err(Unopened { why: format!("{number} is away"), obstacle: Obstacle::Unreadable });
+        }
+        if bay.is_in_use.load(SeqCst) {
+            return Err(Unopened { why: format!("{number} is in use"), obstacle: Obstacle::InUse });
         }
         let disk = bay.disk.lock().unwrap().clone();
         Ok(Store::over(disk, &options(number, how))?)
@@ -169,6 +178,125 @@ fn load_is_shared_by_weight_and_a_disk_that_is_left_costs_its_share() {
         let shares: Vec<f64> = stores.disks().iter().map(|disk| disk.share).collect();
         assert!(shares.iter().all(|share| *share == 1.0 / count as f64), "{shares:?}");
     }
+}
+
+/// A process that takes over, and does nothing.
+#[derive(Default)]
+struct Idle(Mutex<Vec<Change>>);
+
+impl Successor for Idle {
+    fn tell(&self, change: Change) {
+        self.0.lock().unwrap().push(change);
+    }
+
+    fn confirm(&self) {}
+
+    fn persist(&self, _: Duration) -> bool {
+        false
+    }
+}
+
+#[test]
+fn of_a_set_that_was_handed_over_a_disk_that_is_still_in_use_comes_back_later() {
+    let bays = [Bay::new(1), Bay::new(2)];
+    let stores = start(&[&bays[0], &bays[1]]);
+    (0..400).for_each(|n| put(&stores, n, n));
+    let on_first = |n: &u32| stores.view().home(&key(*n)) == 0;
+    let (first, second): (Vec<u32>, Vec<u32>) = (0..400).partition(on_first);
+    assert!(stores.give(Arc::new(Idle::default()), SOON));
+    assert_eq!(hits(&stores, 0..400), 400, "they are read as they were");
+    // What is changed then is gone from both.
+    let gone = [first[0], second[0]];
+    gone.iter().for_each(|n| stores.remove(&key(*n)));
+    bays[0].is_in_use.store(true, SeqCst);
+    bays[1].is_in_use.store(true, SeqCst);
+    assert!(stores.take_back().is_err() && stores.are_given());
+    bays[0].is_in_use.store(false, SeqCst);
+    stores.take_back().unwrap();
+    assert!(!stores.are_given());
+    let states: Vec<State> = stores.disks().iter().map(|disk| disk.state).collect();
+    assert_eq!(states, [State::Serves, State::Left]);
+    assert_eq!(hits(&stores, 0..400), first.len() - 1);
+    stores.remove(&key(second[1]));
+    bays[1].is_in_use.store(false, SeqCst);
+    let until = Instant::now() + SOON;
+    stores.when_apart(|| {});
+    while stores.count(State::Left) > 0 {
+        assert!(Instant::now() < until, "it does not come back");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(hits(&stores, 0..400), 400 - 3);
+    assert!([gone[0], gone[1], second[1]].iter().all(|n| all(&stores, *n..n + 1) == [None]));
+    assert!(stores.close());
+    // At any other start it is somebody else's.
+    bays[1].is_in_use.store(true, SeqCst);
+    let disks = || bays.iter().enumerate().map(|(n, bay)| disk(n, bay)).collect();
+    assert_eq!(Stores::open(disks(), Patience::default()).err().unwrap(), "1 is in use");
+    let taken = Stores::open(disks(), Patience { takes_over: true, ..Patience::default() }).unwrap();
+    assert_eq!(taken.count(State::Left), 1);
+}
+
+#[test]
+fn of_disks_that_were_handed_over_each_is_told_of_in_its_place() {
+    let bays = [Bay::new(1), Bay::new(2), Bay::new(3)];
+    let stores = start(&bays.iter().collect::<Vec<_>>());
+    (0..50).for_each(|n| put(&stores, n, n));
+    set(&stores).leave(1, Why::Reads, Instant::now());
+    let told = |stores: &Stores| -> Vec<(State, bool, bool)> {
+        let maps = stores.maps(4);
+        assert_eq!(maps.len(), stores.disks().len());
+        let disks = stores.disks().into_iter().zip(maps);
+        disks.map(|(disk, map)| (disk.state, disk.stats.is_some(), map.is_some())).collect()
+    };
+    let before = told(&stores);
+    assert!(stores.give(Arc::new(Idle::default()), SOON));
+    assert_eq!(told(&stores), before);
+    assert_eq!(before[1], (State::Left, false, false));
+}
+
+/// The reader's index knows where its objects lay; by now others lie there.
+#[test]
+fn who_reads_what_another_process_writes_over_finds_its_own_or_nothing() {
+    let bay = Bay::new(1);
+    let stores = start(&[&bay]);
+    let body = |n: u32, value: u32| vec![(n ^ value.rotate_left(5)) as u8; 300];
+    let put = |store: &Store, n: u32, value: u32| {
+        let until = Instant::now() + SOON;
+        while store.put(&key(n), &value.to_le_bytes(), &body(n, value)).is_err() {
+            assert!(Instant::now() < until, "the store stays behind");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let first = stores_of(&stores).remove(0);
+    (0..3_000).for_each(|n| put(&first, n, 1));
+    assert!(stores.give(Arc::new(Idle::default()), SOON));
+    let second = disk(0, &bay).open(Opening::AsItIs).unwrap();
+    run(async {
+        let readers = stores.readers();
+        let mut found = Vec::new();
+        for round in 0..12 {
+            // Now and then the same keys, with something else.
+            let offset = if round % 3 == 0 { 0 } else { 10_000 * round };
+            (0..1_000).for_each(|n| put(&second, offset + n, 2 + round));
+            assert!(second.persist(SOON));
+            let mut hits = 0;
+            for n in 0..3_000 {
+                let reader = readers.reader(0).unwrap();
+                match reader.look(&key(n)).await {
+                    Lookup::Found(Object { meta, body: Body::Whole(found) }) => {
+                        let value = u32::from_le_bytes(meta[..].try_into().unwrap());
+                        assert_eq!(found, body(n, value), "{n}");
+                        hits += 1;
+                    }
+                    Lookup::Found(_) => panic!("{n} is something else"),
+                    Lookup::Missing | Lookup::Late => {}
+                }
+            }
+            found.push(hits);
+        }
+        assert!(found[0] > 1_500 && found[11] < found[0] / 2, "it is written over: {found:?}");
+    });
+    assert!(second.close());
 }
 
 #[test]
