@@ -6,8 +6,20 @@ use std::net::SocketAddr;
 
 /// All that is counted.
 pub fn stats(admin: SocketAddr) -> Result<serde_json::Value, String> {
-    let (_, body) = ask(admin, "GET", "/stats.json")?;
-    serde_json::from_str(&body).map_err(|error| format!("/stats.json: {error}"))
+    told(admin, "/stats.json")
+}
+
+/// What one of its routes tells, as JSON.
+pub fn told(admin: SocketAddr, path: &str) -> Result<serde_json::Value, String> {
+    let (_, body) = ask(admin, "GET", path)?;
+    serde_json::from_str(&body).map_err(|error| format!("{path}: {error}"))
+}
+
+/// What a route answers: the number of its status, and its text.
+pub fn state(admin: SocketAddr, path: &str) -> Result<(u16, String), String> {
+    let (head, body) = ask(admin, "GET", path)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.ok_or_else(|| format!("{path}: no answer"))?, body))
 }
 
 /// What is stored of this URL answers no more.

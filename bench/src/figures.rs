@@ -15,6 +15,13 @@ pub fn spread(figures: impl IntoIterator<Item = f64>) -> (f64, f64) {
     figures.into_iter().fold(none, |(least, most), figure| (least.min(figure), most.max(figure)))
 }
 
+/// Of a line through points, of which some may be far off: the median of the slopes between any two (Theil and Sen).
+pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let later = |n: usize| points[n + 1..].iter();
+    let pairs = points.iter().enumerate().flat_map(|(n, from)| later(n).map(move |to| (from, to)));
+    median(pairs.filter(|(from, to)| to.0 > from.0).map(|(from, to)| (to.1 - from.1) / (to.0 - from.0)))
+}
+
 /// Rounded, with blanks between groups of three digits.
 pub fn thousands(figure: f64) -> String {
     if !figure.is_finite() {
@@ -40,6 +47,16 @@ mod tests {
         assert_eq!(median([]), None);
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn slopes() {
+        let mut points: Vec<_> = (0..100).map(|n| (f64::from(n), 3.0 + 0.5 * f64::from(n))).collect();
+        for n in [0, 7, 50, 99] {
+            points[n].1 = 1e6;
+        }
+        assert_eq!(slope(&points), Some(0.5));
+        assert_eq!(slope(&[(1.0, 2.0), (1.0, 3.0)]), None);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //! long before that the kernel looks ever longer for a free one.
 
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Clients' addresses.
@@ -18,6 +20,21 @@ pub fn connecting(server: SocketAddr) -> std::io::Result<TcpStream> {
     from(Ipv4Addr::new(127, 0, 1, 1 + host as u8), server, SocketFlags::NONBLOCK)
 }
 
+/// The same from another range of addresses, of which `range` is 3 or more; the kernel holds little for a `narrow` one, so that what it
+/// does not read stays with the server.
+pub fn connecting_from(range: u8, narrow: bool, server: SocketAddr) -> std::io::Result<TcpStream> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let host = NEXT.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
+    let socket = socket(server, SocketFlags::NONBLOCK)?;
+    if narrow {
+        set_socket_recv_buffer_size(&socket, NARROW)?;
+    }
+    connected(socket, Ipv4Addr::new(127, 0, range, 1 + host as u8), server)
+}
+
+/// Bytes.
+const NARROW: usize = 4 << 10;
+
 /// For what must get through when the ports of others are in use.
 pub fn aside(server: SocketAddr) -> std::io::Result<TcpStream> {
     from(ASIDE, server, SocketFlags::empty())
@@ -31,8 +48,15 @@ pub fn free() -> Result<SocketAddr, String> {
 }
 
 fn from(host: Ipv4Addr, server: SocketAddr, flags: SocketFlags) -> std::io::Result<TcpStream> {
+    connected(socket(server, flags)?, host, server)
+}
+
+fn socket(server: SocketAddr, flags: SocketFlags) -> std::io::Result<OwnedFd> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, flags | SocketFlags::CLOEXEC, None)?;
+    Ok(socket_with(family, SocketType::STREAM, flags | SocketFlags::CLOEXEC, None)?)
+}
+
+fn connected(socket: OwnedFd, host: Ipv4Addr, server: SocketAddr) -> std::io::Result<TcpStream> {
     if server.ip() == Ipv4Addr::LOCALHOST {
         bind(&socket, &SocketAddr::from((host, 0)))?;
     }

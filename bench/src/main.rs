@@ -25,6 +25,7 @@ mod usage;
 mod verify;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// An origin: /s/<size>/<number> is a cacheable object of that size.
-    Origin(Listen),
+    Origin(Source),
     /// A load generator: a closed loop over keep-alive connections; prints its figures as JSON.
     Load(Load),
     /// A minimal hyper server with one fixed response: the ceiling for a proxy made of hyper.
@@ -70,6 +71,15 @@ struct Listen {
     /// Address to listen on; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+}
+
+#[derive(Args)]
+struct Source {
+    #[command(flatten)]
+    listen: Listen,
+    /// Bytes that the kernel holds at most of what a connection sends [default: as it likes, several MiB]
+    #[arg(long)]
+    send_buffer: Option<usize>,
 }
 
 #[derive(Args)]
@@ -131,8 +141,13 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), String> {
     match command {
-        Command::Origin(listen) => {
-            let listener = listen.open()?;
+        Command::Origin(source) => {
+            let listener = source.listen.open()?;
+            // Accepted sockets inherit it.
+            source
+                .send_buffer
+                .map_or(Ok(()), |bytes| set_socket_send_buffer_size(&listener, bytes))
+                .map_err(|e| format!("a send buffer: {e}"))?;
             server::serve(&listener, &mut origin::Origin::new(), origin::AWAKE).map_err(|e| e.to_string())
         }
         Command::Bare(fixed) => {

@@ -2,6 +2,7 @@
 //!
 //! A request that carries `Cosm-Ask` gets its value back as `Cosm-Asked`: whoever asked sees by it whether a response
 //! was made for this request or for an earlier one, whatever the cache between says or does not say.
+//! `/late/<ms>/s/<size>/<number>` is the same object, later by so long.
 //! `/control/count` tells how many objects and bytes of them were asked for, and how long it was busy;
 //! `/control/delay/<ms>` says how long an answer takes from now on; neither counts.
 
@@ -103,6 +104,7 @@ impl Answer for Origin {
             self.control(what, head);
             return Reply { rest: None, delay: Duration::ZERO };
         }
+        let (late, path) = late(path).unwrap_or((Duration::ZERO, path));
         let Some(object) = object(path) else {
             let _ = write!(head, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
             return Reply { rest: None, delay: Duration::ZERO };
@@ -125,7 +127,7 @@ impl Answer for Origin {
         }
         head.extend_from_slice(b"\r\n");
         head.extend_from_slice(&tag[..TAG.min(object.size as usize)]);
-        Reply { rest: Some(object).filter(|object| object.size > TAG as u64), delay: self.delay }
+        Reply { rest: Some(object).filter(|object| object.size > TAG as u64), delay: self.delay + late }
     }
 
     fn worked(&mut self, busy: Duration) {
@@ -144,6 +146,13 @@ fn path(request: &[u8]) -> Option<&[u8]> {
     let target = &target[..memchr::memchr(b' ', target)?];
     let Some(rest) = target.strip_prefix(b"http://") else { return Some(target) };
     Some(&rest[memchr::memchr(b'/', rest)?..])
+}
+
+/// How much later, and what.
+fn late(path: &[u8]) -> Option<(Duration, &[u8])> {
+    let path = path.strip_prefix(b"/late/")?;
+    let (milliseconds, path) = path.split_at(memchr::memchr(b'/', path)?);
+    Some((Duration::from_millis(decimal(milliseconds)?), path))
 }
 
 fn object(path: &[u8]) -> Option<Object> {
@@ -193,5 +202,8 @@ mod tests {
         let reply = origin.answer(b"GET /control/delay/20 HTTP/1.1\r\n", &mut head);
         assert!(head.ends_with(b"\r\n\r\n1 8192 0.000000\n") && reply.delay.is_zero());
         assert_eq!(origin.answer(b"GET /s/1/1 HTTP/1.1\r\n", &mut head).delay, Duration::from_millis(20));
+        let late = origin.answer(b"GET /late/3000/s/17/1 HTTP/1.1\r\n", &mut head);
+        assert_eq!(late.delay, Duration::from_millis(3020));
+        assert_eq!(late.rest, Some(Object { size: 17, number: 1 }));
     }
 }

@@ -4,7 +4,7 @@
 use crate::body::Object;
 use crate::poll::Poll;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -33,10 +33,10 @@ pub fn serve(listener: &TcpListener, answer: &mut impl Answer, awake: Duration) 
     listener.set_nonblocking(true)?;
     let poll = Poll::new(awake)?;
     epoll::add(&poll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let mut house = House { poll, places: Vec::new(), free: Vec::new(), parked: VecDeque::new(), entered: 0 };
+    let mut house = House { poll, places: Vec::new(), free: Vec::new(), parked: BTreeSet::new(), entered: 0 };
     let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 256];
     loop {
-        let until = house.parked.front().map(|(due, ..)| *due);
+        let until = house.parked.first().map(|(due, ..)| *due);
         let count = house.poll.wait(&mut events, until)?;
         answer.worked(house.poll.busy());
         for event in &events[..count] {
@@ -55,8 +55,8 @@ struct House {
     poll: Poll,
     places: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// Whose answer waits, and until when. The delay is the same for all while any waits: the first is due first.
-    parked: VecDeque<(Instant, usize, u64)>,
+    /// Until when whose answer waits.
+    parked: BTreeSet<(Instant, usize, u64)>,
     entered: u64,
 }
 
@@ -93,7 +93,7 @@ impl House {
         }
         match connection.due {
             Some(due) if stays && was_due != Some(due) => {
-                self.parked.push_back((due, slot, connection.name));
+                self.parked.insert((due, slot, connection.name));
             }
             _ => {}
         }
@@ -105,10 +105,10 @@ impl House {
 
     /// Lets go what is due.
     fn wake(&mut self, answer: &mut impl Answer) {
-        while let Some(&(due, slot, name)) = self.parked.front()
+        while let Some(&(due, slot, name)) = self.parked.first()
             && due <= Instant::now()
         {
-            self.parked.pop_front();
+            self.parked.pop_first();
             if self.places[slot].as_ref().is_some_and(|connection| connection.name == name) {
                 self.turn(slot, answer);
             }
@@ -124,6 +124,8 @@ struct Connection {
     due: Option<Instant>,
     input: Box<[u8; HEAD_MAX]>,
     filled: usize,
+    /// Bytes of the request's content that are still to come; the answer waits for them.
+    content: u64,
     head: Vec<u8>,
     head_sent: usize,
     body: Option<Object>,
@@ -138,6 +140,7 @@ impl Connection {
             due: None,
             input: Box::new([0; HEAD_MAX]),
             filled: 0,
+            content: 0,
             head: Vec::with_capacity(512),
             head_sent: 0,
             body: None,
@@ -146,7 +149,7 @@ impl Connection {
     }
 
     fn writing(&self) -> bool {
-        self.due.is_none() && (self.head_sent < self.head.len() || self.body.is_some())
+        self.due.is_none() && self.content == 0 && (self.head_sent < self.head.len() || self.body.is_some())
     }
 
     /// Reads and answers as far as the socket lets it; false when the client has closed.
@@ -163,6 +166,16 @@ impl Connection {
             }
         }
         while !self.writing() && self.due.is_none() {
+            if self.content > 0 {
+                let come = self.content.min(self.filled as u64);
+                self.take(come as usize);
+                self.content -= come;
+                if self.content > 0 {
+                    break;
+                }
+                self.write()?;
+                continue;
+            }
             let Some(end) = memchr::memmem::find(&self.input[..self.filled], b"\r\n\r\n") else { break };
             self.head.clear();
             self.head_sent = 0;
@@ -170,11 +183,17 @@ impl Connection {
             self.body = reply.rest;
             self.due = (!reply.delay.is_zero()).then(|| Instant::now() + reply.delay);
             self.body_sent = crate::body::TAG as u64;
-            self.input.copy_within(end + 4..self.filled, 0);
-            self.filled -= end + 4;
+            self.content = content(&self.input[..end + 2]);
+            self.take(end + 4);
             self.write()?;
         }
         Ok(self.filled < HEAD_MAX)
+    }
+
+    /// The first bytes of what has come are dealt with.
+    fn take(&mut self, bytes: usize) {
+        self.input.copy_within(bytes..self.filled, 0);
+        self.filled -= bytes;
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -192,5 +211,49 @@ impl Connection {
             self.body = self.body.filter(|object| self.body_sent < object.size);
         }
         Ok(())
+    }
+}
+
+/// Bytes of a request's content, as its head says; a GET has none here.
+fn content(head: &[u8]) -> u64 {
+    if head.starts_with(b"GET ") {
+        return 0;
+    }
+    let lines = std::str::from_utf8(head).unwrap_or_default().lines();
+    let fields = lines.filter_map(|line| line.split_once(':'));
+    let mut lengths = fields.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    lengths.next().and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::Origin;
+
+    #[test]
+    fn an_answer_waits_for_the_requests_content_and_for_its_own_delay() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || serve(&listener, &mut Origin::new(), Duration::ZERO));
+        let connect = || TcpStream::connect(address).unwrap();
+        let mut answer = [0; 400];
+        let mut uploads = connect();
+        uploads.write_all(b"POST /x HTTP/1.1\r\ncontent-length: 4\r\n\r\nabc").unwrap();
+        let began = Instant::now();
+        let (mut late, mut later) = (connect(), connect());
+        later.write_all(b"GET /late/2000/s/16/2 HTTP/1.1\r\n\r\n").unwrap();
+        late.write_all(b"GET /late/50/s/16/1 HTTP/1.1\r\n\r\n").unwrap();
+        assert!(late.read(&mut answer).unwrap() > 0 && began.elapsed() < Duration::from_secs(2));
+        assert!(later.read(&mut answer).unwrap() > 0 && began.elapsed() >= Duration::from_secs(2));
+        uploads.set_nonblocking(true).unwrap();
+        assert_eq!(uploads.read(&mut answer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        uploads.set_nonblocking(false).unwrap();
+        uploads.write_all(b"dGET /s/16/1 HTTP/1.1\r\n\r\n").unwrap();
+        let mut told = Vec::new();
+        while !told.ends_with(&Object { size: 16, number: 1 }.tag()) {
+            let n = uploads.read(&mut answer).unwrap();
+            told.extend_from_slice(&answer[..n]);
+        }
+        assert!(told.starts_with(b"HTTP/1.1 404 "), "{}", told.escape_ascii());
     }
 }

@@ -1,6 +1,6 @@
 //! What processes and the device did, as the kernel counts it.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit, setrlimit};
 use serde::Serialize;
 use std::fs::read_to_string;
 use std::ops::Sub;
@@ -95,6 +95,35 @@ pub fn held(pid: Pid) -> Result<u64, String> {
 pub fn resident(pid: Pid) -> Result<u64, String> {
     let status = read(&format!("/proc/{pid}/status"))?;
     named(&status, "VmRSS:").map(|kibibytes| kibibytes << 10).ok_or_else(|| "no VmRSS".into())
+}
+
+/// The most that it ever was.
+pub fn most_resident(pid: Pid) -> Result<u64, String> {
+    let status = read(&format!("/proc/{pid}/status"))?;
+    named(&status, "VmHWM:").map(|kibibytes| kibibytes << 10).ok_or_else(|| "no VmHWM".into())
+}
+
+/// How many a process has of what its folder lists: open files (`fd`), threads (`task`).
+pub fn entries(pid: Pid, of: &str) -> Result<u64, String> {
+    let path = format!("/proc/{pid}/{of}");
+    let entries = std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?;
+    Ok(entries.count() as u64)
+}
+
+/// Bytes that the kernel holds for TCP, of all programs.
+pub fn kernel_for_tcp() -> Option<u64> {
+    let text = read_to_string("/proc/net/sockstat").ok()?;
+    let line = text.lines().find(|line| line.starts_with("TCP:"))?;
+    let pages: u64 = line.split_once(" mem ")?.1.split_whitespace().next()?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Raises the limit of open files as far as the system lets us, and says what it is.
+pub fn many_files() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// One block device since the machine started; everyone's traffic is in it.

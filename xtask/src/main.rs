@@ -34,7 +34,9 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          since it builds foyer; --help after it tells more
        cargo xtask bench micro [--save] [--seconds S] [--dir FOLDER]
                                          each step of the hot paths by itself, beside a saved baseline
-       cargo xtask verify [TOPIC] [--quick] [--out FOLDER] [--dir FOLDER]
+       cargo xtask soak [--for 1h] [--rate N] [--quick] [--out FOLDER] [--dir FOLDER]
+                                         half of the load that can be served, while disks fail and come back: nothing may grow
+       cargo xtask verify [TOPIC] [--for TIME] [--quick] [--out FOLDER] [--dir FOLDER]
                                          a live check of what is claimed, judged, with a result; without a topic, a list of them;
                                          --quick is a smoke in cargo's dev profile
        cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
@@ -57,7 +59,8 @@ fn main() -> ExitCode {
         ["compare-libcachesim", ref rest @ ..] => root().and_then(|root| libcachesim::run(root, rest)),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["sim", ref rest @ ..] => sim::run(rest),
-        ["verify", ref rest @ ..] => verify::run(rest),
+        ["soak", ref rest @ ..] => verify::run("soak", &[&["soak"], rest].concat()),
+        ["verify", ref rest @ ..] => verify::run("verify", rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {
             eprintln!("{USAGE}");

@@ -1,16 +1,17 @@
-//! `cargo xtask verify`: live checks of what is claimed, each with real sockets and files. Builds what it needs and hands over to `bench`.
+//! `cargo xtask verify` and `cargo xtask soak`: live checks of what is claimed, each with real sockets and files. Builds what it needs and hands over to `bench`.
 
 use crate::bench::{build, target};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Becomes the measuring tool, so that signals and its exit status are its own; returns only when that fails.
-pub fn run(arguments: &[&str]) -> Result<(), String> {
+pub fn run(name: &str, arguments: &[&str]) -> Result<(), String> {
     let root = crate::root()?;
     let profile = profile(arguments);
     build(root, profile, &["--package", "cosm", "--package", "bench"])?;
     let made = target(root).join(if profile == "dev" { "debug" } else { profile });
-    let command = ["cargo xtask verify"].into_iter().chain(arguments.iter().copied());
+    let said = if name == "soak" { &arguments[1..] } else { arguments };
+    let command = ["cargo xtask", name].into_iter().chain(said.iter().copied());
     let error = Command::new(made.join("bench"))
         .current_dir(root)
         .arg("verify")

@@ -5,7 +5,7 @@ use crate::body::Object;
 use crate::loopback;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -72,15 +72,20 @@ pub struct Answered {
 impl Connection {
     /// Does not wait for the server to accept: a request goes out as soon as it can.
     pub fn open(target: &Target) -> Result<Connection, String> {
-        let say = |e: std::io::Error| format!("connect {}: {e}", target.server);
-        let stream = loopback::connecting(target.server).map_err(say)?;
-        stream.set_nodelay(true).map_err(say)?;
+        let stream = loopback::connecting(target.server);
+        Connection::over(stream, target, "").map_err(|e| format!("connect {}: {e}", target.server))
+    }
+
+    /// On a socket of the caller's, for objects below a path.
+    pub fn over(stream: io::Result<TcpStream>, target: &Target, path: &str) -> io::Result<Connection> {
+        let stream = stream?;
+        stream.set_nodelay(true)?;
         let host = target.origin.unwrap_or(target.server);
         let form = target.origin.map(|origin| format!("http://{origin}")).unwrap_or_default();
         let close = if target.close { "Connection: close\r\n" } else { "" };
         Ok(Connection {
             stream,
-            before: format!("GET {form}/s/").into_bytes(),
+            before: format!("GET {form}{path}/s/").into_bytes(),
             after: format!(" HTTP/1.1\r\nHost: {host}\r\n{close}").into_bytes(),
             request: Vec::with_capacity(256),
             sent: 0,

@@ -2,6 +2,7 @@
 //! has its answer), bodies checked on a sample and thrown away by the kernel otherwise.
 
 mod connection;
+mod crowd;
 mod offered;
 mod order;
 pub mod response;
@@ -10,6 +11,7 @@ mod wishes;
 mod workload;
 
 pub use connection::Target;
+pub use crowd::{Conduct, Crowd, Round, STORED, STORED_COUNT, Tally};
 pub use offered::Offered;
 pub use order::Order;
 pub use robots::{Offer, offer};

@@ -21,6 +21,8 @@ pub struct Offer {
     pub open: usize,
     /// One body in so many is compared.
     pub check_every: u64,
+    /// For how long it polls before it sleeps.
+    pub awake: Duration,
 }
 
 /// Runs the load, calls `mark` when what counts begins and when it ends, and waits for the answers. An error is one
@@ -61,7 +63,7 @@ impl<'a> Crowd<'a> {
         let started = Instant::now();
         Ok(Crowd {
             plan,
-            poll: Poll::new(Duration::MAX).map_err(|e| format!("epoll: {e}"))?,
+            poll: Poll::new(plan.awake).map_err(|e| format!("epoll: {e}"))?,
             robots: Vec::new(),
             free: Vec::new(),
             idle: Vec::new(),
@@ -274,6 +276,7 @@ mod tests {
                 patience: Duration::from_secs(20),
                 open: 10_000,
                 check_every: 1,
+                awake: Duration::MAX,
             };
             let mut marks = 0;
             let offered = offer(&plan, &mut Workload::of_foxy(3), || {

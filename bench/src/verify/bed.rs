@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// Of the origin: with thousands of bodies that nobody takes, the kernel's memory would be the bound otherwise, which both ends have
+/// from one machine.
+const SEND_BUFFER: &str = "65536";
+
 pub struct Bed {
     cosm: PathBuf,
     pub folder: PathBuf,
@@ -18,11 +22,13 @@ pub struct Bed {
 
 impl Bed {
     pub fn open(cosm: &Path, folder: &Path, (proxy_core, load_core): (usize, usize)) -> Result<Bed, String> {
-        let origin = Server::start(load_core, own_path()?.as_os_str(), &["origin".into()], Says::Stdout)?;
+        let words = ["origin", "--send-buffer", SEND_BUFFER].map(OsString::from);
+        let origin = Server::start(load_core, own_path()?.as_os_str(), &words, Says::Stdout)?;
         Ok(Bed { cosm: cosm.into(), folder: folder.into(), proxy_core, origin })
     }
 
-    /// With one worker and without a memory tier, so that every hit is read from the disk; in these control groups.
+    /// With one worker and without a memory tier, so that every hit is read from the disk, unless the options say otherwise; in these
+    /// control groups.
     pub fn start(&self, groups: &[PathBuf], options: &[String]) -> Result<Proxy, String> {
         let origin = format!("http://{}", self.origin.address());
         // Another start has another port, but the same keys.
@@ -43,8 +49,12 @@ impl Bed {
     ) -> Result<Proxy, String> {
         let (listen, admin_at) = (loopback::free()?, loopback::free()?);
         let origin = format!("http://{}", self.origin.address());
-        let mut words: Vec<OsString> =
-            ["serve", "--workers", "1", "--memory", "0"].map(OsString::from).into();
+        let mut words: Vec<OsString> = vec!["serve".into()];
+        for (name, value) in [("--workers", "1"), ("--memory", "0")] {
+            if !options.iter().any(|option| option == name) {
+                words.extend([name, value].map(OsString::from));
+            }
+        }
         words.extend(["--listen", &listen.to_string(), "--admin", &admin_at.to_string()].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
         let server = Server::start_at(self.proxy_core, groups, self.cosm.as_os_str(), &words, listen)?;
@@ -56,7 +66,7 @@ impl Bed {
 
 pub struct Proxy {
     pub server: Server,
-    admin: SocketAddr,
+    pub admin: SocketAddr,
     origin: String,
     /// Whose objects a forward proxy is asked for.
     of: Option<SocketAddr>,

@@ -155,6 +155,7 @@ fn served(proxy: &Proxy, load: &mut Among, lasts: Duration) -> Result<Offered, S
         patience: Duration::from_secs(30),
         open: 20_000,
         check_every: 4,
+        awake: Duration::MAX,
     };
     offer(&plan, load, || Ok(()))
 }

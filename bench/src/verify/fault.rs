@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub trait Fault {
+pub trait Fault: Send {
     fn name(&self) -> &'static str;
 
     /// Where the cache lies.
@@ -32,16 +32,26 @@ pub trait Fault {
 
     fn strike(&mut self) -> Result<(), String>;
 
+    /// What was written meanwhile has not mended it.
+    fn go_on(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn end(&mut self) -> Result<(), String>;
 }
 
 /// Of these, the ones that this machine can have.
 pub fn all(folder: &Path, bytes: u64) -> [Result<Box<dyn Fault>, String>; 3] {
-    [
-        Ok(Box::new(Cut { path: folder.join("cut"), filled: 0, lost: Vec::new(), bytes })),
-        Full::make(folder, bytes).map(|fault| Box::new(fault) as Box<dyn Fault>),
-        Hang::make(folder, bytes).map(|fault| Box::new(fault) as Box<dyn Fault>),
-    ]
+    let full = Full::make(folder, bytes).map(|fault| Box::new(fault) as Box<dyn Fault>);
+    [Ok(cut(folder, bytes)), full, hangs(folder, bytes)]
+}
+
+pub fn cut(folder: &Path, bytes: u64) -> Box<dyn Fault> {
+    Box::new(Cut { path: folder.join("cut"), filled: 0, lost: Vec::new(), bytes })
+}
+
+pub fn hangs(folder: &Path, bytes: u64) -> Result<Box<dyn Fault>, String> {
+    Hang::make(folder, bytes).map(|fault| Box::new(fault) as Box<dyn Fault>)
 }
 
 /// The file loses its end.
@@ -74,6 +84,10 @@ impl Fault for Cut {
         self.lost = vec![0; (self.filled + STAYS).min(self.bytes).saturating_sub(STAYS) as usize];
         let cut = file.read_exact_at(&mut self.lost, STAYS).and_then(|()| file.set_len(STAYS));
         cut.map_err(|e| say(&self.path, &e))
+    }
+
+    fn go_on(&mut self) -> Result<(), String> {
+        opened(&self.path)?.set_len(STAYS).map_err(|e| say(&self.path, &e))
     }
 
     fn end(&mut self) -> Result<(), String> {

@@ -2,18 +2,22 @@
 //! ends with an error when the claim does not hold.
 
 mod bed;
+mod crowds;
 mod disk_fails;
 mod disks;
 mod fault;
 mod report;
 mod scrub;
+mod soak;
 mod upgrade;
+mod watch;
 
 use crate::{cleanup, machine, process};
 use bed::Bed;
 use clap::Args;
 use report::Report;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Args)]
 pub struct Request {
@@ -40,9 +44,23 @@ pub struct Request {
     /// Pairs of windows, with the scrub and without.
     #[arg(long, default_value_t = 10)]
     pairs: u32,
+    /// How long the load lasts, like 90s, 10m or 1h [default: as the topic needs]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    lasts: Option<Duration>,
+    /// Requests a second of the soak [default: half of what can be served]
+    #[arg(long)]
+    rate: Option<f64>,
     /// The command that the result names.
     #[arg(long, hide = true, default_value = "bench verify")]
     command: String,
+}
+
+/// A number with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600)];
+    let found = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
+    let seconds = found.and_then(|(number, of)| number.parse::<u64>().ok()?.checked_mul(of));
+    seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or("no time like 90s, 5m, 1h".into())
 }
 
 struct Topic {
@@ -51,7 +69,7 @@ struct Topic {
     run: fn(&Bed, &Request, &mut Report) -> Result<(), String>,
 }
 
-const TOPICS: [Topic; 4] = [
+const TOPICS: [Topic; 6] = [
     Topic {
         name: "disks",
         claim: "Disks share objects, writes and reads by weight within 10 %, also under limits.",
@@ -63,6 +81,11 @@ const TOPICS: [Topic; 4] = [
         run: disk_fails::run,
     },
     Topic {
+        name: "load",
+        claim: "Under crowds that idle, are slow, read nothing, or ask all at once, memory stays under its bound, others are served, and all comes back.",
+        run: crowds::run,
+    },
+    Topic {
         name: "scrub",
         claim: "The scrub finds every flipped bit in its time, and clients' p99 rises by at most a tenth.",
         run: scrub::run,
@@ -71,6 +94,11 @@ const TOPICS: [Topic; 4] = [
         name: "upgrade",
         claim: "While new processes take over, no connection is refused, no request fails, and hits go on.",
         run: upgrade::run,
+    },
+    Topic {
+        name: "soak",
+        claim: "At half load, with purges, reloads, and a disk that fails and comes back, nothing grows, and no error is not the test's own.",
+        run: soak::run,
     },
 ];
 
@@ -101,4 +129,19 @@ pub fn run(request: &Request) -> Result<(), String> {
         report.write(&out, topic.name)?;
     }
     report.verdict()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+    use std::time::Duration;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        for wrong in ["", "5", "m", "0s", "-1s", "1d", "99999999999999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 }

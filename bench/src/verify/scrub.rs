@@ -176,6 +176,7 @@ fn served(proxy: &Proxy, numbers: &[u64], seed: u64, scale: &Scale) -> Result<Of
         patience: Duration::from_secs(20),
         open: 1_000,
         check_every: 16,
+        awake: Duration::MAX,
     };
     let offered = offer(&plan, &mut Among::new(OBJECT, numbers.to_vec(), seed), || Ok(()))?;
     let (wrong, refused, lost) = (offered.wrong, offered.refused, offered.lost);

@@ -137,6 +137,7 @@ fn served(proxy: &Proxy, wishes: &mut Among, rate: f64, lasts: Duration) -> Resu
         lasts,
         patience: Duration::from_secs(30),
         open: 20_000,
+        awake: Duration::MAX,
         check_every: 16,
     };
     offer(&plan, wishes, || Ok(()))

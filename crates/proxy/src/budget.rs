@@ -3,7 +3,8 @@
 //! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
 //! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
 //! gets it; later a body has the least with which it moves. At the end those who begin wait, in the order in which they came, until
-//! others end, and as long as an origin or a client may stall, or a disk be late. What has begun to move is not broken off.
+//! others end, and as long as an origin or a client may stall, or a disk be late. What moves is not broken off; clients that hardly
+//! take or send anything make way while others wait (`client::relieve`).
 //!
 //! | pool | what is taken from it | when it is used up |
 //! |---|---|---|
@@ -12,13 +13,15 @@
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
 //! Of `origins` one client's address has no more than half, beside windows while there is plenty ([`Shares`]): who has that waits,
-//! others do not. Content and response of one exchange have one lease. What a body took it keeps until its last byte has gone to
+//! others do not. Where the pool is used up, one of each address waits for it at a time, so that it goes round by addresses, and not by
+//! requests. Content and response of one exchange have one lease. What a body took it keeps until its last byte has gone to
 //! the client.
 //!
 //! A hit in memory takes nothing: its bytes are the memory tier's, also when they have left it (`tiers::lent`). A connection has
 //! one response at a time that its client does not take: requests behind it wait, so that answers without content do not
 //! gather. What it has anyway, beside its buffers, is `HELD_ANYWAY` bytes of that response.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr};
@@ -76,7 +79,15 @@ pub struct Allowance {
 /// What each client may take of a pool: one in `OF_CLIENT` bytes, so that nobody alone uses it up.
 pub struct Shares {
     units: usize,
-    by_client: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
+    by_client: Mutex<HashMap<IpAddr, Weak<Share>>>,
+}
+
+/// One client's.
+#[derive(Debug)]
+struct Share {
+    free: Arc<Semaphore>,
+    /// Of those of its requests that wait for the pool, that which is in the pool's own queue has it.
+    turn: Arc<Semaphore>,
 }
 
 /// Of a pool, what is for one client at most.
@@ -86,7 +97,7 @@ const OF_CLIENT: usize = 2;
 #[derive(Debug)]
 pub struct Lease {
     permit: OwnedSemaphorePermit,
-    _of_client: Option<OwnedSemaphorePermit>,
+    _of_client: Option<(OwnedSemaphorePermit, Arc<Share>)>,
 }
 
 /// A lease where there is no future to wait for it in.
@@ -110,11 +121,18 @@ pub struct ClientsClaim {
 /// To the client's share, then to the pool.
 #[derive(Default)]
 struct Claims {
+    share: Option<Arc<Share>>,
     own: Claim,
+    turn: Claim,
     all: Claim,
 }
 
 impl Budget {
+    /// Bodies wait for others to end.
+    pub fn is_waited_for(&self) -> bool {
+        self.origins.is_waited_for() || self.disk.is_waited_for()
+    }
+
     /// Of no pool of bodies more than half is taken.
     pub fn is_ample(&self) -> bool {
         self.origins.is_ample() && self.disk.is_ample()
@@ -151,6 +169,11 @@ impl Allowance {
 
     pub fn taken(&self) -> usize {
         self.size() - self.free()
+    }
+
+    /// Who waits has what is left.
+    fn is_waited_for(&self) -> bool {
+        self.free.available_permits() == 0
     }
 
     /// More than half is free.
@@ -204,26 +227,43 @@ impl Shares {
     pub fn is_used_up(&self, client: Option<IpAddr>) -> bool {
         let Some(client) = client.map(network) else { return false };
         let share = self.lock().get(&client).and_then(Weak::upgrade);
-        share.is_some_and(|free| free.available_permits() * UNIT < FLOOR)
+        share.is_some_and(|share| share.free.available_permits() * UNIT < FLOOR)
     }
 
-    fn of(&self, client: IpAddr) -> Allowance {
+    /// Those who have most, and bytes.
+    pub fn most(&self, count: usize) -> Vec<(IpAddr, usize)> {
+        let taken = |share: Arc<Share>| (self.units - share.free.available_permits()) * UNIT;
+        let of = |(client, share): (&IpAddr, &Weak<Share>)| Some((*client, taken(share.upgrade()?)));
+        let mut clients: Vec<_> = self.lock().iter().filter_map(of).filter(|(_, bytes)| *bytes > 0).collect();
+        clients.sort_unstable_by_key(|(client, bytes)| (Reverse(*bytes), *client));
+        clients.truncate(count);
+        clients
+    }
+
+    fn of(&self, client: IpAddr) -> Arc<Share> {
         let (client, mut clients) = (network(client), self.lock());
-        let free = clients.get(&client).and_then(Weak::upgrade).unwrap_or_else(|| {
+        clients.get(&client).and_then(Weak::upgrade).unwrap_or_else(|| {
             // Those who have nothing any more go, when they may be half of all.
             if clients.len() == clients.capacity() {
-                clients.retain(|_, free| free.strong_count() > 0);
+                clients.retain(|_, share| share.strong_count() > 0);
                 let len = clients.len();
                 clients.reserve(len);
             }
-            let free = Arc::new(Semaphore::new(self.units));
-            clients.insert(client, Arc::downgrade(&free));
-            free
-        });
-        Allowance { units: self.units, free }
+            let share = Arc::new(Share {
+                free: Arc::new(Semaphore::new(self.units)),
+                turn: Arc::new(Semaphore::new(1)),
+            });
+            clients.insert(client, Arc::downgrade(&share));
+            share
+        })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Weak<Semaphore>>> {
+    /// What a client may take.
+    fn allowance(&self, share: &Share) -> Allowance {
+        Allowance { units: self.units, free: share.free.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Weak<Share>>> {
         self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -243,13 +283,20 @@ impl ClientsClaim {
 
     /// Ready once it holds as many bytes of the pool.
     pub fn poll(&mut self, cx: &mut Context<'_>, pool: &Allowance, bytes: usize) -> Poll<()> {
-        let Claims { own, all } = &mut **self.claims.get_or_insert_default();
-        if let Some(client) = self.client
-            && !matches!(own, Claim::Held(_))
-        {
-            ready!(own.poll(cx, &self.shares.of(client), bytes));
+        let Claims { share, own, turn, all } = &mut **self.claims.get_or_insert_default();
+        if matches!(all, Claim::Held(_)) {
+            return Poll::Ready(());
         }
-        all.poll(cx, pool, bytes)
+        if let Some(client) = self.client {
+            let share = share.get_or_insert_with(|| self.shares.of(client));
+            ready!(own.poll(cx, &self.shares.allowance(share), bytes));
+            if pool.is_waited_for() {
+                ready!(turn.poll(cx, &Allowance { units: 1, free: share.turn.clone() }, 1));
+            }
+        }
+        ready!(all.poll(cx, pool, bytes));
+        *turn = Claim::None;
+        Poll::Ready(())
     }
 
     /// It is not waited for any more.
@@ -280,7 +327,10 @@ impl ClientsClaim {
         bytes: usize,
     ) -> Option<Lease> {
         let _of_client = match client {
-            Some(client) => Some(shares.of(client).try_take(bytes)?.permit),
+            Some(client) => {
+                let share = shares.of(client);
+                Some((shares.allowance(&share).try_take(bytes)?.permit, share))
+            }
             None => None,
         };
         Some(Lease { _of_client, ..pool.try_take(bytes)? })
@@ -288,8 +338,8 @@ impl ClientsClaim {
 
     /// What it holds, if that is all that it asked for.
     pub fn take_lease(&mut self) -> Option<Lease> {
-        let Claims { own, all } = *self.claims.take()?;
-        let _of_client = own.into_lease().map(|own| own.permit);
+        let Claims { share, own, all, .. } = *self.claims.take()?;
+        let _of_client = own.into_lease().map(|own| own.permit).zip(share);
         Some(Lease { _of_client, ..all.into_lease()? })
     }
 }
@@ -415,6 +465,11 @@ mod tests {
         assert!(same("2001:db8::1") && same("2001:db8::2") && !same("2001:db8:0:1::1") && !same("192.0.2.1"));
         let (other, _) = take_all(Some("192.0.2.1"));
         assert!(!other.is_empty());
+        let most = budget.clients.most(2);
+        // What is left of its share is kept for who waits.
+        let first = (IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0]), pool.size() / 2);
+        assert_eq!(most, [first, (IpAddr::from([192, 0, 2, 1]), other.len() * FLOOR)]);
+        assert_eq!(budget.clients.most(1), most[..1]);
         // What many have in front of them has no share.
         drop(other);
         let (front, _) = take_all(None);
@@ -427,5 +482,34 @@ mod tests {
             drop(budget.clients.of(std::net::Ipv4Addr::from_bits(n).into()));
         }
         assert!(budget.clients.lock().capacity() < 100, "who has nothing is forgotten");
+    }
+
+    #[test]
+    fn the_pool_goes_round_by_addresses() {
+        let budget = Budget::new(LEAST, 0);
+        let pool = &budget.origins;
+        let mut context = Context::from_waker(Waker::noop());
+        let claim = |client: &str| ClientsClaim::new(&budget.clients, Some(client.parse().unwrap()));
+        let mut held = pool.try_take(pool.size());
+        let mut many: Vec<_> = (0..20).map(|_| claim("192.0.2.1")).collect();
+        let mut other = claim("192.0.2.2");
+        for claim in many.iter_mut().chain([&mut other]) {
+            assert!(claim.poll(&mut context, pool, FLOOR).is_pending());
+        }
+        assert!(pool.is_waited_for());
+        // Room for two.
+        held.as_mut().unwrap().shrink(pool.size() - 2 * FLOOR);
+        let mut ready = |claims: &mut [ClientsClaim]| {
+            claims
+                .iter_mut()
+                .filter_map(|claim| claim.poll(&mut context, pool, FLOOR).is_ready().then_some(()))
+                .count()
+        };
+        assert_eq!((ready(&mut many), ready(std::slice::from_mut(&mut other))), (1, 1));
+        // The next one has its turn, and whoever gives up passes it on.
+        drop(held);
+        assert_eq!(ready(&mut many[1..]), 19);
+        drop((many, other));
+        assert_eq!(pool.free(), pool.size());
     }
 }

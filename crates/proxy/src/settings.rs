@@ -200,6 +200,8 @@ pub struct Timeouts {
     pub client_idle: Duration,
     /// A client that neither takes the response's bytes nor sends the request's: it is closed.
     pub client_stall: Duration,
+    /// While others wait for memory: the time in which a client takes or sends hardly anything.
+    pub client_crowded: Duration,
     /// Name lookup: the client gets 504.
     pub dns: Duration,
     /// Connecting, for each address of an origin: the next is tried, then the client gets 504.
@@ -285,6 +287,7 @@ impl Default for Timeouts {
             client_header: seconds(30),
             client_idle: seconds(60),
             client_stall: seconds(60),
+            client_crowded: seconds(5),
             dns: seconds(10),
             origin_connect: seconds(10),
             origin_first_byte: seconds(60),

@@ -72,10 +72,12 @@ impl Shared {
 
     /// What is counted, for whoever asks now.
     pub fn counted(&self) -> Now<'_> {
+        let settings = self.settings.newest();
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
             .beside(self.shadow.as_ref())
             .watched(self.watchers.count() as u64)
-            .offline(self.is_offline(&self.settings.newest()))
+            .offline(self.is_offline(&settings))
+            .divided(&settings.memory_parts, settings.bounds.connections)
     }
 
     /// Whether stale responses answer without asking the origins.

@@ -15,6 +15,8 @@ fn tight(settings: &mut proxy::Settings) {
     settings.admin = Some("127.0.0.1:0".parse().unwrap());
     // As behind a proxy in front: all of these clients have one address, and no share.
     settings.trust = vec!["127.0.0.0/8".parse().unwrap()];
+    // Those who take nothing stay until they leave.
+    settings.timeouts.client_crowded = Duration::from_secs(3600);
 }
 
 /// Bytes of a pool that are free.
@@ -103,6 +105,45 @@ async fn while_contents_use_up_the_memory_what_is_small_passes_and_others_wait_f
     assert_eq!(sends.message().await.status(), 200);
     assert!(reads.body(&head).await == vec![b'x'; 100_000]);
     assert!(origin.requests().iter().any(|request| request.ends_with("100000")));
+}
+
+/// Within a second here; they would stay for a minute otherwise.
+#[tokio::test]
+async fn clients_that_hardly_move_make_way_for_who_waits() {
+    let origin = origin().await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.timeouts.client_crowded = Duration::from_millis(500);
+    });
+    let mut uploads = stalled_uploads(&proxy, &origin).await;
+    // A byte now and then is no more than nothing.
+    let trickle = async {
+        loop {
+            for client in &mut uploads {
+                client.try_send(b"c".to_vec()).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let mut client = proxy.client().await;
+    let answer = tokio::select! {
+        answer = client.get(origin.request("/100000", "")) => answer,
+        () = trickle => unreachable!(),
+    };
+    assert!(answer.body == vec![b'x'; 100_000]);
+    drop(uploads);
+    let mut readers = Vec::new();
+    for _ in 0..48 {
+        let mut client = Client::narrow(proxy.address).await;
+        client.send(origin.request("/4000000", "Cache-Control: no-store\r\n")).await;
+        readers.push(client);
+    }
+    used_up(&proxy, "origins", 96 << 10).await;
+    let answer = client.get(origin.request("/100001", "")).await;
+    assert!(answer.body == vec![b'x'; 100_001]);
+    let answer = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let stats: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert!(stats["connections"]["made-way"].as_u64() > Some(1), "{stats}");
 }
 
 /// It waits for as long as an origin may stall.

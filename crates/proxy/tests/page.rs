@@ -302,6 +302,10 @@ async fn what_happened_of_late_is_told() {
         state["memory"][0]["taken"].as_u64() > Some(100) && state["memory"][1]["taken"].is_null(),
         "{state:#}"
     );
+    assert_eq!(state["memory-clients"], Value::Array(Vec::new()), "{state:#}");
+    let parts = &json(&proxy, "/stats.json").await["parts"];
+    assert_eq!((&parts["memory-tier"], &parts["program"]), (&(1 << 20).into(), &5.into()), "{parts:#}");
+    assert!(parts["memory-tier-used"].as_u64() > Some(100) && parts["index"] == 0, "{parts:#}");
 }
 
 #[tokio::test]

@@ -158,6 +158,7 @@ impl Runner {
             patience: 10 * ORIGIN_DELAY,
             open: most_open(),
             check_every: 64,
+            awake: Duration::MAX,
         };
         let mut moments = Vec::new();
         let running = &self.running;

@@ -289,6 +289,10 @@ pub static TABLE: &[Setting] = &[
     row!(TIMEOUTS, "client-stall-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_stall = v),
         [], "60s", Proxy, Reload,
         "Maximum time in which a client neither receives any of the response nor sends any of the request"),
+    row!(TIMEOUTS, "client-crowded-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_crowded = v),
+        [], "5s", Proxy, Reload,
+        "The same where other requests wait for the memory that bodies take (--memory-total); a client that moves less than 4 KiB in this \
+         time is ended then, so that it does not keep others waiting"),
     row!(TIMEOUTS, "dns-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.dns = v), [], "10s", Proxy, Reload,
         "Maximum time to look up a host name"),
     row!(TIMEOUTS, "connect-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.origin_connect = v),

@@ -26,14 +26,22 @@ fn stuck(silent: impl Iterator<Item = Duration>) -> Option<String> {
     (!stuck.is_empty()).then(|| stuck.join("\n"))
 }
 
-/// Without a disk it serves as well, from memory and origins. A proxy that stops does not answer here.
+/// A disk that has not answered for so long is told of.
+const LATE: Duration = Duration::from_secs(5);
+
+/// Without a disk it serves as well, from memory and origins, and says what is wrong with disks. A proxy that stops does not answer here.
 pub fn ready(shared: &Shared) -> Result<String, AdminError> {
-    let (left, serve) = (shared.tiers.stores.count(State::Left), shared.tiers.stores.count(State::Serves));
-    let left = match left {
-        0 => String::new(),
-        left => format!("{left} of {} disks are left\n", left + serve),
-    };
-    alive(shared).map(|ok| ok + &left)
+    let stores = &shared.tiers.stores;
+    let (left, signs) = (stores.count(State::Left), stores.signs());
+    let disks = left as usize + signs.len();
+    let told = [
+        (left as usize, "left"),
+        (signs.iter().filter(|signs| signs.late >= LATE).count(), "not answering"),
+        (signs.iter().filter(|signs| signs.writes_fail).count(), "taking no writes"),
+    ];
+    let told = told.iter().filter(|(count, _)| *count > 0);
+    let told = told.map(|(count, what)| format!("{count} of {disks} disks are {what}\n")).collect::<String>();
+    alive(shared).map(|ok| ok + &told)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! What the page shows beside counters: what happened of late, who takes the memory, how the disks are filled, what a day is like.
 
 use crate::off_peak::curve::DayCurve;
-use crate::report::counters::Number;
 use crate::report::recent;
+use crate::report::stats::Part;
 use crate::tiers::stores::State;
 use crate::worker::Shared;
 use serde_json::{Value as Json, json};
+use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -33,6 +34,7 @@ pub fn state(shared: &Shared) -> String {
         "version": env!("CARGO_PKG_VERSION"),
         "reverse-proxy-for": origin,
         "memory": memory(shared),
+        "memory-clients": clients(shared),
         "disks": disks(shared),
         "day": if shared.tiers.stores.is_empty() { Json::Null } else { day_of(shared, &day) },
     }))
@@ -48,21 +50,17 @@ fn now(when: SystemTime) -> u64 {
 
 /// The parts of `--memory-total`, and what is taken of those of which that is known.
 fn memory(shared: &Shared) -> Json {
-    let (settings, counted, budget) = (shared.settings.newest(), shared.counted(), &shared.budget);
-    let open: u64 =
-        shared.counters.iter().fold(0, |sum, counters| sum.wrapping_add(counters.number(Number::Open)));
-    let taken = |name: &str, bytes: u64| match name {
-        "index" => counted.store().map(|stats| stats.index_bytes),
-        "memory tier" => Some(shared.tiers.memory.weight() + shared.tiers.memory.lent()),
-        "in transit" => {
-            Some([&budget.heads, &budget.origins, &budget.disk].map(|pool| pool.taken() as u64).iter().sum())
-        }
-        "connections" => Some(bytes / settings.bounds.connections.max(1) as u64 * open),
-        _ => None,
-    };
-    let part =
-        |(name, bytes): &(&str, u64)| json!({ "name": name, "bytes": bytes, "taken": taken(name, *bytes) });
-    settings.memory_parts.iter().map(part).collect()
+    let counted = shared.counted();
+    let part = |part: &Part| json!({ "name": part.name, "bytes": part.bytes, "taken": part.taken });
+    counted.parts().iter().map(part).collect()
+}
+
+/// The clients that have most of what is for bodies from origins, by address.
+fn clients(shared: &Shared) -> Json {
+    const MOST: usize = 10;
+    let client =
+        |(address, bytes): (IpAddr, usize)| json!({ "address": address.to_string(), "taken": bytes });
+    shared.budget.clients.most(MOST).into_iter().map(client).collect()
 }
 
 fn disks(shared: &Shared) -> Json {

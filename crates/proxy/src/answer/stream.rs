@@ -156,6 +156,14 @@ impl Stream {
         self.transaction.borrow().as_ref().is_some_and(|transaction| transaction.status.is_none())
     }
 
+    /// The response is the memory tier's. What the proxy says itself is in nobody's memory but its own.
+    pub fn is_of_memory(&self) -> bool {
+        let transaction = self.transaction.borrow();
+        transaction
+            .as_ref()
+            .is_some_and(|t| t.place == Place::Memory && t.hop.is_none() && t.report.is_some())
+    }
+
     /// All that the connection had to send has gone.
     pub fn flushed(&self) {
         if self.departing.get() && !self.is_tunnel() {
@@ -169,11 +177,11 @@ impl Stream {
         if bytes <= HELD_ANYWAY || !self.departing.get() || self.unsent.borrow().is_some() {
             return;
         }
-        // What the proxy says itself is in nobody's memory but this response's.
-        let is_own = self.transaction.borrow().as_ref().is_some_and(|t| t.report.is_none());
-        let pool = match self.transaction.borrow().as_ref().map(|t| (t.place, t.hop.is_some())) {
-            Some((Place::Memory, false)) if !is_own => return,
-            Some((Place::Disk, _)) => &budget.disk,
+        if self.is_of_memory() {
+            return;
+        }
+        let pool = match self.transaction.borrow().as_ref().map(|t| t.place) {
+            Some(Place::Disk) => &budget.disk,
             _ => &budget.origins,
         };
         let client = match std::ptr::eq(pool, &budget.origins) {

@@ -192,6 +192,21 @@ impl Clients {
         !idle.is_empty()
     }
 
+    /// Ends requests of clients that have hardly taken or sent anything for a while, the slowest first: others wait for the memory that
+    /// they hold.
+    fn relieve(&self, now: Instant, after: Duration) {
+        /// Of one look.
+        const BATCH: usize = 64;
+        let links = self.links.borrow();
+        let mut slow: Vec<_> = links.values().filter_map(|link| Some((link.slow_since()?, link))).collect();
+        slow.retain(|(since, _)| now.duration_since(*since) >= after);
+        slow.sort_unstable_by_key(|(since, _)| *since);
+        for (_, link) in slow.iter().take(BATCH) {
+            self.worker.exit.add(Number::MadeWay, 1);
+            link.make_way();
+        }
+    }
+
     /// Serves a connection, as soon as there may be one more. Of what its client sent, `early` was read before.
     async fn take(self: &Rc<Clients>, socket: Socket, peer: Peer, early: Bytes) {
         // Only for a client that is there: a permit that waits for one is missing where another has come.
@@ -256,14 +271,21 @@ async fn take_in(clients: Rc<Clients>, mut arrivals: UnboundedReceiver<Moved>) {
 
 /// Finds the connections that wait for too long, and the origin connections that nobody needs.
 async fn sweep(clients: Rc<Clients>) {
+    /// While others wait for memory.
+    const SHORT: Duration = Duration::from_secs(1);
     let worker = &clients.worker;
     loop {
         worker.refresh();
         worker.exit.beat();
-        tokio::time::sleep(sweep_period(&worker.settings().timeouts)).await;
+        let period = sweep_period(&worker.settings().timeouts);
+        let is_short = worker.shared.budget.is_waited_for();
+        tokio::time::sleep(if is_short { period.min(SHORT) } else { period }).await;
         let (now, settings) = (Instant::now(), worker.settings());
         for link in clients.links.borrow().values() {
             link.sweep(now, &settings.timeouts);
+        }
+        if worker.shared.budget.is_waited_for() {
+            clients.relieve(now, settings.timeouts.client_crowded);
         }
         worker.origins.sweep(now);
     }
@@ -282,7 +304,13 @@ async fn help(clients: Rc<Clients>) {
 
 /// A quarter of the shortest of the timeouts that the sweep watches.
 fn sweep_period(timeouts: &Timeouts) -> Duration {
-    let watched = [timeouts.client_header, timeouts.client_idle, timeouts.client_stall, timeouts.origin_idle];
+    let watched = [
+        timeouts.client_header,
+        timeouts.client_idle,
+        timeouts.client_stall,
+        timeouts.client_crowded,
+        timeouts.origin_idle,
+    ];
     let shortest = watched.into_iter().min().unwrap_or_default();
     (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(5))
 }

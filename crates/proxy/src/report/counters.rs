@@ -134,6 +134,7 @@ table! {
     Healed ("responses", "healed", Kind::Counter, plain("responses_healed_total"), "answers from disk of which the origin gave pieces that the disk had lost");
     Accepted ("connections", "accepted", Kind::Counter, plain("connections_accepted_total"), "connections of clients that were accepted");
     Open ("connections", "open", Kind::Gauge, plain("connections_open"), "connections of clients that are open");
+    MadeWay ("connections", "made-way", Kind::Counter, plain("connections_made_way_total"), "connections that were ended in the middle, for they moved hardly anything while others waited for memory");
     Fetches ("origin", "fetches", Kind::Counter, plain("origin_fetches_total"), "requests to origins: for clients, to validate, and for the rest of a body");
     Failed ("origin", "failed", Kind::Counter, plain("origin_fetches_failed_total"), "requests to origins that no response came to");
     ServerErrors ("origin", "server-errors", Kind::Counter, plain("origin_server_errors_total"), "responses of origins with a status from 500 on");

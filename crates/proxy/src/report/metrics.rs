@@ -26,6 +26,8 @@ const HELP: &[(&str, &str)] = &[
     ("sent_bytes_total", "bytes of bodies sent to clients, by what came of the request"),
     ("responses_total", "responses by the first digit of their status"),
     ("first_byte_seconds", "time from a request's head to the first byte of its response"),
+    ("memory_part_limit_bytes", "bytes of memory that each part of the process may take (docs/settings.md)"),
+    ("memory_part_used_bytes", "bytes of memory that parts of the process take now, where that is known"),
     ("transit_limit_bytes", "bytes of memory for what is on its way, by pool"),
     ("transit_used_bytes", "bytes of memory that what is on its way takes now, by pool"),
 ];

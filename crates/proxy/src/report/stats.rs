@@ -35,6 +35,9 @@ pub(super) enum Source {
     Watchers,
     Process(fn(&Process) -> u64),
     Budget(fn(&Budget) -> u64),
+    /// Of a part of the process's memory: its bytes, and those that are taken.
+    Part(&'static str),
+    Taken(&'static str),
     Memory(fn(&Memory) -> u64),
     Store(fn(&Stats) -> u64),
     Stores(fn(&Stores) -> u64),
@@ -51,6 +54,34 @@ const BUDGET: &[StatRow<Budget>] = &[
     ("origins-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "origins"), "of these taken", |b| b.origins.taken() as u64),
     ("disk", Kind::Gauge, labelled("transit_limit_bytes", "pool", "disk"), "bytes for what was read from the disk for a response", |b| b.disk.size() as u64),
     ("disk-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "disk"), "of these taken", |b| b.disk.taken() as u64),
+];
+
+type PartRow = (&'static str, Metric, &'static str, Source);
+
+const fn limit(part: &'static str) -> Metric {
+    labelled("memory_part_limit_bytes", "part", part)
+}
+
+const fn used(part: &'static str) -> Metric {
+    labelled("memory_part_used_bytes", "part", part)
+}
+
+#[rustfmt::skip]
+const PARTS: &[PartRow] = &[
+    ("program", limit("program"), "bytes of `budget.total` for the program itself", Source::Part("program")),
+    ("index", limit("index"), "bytes of that for the index of the cache on disk", Source::Part("index")),
+    ("index-used", used("index"), "of these taken", Source::Taken("index")),
+    ("store-buffers", limit("store buffers"), "bytes for packets, reads, digests", Source::Part("store buffers")),
+    ("memory-tier", limit("memory tier"), "bytes for the memory tier", Source::Part("memory tier")),
+    ("memory-tier-used", used("memory tier"), "of these taken, with what was lent", Source::Taken("memory tier")),
+    ("group-reads", limit("group reads"), "bytes for what group reads keep", Source::Part("group reads")),
+    ("in-transit", limit("in transit"), "bytes for bodies and large heads on their way", Source::Part("in transit")),
+    ("in-transit-used", used("in transit"), "of these taken", Source::Taken("in transit")),
+    ("connections", limit("connections"), "bytes for connections", Source::Part("connections")),
+    ("connections-used", used("connections"), "of these taken, as much for each that is open", Source::Taken("connections")),
+    ("access-log", limit("access log"), "bytes for lines of the access log on their way", Source::Part("access log")),
+    ("shadow", limit("shadow"), "bytes for simulated policies", Source::Part("shadow")),
+    ("allocator", limit("allocator"), "bytes for what the allocator keeps", Source::Part("allocator")),
 ];
 
 #[rustfmt::skip]
@@ -188,6 +219,9 @@ pub fn rows() -> Vec<Row> {
         Source::Watchers,
     ));
     add(&mut rows, "budget", BUDGET, Source::Budget);
+    let of_part =
+        |&(name, metric, help, source): &PartRow| row("parts", name, Kind::Gauge, Some(metric), help, source);
+    rows.extend(PARTS.iter().map(of_part));
     add(&mut rows, "memory", MEMORY, Source::Memory);
     add(&mut rows, "store", STORE, Source::Store);
     add(&mut rows, "store", STORES, Source::Stores);
@@ -222,7 +256,16 @@ pub struct Now<'a> {
     shadow: Option<&'a Shadow>,
     is_offline: bool,
     watchers: u64,
+    parts: Vec<Part>,
     pub(super) disks: Vec<DiskStats>,
+}
+
+/// A part of the process's memory.
+pub struct Part {
+    pub name: &'static str,
+    pub bytes: u64,
+    /// Of these, where that is known.
+    pub taken: Option<u64>,
 }
 
 /// What a row says.
@@ -241,17 +284,17 @@ impl<'a> Now<'a> {
     ) -> Now<'a> {
         let disks = tiers.stores.disks();
         let stats = disks.iter().filter_map(|disk| disk.stats).reduce(Stats::and);
-        let process = Process::since(started);
         Now {
             workers,
             budget,
             tiers,
-            process,
+            process: Process::since(started),
             lost,
             stats,
             shadow: None,
             is_offline: false,
             watchers: 0,
+            parts: Vec::new(),
             disks,
         }
     }
@@ -267,6 +310,31 @@ impl<'a> Now<'a> {
 
     pub fn offline(self, is_offline: bool) -> Now<'a> {
         Now { is_offline, ..self }
+    }
+
+    /// As the settings divide the memory of the process, with so many connections at most.
+    pub fn divided(mut self, parts: &[(&'static str, u64)], connections: usize) -> Now<'a> {
+        let (budget, memory, open) = (self.budget, &self.tiers.memory, self.number(Number::Open));
+        let taken = |name: &str, bytes: u64| match name {
+            "index" => self.stats.as_ref().map(|stats| stats.index_bytes),
+            "memory tier" => Some(memory.weight() + memory.lent()),
+            "in transit" => Some(
+                [&budget.heads, &budget.origins, &budget.disk].map(|pool| pool.taken() as u64).iter().sum(),
+            ),
+            "connections" => Some(bytes / connections.max(1) as u64 * open),
+            _ => None,
+        };
+        self.parts =
+            parts.iter().map(|&(name, bytes)| Part { name, bytes, taken: taken(name, bytes) }).collect();
+        self
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn part(&self, name: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.name == name)
     }
 
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
@@ -311,6 +379,8 @@ impl<'a> Now<'a> {
             Source::Offline => self.is_offline.into(),
             Source::Process(of) => of(&self.process),
             Source::Budget(of) => of(self.budget),
+            Source::Part(name) => self.part(name).map_or(0, |part| part.bytes),
+            Source::Taken(name) => self.part(name).and_then(|part| part.taken).unwrap_or(0),
             Source::Memory(of) => of(&self.tiers.memory),
             Source::Store(of) => of(self.stats.as_ref()?),
             Source::Stores(of) if !self.disks.is_empty() => of(&self.tiers.stores),

@@ -409,6 +409,8 @@ function showMemory() {
     cell(part.name, "words"), cell(part.taken === null ? "–" : bytes(part.taken)), cell(bytes(part.bytes)),
     h("td", { class: "words" }, part.taken === null ? h("span", { class: "dim" }, "set apart") : h("meter", { value: Math.min(part.taken / part.bytes, 1), high: 0.95, "aria-label": part.name })))),
     "It has no bound.");
+  fill("memory-clients", [["client", "words"], ["bodies from origins"]], state["memory-clients"].map((client) =>
+    h("tr", {}, cell(client.address, "words"), cell(bytes(client.taken)))), "No client has bodies from origins under way that take memory.");
 }
 
 function showDay() {

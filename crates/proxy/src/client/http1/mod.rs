@@ -70,6 +70,8 @@ pub struct Link {
     waits_for_client: Cell<bool>,
     interim: RefCell<Interim>,
     seen: Cell<Option<(Wait, Instant)>>,
+    /// Bytes that had moved when the client was last seen to move some, and when that was.
+    moved: Cell<(u64, Option<Instant>)>,
     overdue: Cell<Option<Wait>>,
 }
 
@@ -113,6 +115,7 @@ impl Link {
             waits_for_client: Cell::new(false),
             interim: RefCell::default(),
             seen: Cell::new(None),
+            moved: Cell::new((0, None)),
             overdue: Cell::new(None),
         }
     }
@@ -171,6 +174,7 @@ impl Link {
     /// Looks whether this connection waits for too long; called every now and then by the worker's sweep.
     pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
         let wait = self.wait();
+        self.look_for_slowness(wait, now);
         let limit = match wait {
             Wait::Nothing => return self.seen.set(None),
             Wait::Request(_) => timeouts.client_idle,
@@ -185,6 +189,30 @@ impl Link {
                 }
             }
             _ => self.seen.set(Some((wait, now))),
+        }
+    }
+
+    /// A client from which so little comes, or to which so little goes, is as good as one that stalls.
+    fn look_for_slowness(&self, wait: Wait, now: Instant) {
+        const LITTLE: u64 = 4 << 10;
+        let moved = match wait {
+            // The kernel takes more of a response only when a good part of what it has is gone.
+            Wait::Taking(writes) => writes.wrapping_mul(LITTLE),
+            Wait::Body(_) => self.stream.received().get(),
+            _ => return self.moved.set((0, None)),
+        };
+        let (before, since) = self.moved.get();
+        if since.is_none() || moved.abs_diff(before) >= LITTLE {
+            self.moved.set((moved, Some(now)));
+        }
+    }
+
+    /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does not.
+    pub fn slow_since(&self) -> Option<Instant> {
+        match self.wait() {
+            Wait::Taking(_) if self.stream.is_of_memory() => None,
+            Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
+            _ => None,
         }
     }
 
@@ -210,7 +238,7 @@ impl Link {
         matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
     }
 
-    /// Ends a connection without a request under way.
+    /// Ends a connection, with what is under way.
     pub fn make_way(&self) {
         self.overdue.set(Some(self.wait()));
         self.wake();

@@ -40,7 +40,7 @@ use cache::{Purges, Scope};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
-use store::{Key, LogMap, Refused, Spans, Stats, Store, Writer};
+use store::{Key, LogMap, Refused, Signs, Spans, Stats, Store, Writer};
 
 /// Cheap to clone, shared by all workers.
 #[derive(Clone)]
@@ -507,6 +507,11 @@ impl Stores {
     pub fn count(&self, state: State) -> u64 {
         let is = |serves: bool| serves == (state == State::Serves);
         self.view().0.iter().filter(|slot| is(slot.store.is_some())).count() as u64
+    }
+
+    /// How each disk fares that serves.
+    pub fn signs(&self) -> Vec<Signs> {
+        self.view().0.iter().filter_map(|slot| slot.store.as_ref()).map(Store::signs).collect()
     }
 
     /// Keys that were changed of late, which a disk would have to be told of that was left now, or is.
