@@ -89,6 +89,8 @@ pub(crate) mod flag {
     pub(crate) const VARY_STAR: u32 = 1 << 11;
     /// An update changed the fields that Vary names.
     pub(crate) const VARY_CHANGED: u32 = 1 << 12;
+    /// A soft purge made it stale.
+    pub(crate) const EXPIRED: u32 = 1 << 13;
 }
 
 const FLAG_DIRECTIVES: [(&str, u32); 8] = [

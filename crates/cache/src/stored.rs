@@ -263,11 +263,14 @@ impl Head {
     ///
     /// A response that came in the future was stored under a clock that has been set back since: how old it is is not
     /// known, so that it counts as older than any lifetime, and is validated.
+    ///
+    /// What has been made stale is never younger than its lifetime, wherever the clock is set.
     pub fn age(&self, now: Time) -> u64 {
         if self.response_time > now.saturating_add(CLOCK_TOLERANCE) {
             return AGE_UNKNOWN;
         }
-        self.initial_age.saturating_add(now.saturating_sub(self.response_time))
+        let least = if self.has(flag::EXPIRED) { self.lifetime() } else { 0 };
+        self.initial_age.saturating_add(now.saturating_sub(self.response_time)).max(least)
     }
 
     /// Seconds after which the response is stale, counted in its age (4.2.1).
@@ -280,10 +283,11 @@ impl Head {
         self.lifetime() > self.age(now)
     }
 
-    /// Makes it stale from a moment on.
+    /// Makes it stale for good; its staleness counts from a moment that has been, or from when it was stale before that.
     pub fn expire(&mut self, at: Time) {
         let age = self.initial_age.saturating_add(at.saturating_sub(self.response_time));
         self.lifetime = self.lifetime.min(u32::try_from(age).unwrap_or(u32::MAX));
+        self.flags |= flag::EXPIRED;
     }
 
     pub fn vary(&self) -> Option<&Vary> {

@@ -1,6 +1,6 @@
 //! Purges against the plain list of what was purged.
 
-use cache::{Asked, Expression, Head, Purges, Scope, key};
+use cache::{Asked, Expression, Head, Purges, Scope, Verdict, key};
 use http::{HeaderMap, Method, Response};
 use proptest::prelude::*;
 
@@ -240,9 +240,23 @@ fn what_is_purged_softly_is_stale_since_then_and_not_purged() {
     assert_eq!(purges.cover_softly(&key::primary("http", "h", "/ab"), &held), None);
     // Received at 1, for 60 seconds.
     held.expire(50);
-    assert_eq!((held.lifetime(), held.is_fresh(49), held.is_fresh(50)), (49, true, false));
+    assert_eq!((held.lifetime(), held.is_fresh(50), held.age(51)), (49, false, 50));
+    assert_eq!((held.is_fresh(10), held.age(10), held.ttl(10)), (false, 49, 0), "the clock was set back");
+    let asked = Asked::of(&Method::GET, &HeaderMap::new());
+    assert!(matches!(cache::judge(&asked, &held, 10), Verdict::Stale(_)));
+    assert_eq!(Head::decode(&held.encode()).as_ref(), Some(&held));
     held.expire(1_000);
     assert_eq!(held.lifetime(), 49, "nothing makes it fresh for longer");
+
+    // Of several that one counts which made it stale.
+    purges.purge_softly(Scope::Host("h"), 70_000);
+    purges.purge_softly(Scope::Prefix("http://h/"), 80_000);
+    purges.purge_softly(Scope::Prefix("http://h/a"), 90_000);
+    let since = |known| purges.cover_softly(&key, &head(known, ""));
+    assert_eq!(
+        [0, 50_000, 70_000, 80_000, 90_000].map(since),
+        [Some(50_000), Some(70_000), Some(80_000), Some(90_000), None]
+    );
 
     // Neither makes the other softer, in whatever order.
     let before = head(0, "");
@@ -270,6 +284,36 @@ fn too_many_soft_purges_leave_the_others_alone() {
     assert_eq!(purges.cover_softly(&key(1), &head(purges.newest() - 1, "")), None);
     assert!(purges.cover(&key::primary("http", "h", "/"), &head(0, "")));
     assert!(purges.encode().len() <= Purges::MAX, "{}", purges.encode().len());
+    assert_eq!(Purges::decode(&purges.encode()), Some(purges));
+}
+
+/// Who may purge URLs softly may not make everything stale, nor a whole origin.
+#[test]
+fn soft_purges_of_urls_leave_other_urls_alone() {
+    let stale = |purges: &Purges, host: &str| {
+        let key = |n: usize| key::primary("http", host, &format!("/other{n}"));
+        (0..1_000).filter(|n| purges.cover_softly(&key(*n), &head(0, "")).is_some()).count()
+    };
+    let long = format!("http://h/{}", "x".repeat(60_000));
+    let mut purges = Purges::default();
+    purges.purge_softly(Scope::Url("http://h/a"), 0);
+    purges.purge_softly(Scope::Url(&long), 0);
+    let path = &long["http://h".len()..];
+    assert_eq!(purges.cover_softly(&key::primary("http", "h", path), &head(0, "")), Some(2));
+    assert!(stale(&purges, "h") < 10);
+    assert_eq!(purges.cover_softly(&key::primary("http", "h", "/b"), &head(0, "")), None);
+
+    purges.purge_softly(Scope::Host("the-operators"), 0);
+    for n in 0..1_000 {
+        purges.purge_softly(Scope::Url(&format!("http://h/{n}/{}", "x".repeat(60))), 0);
+    }
+    for n in 0..1_000 {
+        let key = key::primary("http", "h", &format!("/{n}/{}", "x".repeat(60)));
+        assert!(purges.cover_softly(&key, &head(3 + n, "")).is_some(), "{n}");
+    }
+    assert!(stale(&purges, "h") < 500 && stale(&purges, "g") < 500, "those in the same buckets");
+    assert_eq!(stale(&purges, "the-operators"), 1_000);
+    assert!(purges.encode().len() <= Purges::MAX);
     assert_eq!(Purges::decode(&purges.encode()), Some(purges));
 }
 

@@ -55,7 +55,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let mut successor = Successor::of_environment().map_err(Failure::Failed)?;
     let machine = Machine::here();
     let checks = args.get_flag("check");
-    let given = given(args)?;
+    let given = given(args, |path| std::fs::read_to_string(path).map_err(|error| error.to_string()))?;
     let mut config = match Config::build(&given, &machine) {
         Ok(config) => config,
         Err(wrong) => return Err(said(wrong, checks)),
@@ -131,13 +131,18 @@ fn survive_signals() {
     }
 }
 
+/// Bytes of a configuration file that is read again.
+const MOST: u64 = 16 << 20;
+
 /// What a reload needs but for the proxy.
 fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
     let args = args.clone();
     let read = move || {
         args.get_one::<String>("config")?;
         let why = |(Failure::Usage(why) | Failure::Failed(why))| why;
-        Some(self::given(&args).map_err(why))
+        // A pipe has been read already, and nobody waits for what has no end.
+        let read = |path: &str| proxy::read_small(path.as_ref(), MOST);
+        Some(self::given(&args, read).map_err(why))
     };
     Reload { given, machine, read: Box::new(read), adopt: Box::new(|_| {}) }
 }
@@ -332,11 +337,11 @@ async fn either(a: &mut Signal, b: &mut Signal) {
 }
 
 /// What the command line and the file that it names give.
-fn given(args: &ArgMatches) -> Result<Vec<Given>, Failure> {
+fn given(args: &ArgMatches, read: impl Fn(&str) -> Result<String, String>) -> Result<Vec<Given>, Failure> {
     let mut given = Vec::new();
     if let Some(path) = args.get_one::<String>("config") {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::Failed(format!("cannot read configuration {path}: {e}")))?;
+        let text =
+            read(path).map_err(|why| Failure::Failed(format!("cannot read configuration {path}: {why}")))?;
         given = file::read(&text, path).map_err(|wrong| said(wrong, args.get_flag("check")))?;
     }
     given.extend(given_by_flags(args, TABLE.iter()));

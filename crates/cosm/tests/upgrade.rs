@@ -442,6 +442,16 @@ fn reload_tells_what_took_effect_what_waits_and_what_is_wrong() {
         text.contains("settings:3: ") && text.contains("stay as they are") && text.lines().count() == 1,
         "{text}"
     );
+    // Who reads from a pipe may wait for ever, or read that it is empty.
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let (code, text) = said(&run(&by_admin));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("stay as they are: cannot read configuration") && text.contains("it is no file"),
+        "{text}"
+    );
+    fs::remove_file(&file).unwrap();
     fs::write(&file, format!("{ADMIN}cache-size 8MiB\nfinish-max 3MiB\n")).unwrap();
     let pid_file = service.at("pid");
     let (code, text) = said(&run(["reload", "--pid-file", pid_file.to_str().unwrap()]));

@@ -144,3 +144,29 @@ fn errors_are_one_line() {
         assert_eq!(said.status.code(), Some(code), "{words:?}");
     }
 }
+
+#[test]
+fn a_list_that_goes_on_ends_with_the_proxy() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut child = Command::new(COSM)
+        .args(["warm", "--list", "-", "--proxy", &free])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut list = child.stdin.take().unwrap();
+    list.write_all(b"http://a/\n").unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > until {
+            child.kill().unwrap();
+            panic!("it waits for the next line");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(1));
+}

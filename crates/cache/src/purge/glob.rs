@@ -49,7 +49,7 @@ impl FromStr for Expression {
             return Err(format!("`{}` has what no URL has: percent-encode it", text.escape_default()));
         }
         let bare =
-            ["http://", "https://"].into_iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+            text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).map_or(text, |(_, bare)| bare);
         let (host, path) = match bare.find('/') {
             Some(0) => ("*", bare),
             Some(slash) => bare.split_at(slash),
@@ -58,6 +58,12 @@ impl FromStr for Expression {
         let port = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
         if host.is_empty() || port.is_some() {
             return Err(format!("`{text}` has to name a host without a port: every port of it counts"));
+        }
+        if !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._*?[]:".contains(&byte)) {
+            return Err(format!("`{text}` has what no host has before its first slash"));
+        }
+        if host.contains('?') && !bare.contains('/') {
+            return Err(format!("`{text}` has a `?` and no slash: write HOST/PATH, or HOST/* for all paths"));
         }
         let (host, path) = (one_star(&host.to_ascii_lowercase()), one_star(path));
         let glob = |text: &str| {
@@ -73,6 +79,10 @@ impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+fn is_scheme(text: &str) -> bool {
+    ["http", "https"].iter().any(|scheme| text.eq_ignore_ascii_case(scheme))
 }
 
 /// Several stars in a row say no more than one.
@@ -178,6 +188,10 @@ mod tests {
             ("/a?b", "any", "/axb", true),
             ("/a%2Fb", "any", "/a/b", false),
             ("[::1]/**", "[::1]", "/x", true),
+            ("HTTP://h/", "h", "/", true),
+            ("h?/*", "h1", "/a", true),
+            ("my_host-1.example", "my_host-1.example", "/", true),
+            ("/http://h/", "h", "/http://h/", true),
         ] {
             let parsed: Expression = expression.parse().unwrap();
             assert_eq!(parsed.matches(host, path), matched, "{expression} {host}{path}");
@@ -185,7 +199,9 @@ mod tests {
         }
         let long = |n| format!("h/{}", "x".repeat(n));
         assert!(long(126).parse::<Expression>().unwrap().matches("h", &long(126)[1..]));
-        for wrong in ["", "h:80/a", "h/a b", "h/a#b", "h/ä", &long(127)] {
+        for wrong in
+            ["", "h:80/a", "h/a b", "h/a#b", "h/ä", "h?x=1", "user@h/", "ftp://h/", "h%41/", &long(127)]
+        {
             let error = wrong.parse::<Expression>().unwrap_err();
             assert_eq!(error.lines().count(), 1, "{wrong}: {error}");
         }

@@ -50,10 +50,13 @@ pub enum Scope<'a> {
 
 impl Purges {
     /// Bytes that an encoding takes at most.
-    pub const MAX: usize = Purges::HARD.bytes + Scopes::ALL_BUCKETS + Purges::SOFT.bytes + Purges::HEADER;
-    const HARD: Bounds = Bounds { bytes: 160 << 10, buckets: true };
-    /// What is stale without need is asked for once: those need no buckets.
-    const SOFT: Bounds = Bounds { bytes: 40 << 10, buckets: false };
+    pub const MAX: usize = Purges::HARD.bytes
+        + Scopes::HARD_BUCKETS
+        + Purges::SOFT.bytes
+        + Scopes::SOFT_BUCKETS
+        + Purges::HEADER;
+    const HARD: Bounds = Bounds { bytes: 160 << 10, soft: false };
+    const SOFT: Bounds = Bounds { bytes: 16 << 10, soft: true };
     const HEADER: usize = 96;
 
     /// None. The seed, a number by chance, says which hosts share a bucket.
@@ -92,17 +95,18 @@ impl Purges {
     /// Makes stale what is stored in a scope.
     pub fn purge_softly(&mut self, scope: Scope<'_>, now: u64) {
         let number = self.next(now);
+        self.soft = std::mem::take(&mut self.soft).seeded(self.hard.seed());
         self.soft.purge(scope, number, Purges::SOFT);
     }
 
     /// Whether a purge covers what is stored under a key.
     pub fn cover(&self, key: &[u8], head: &Head) -> bool {
-        head.purges_known < self.newest && self.hard.cover(key, head).is_some()
+        head.purges_known < self.newest && self.hard.cover(key, head, false).is_some()
     }
 
-    /// The number of a soft purge that covers it, which tells when that was in milliseconds, or a little later.
+    /// The number of the oldest soft purge that covers it, which tells when that was in milliseconds, or a little later.
     pub fn cover_softly(&self, key: &[u8], head: &Head) -> Option<u64> {
-        if head.purges_known < self.newest { self.soft.cover(key, head) } else { None }
+        if head.purges_known < self.newest { self.soft.cover(key, head, true) } else { None }
     }
 
     /// At most `MAX` bytes; their layout is drawn in `wire.rs`.

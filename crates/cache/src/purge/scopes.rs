@@ -4,15 +4,19 @@
 //! Beyond the bound an origin that has many is purged whole, or else a site whose hosts have, the smallest
 //! one; where none has, the older half of all is kept by buckets of sites, paths and group names, whose newest number counts for
 //! all in them. So too many purges remove too much, first of those who have many. What ends of groups become wider to covers
-//! responses in groups only: it is not the operator who ends those, and who has none loses nothing by it. Where there are no
-//! buckets, the older half becomes everything.
+//! responses in groups only: it is not the operator who ends those, and who has none loses nothing by it.
+//!
+//! Of soft purges URLs make room first, the older half of them by buckets: clients may purge those, and are not to make an origin
+//! stale as a whole. Of what is left then the older half becomes everything.
 
 use super::Scope;
 use super::glob::Expression;
 use crate::key::{self, origin_of};
 use crate::{Head, groups, wire};
+use std::cell::{OnceCell, RefCell};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -44,7 +48,8 @@ pub(super) struct Scopes {
 pub(super) struct Bounds {
     /// Bytes of their encoding, without buckets.
     pub bytes: usize,
-    pub buckets: bool,
+    /// They are soft: URLs alone go to buckets.
+    pub soft: bool,
 }
 
 /// Expressions that are kept apart; each is asked by itself.
@@ -122,20 +127,29 @@ const SITE: &str = "site ";
 const GROUPED_ORIGIN: &str = "grouped-origin ";
 const GROUPED_SITE: &str = "grouped-site ";
 
-/// The kinds of scopes that are kept in buckets, and where theirs are.
-const BUCKETS: [(&str, Range<usize>); 4] =
-    [(SITE, 0..512), (GROUPED_SITE, 512..3584), (PATH, 3584..3840), (ANY_ORIGINS_GROUP, 3840..4096)];
+/// The kinds of scopes that are kept in buckets, and where theirs are; of soft purges the last alone, which hard ones do not have.
+const BUCKETS: [(&str, Range<usize>); 5] = [
+    (SITE, 0..512),
+    (GROUPED_SITE, 512..3584),
+    (PATH, 3584..3840),
+    (ANY_ORIGINS_GROUP, 3840..4096),
+    (URL, 4096..6144),
+];
+
+/// Bytes of a soft scope of a URL; what is longer goes to a bucket at once.
+const LONG: usize = 1 << 10;
 
 /// Of an origin or a site with so many scopes all is purged, when there are too many.
 const MANY: usize = 8;
 
 impl Scopes {
     const ENTRY: usize = 16;
-    const BUCKETS: usize = BUCKETS[3].1.end;
+    const BUCKETS: usize = BUCKETS[4].1.end;
     /// Bytes of a bucket's number and place.
     const BUCKET: usize = 12;
-    /// Bytes of all buckets.
-    pub const ALL_BUCKETS: usize = Scopes::BUCKETS * Scopes::BUCKET;
+    /// Bytes of all buckets that there may be.
+    pub const HARD_BUCKETS: usize = BUCKETS[4].1.start * Scopes::BUCKET;
+    pub const SOFT_BUCKETS: usize = (BUCKETS[4].1.end - BUCKETS[4].1.start) * Scopes::BUCKET;
 
     pub fn new(seed: u64) -> Scopes {
         Scopes { seed, ..Scopes::default() }
@@ -147,6 +161,10 @@ impl Scopes {
             self.seed = seed;
         }
         self
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     pub fn len(&self) -> usize {
@@ -179,17 +197,22 @@ impl Scopes {
                 Err(_) => return self.purge(Scope::All, number, bounds),
             };
         }
+        if bounds.soft && text.starts_with(URL) && text.len() > LONG {
+            return self.note_in_bucket(&text, number);
+        }
         self.insert(text, number);
         if self.expressions.len() > EXPRESSIONS {
             self.widen_expressions();
         }
         while self.bytes > bounds.bytes {
-            self.widen(bounds.buckets);
+            if !bounds.soft || !self.move_urls() {
+                self.widen(bounds);
+            }
         }
     }
 
-    /// The number of a purge after those that are known that covers what is stored under a key.
-    pub fn cover(&self, key: &[u8], head: &Head) -> Option<u64> {
+    /// The number of a purge after those that are known that covers what is stored under a key: of several any, or the `oldest`.
+    pub fn cover(&self, key: &[u8], head: &Head, oldest: bool) -> Option<u64> {
         if head.purges_known < self.floor {
             return Some(self.floor);
         }
@@ -201,27 +224,32 @@ impl Scopes {
         };
         let origin = origin_of(url);
         let path = &url[origin.len()..];
-        let after = |number: u64| (number > head.purges_known).then_some(number);
+        let pick =
+            |numbers: &mut dyn Iterator<Item = u64>| if oldest { numbers.min() } else { numbers.next() };
         let noted = |text: &str| {
             let bucket = || self.bucket(text).filter(|_| self.has_buckets()).map(|at| self.buckets[at]);
-            self.scopes.get(text).copied().and_then(after).or_else(|| bucket().and_then(after))
+            let numbers = self.scopes.get(text).copied().into_iter().chain(iter::once_with(bucket).flatten());
+            pick(&mut numbers.filter(|number| *number > head.purges_known))
         };
-        let mut text = String::new();
-        let mut purged = |scope: Scope<'_>| {
+        let text = RefCell::new(String::new());
+        let purged = |scope: Scope<'_>| {
+            let mut text = text.borrow_mut();
             text.clear();
             scope.write(&mut text);
             noted(&text)
         };
         let host = host_of(origin);
         let grouped = groups(&head.headers);
-        let of_site = |kind: &str| sites_of(host).iter().find_map(|site| noted(&format!("{kind}{site}")));
+        let sites = OnceCell::new();
+        let of_site = |kind: &str| {
+            let sites: &[String; 2] = sites.get_or_init(|| sites_of(host));
+            pick(&mut sites.iter().filter_map(|site| noted(&format!("{kind}{site}"))))
+        };
         let is_wide = self.has_wide || self.has_buckets();
-        let wider = || {
-            let of_groups = || {
-                let origin = noted(&format!("{GROUPED_ORIGIN}{origin}"));
-                origin.or_else(|| of_site(GROUPED_SITE)).filter(|_| !grouped.is_empty())
-            };
-            of_site(SITE).or_else(of_groups)
+        let of_groups = || {
+            let origin = || noted(&format!("{GROUPED_ORIGIN}{origin}"));
+            let site = || of_site(GROUPED_SITE);
+            pick(&mut iter::once_with(origin).chain(iter::once_with(site)).flatten())
         };
         let is_search = key::is_of_searches(key);
         let expressed = |(text, expression): (&String, &Expression)| {
@@ -232,31 +260,30 @@ impl Scopes {
             };
             is_matched.then_some(number)
         };
-        purged(Scope::Host(host))
-            .or_else(|| if is_wide { wider() } else { None })
-            .or_else(|| purged(Scope::Origin(origin)))
-            .or_else(|| purged(Scope::Url(url)))
-            .or_else(|| purged(Scope::Path(path)))
-            .or_else(|| {
-                let mut begins = self.prefixes.keys().filter_map(|length| url.get(..*length));
-                begins.find_map(|begin| purged(Scope::Prefix(begin)))
-            })
-            .or_else(|| {
-                let mut begins = self.path_prefixes.keys().filter_map(|length| path.get(..*length));
-                begins.find_map(|begin| purged(Scope::PathPrefix(begin)))
-            })
-            .or_else(|| {
-                grouped.iter().find_map(|name| {
-                    purged(Scope::Group { origin: None, name })
-                        .or_else(|| purged(Scope::Group { origin: Some(origin), name }))
-                })
-            })
-            .or_else(|| self.expressions.iter().find_map(expressed))
+        let begins = || self.prefixes.keys().filter_map(|length| url.get(..*length));
+        let path_begins = || self.path_prefixes.keys().filter_map(|length| path.get(..*length));
+        let named = || {
+            let of_any = grouped.iter().map(|name| Scope::Group { origin: None, name });
+            of_any.chain(grouped.iter().map(|name| Scope::Group { origin: Some(origin), name }))
+        };
+        let ways: [&dyn Fn() -> Option<u64>; 10] = [
+            &|| purged(Scope::Host(host)),
+            &|| if is_wide { of_site(SITE) } else { None },
+            &|| if is_wide && !grouped.is_empty() { of_groups() } else { None },
+            &|| purged(Scope::Origin(origin)),
+            &|| purged(Scope::Url(url)),
+            &|| purged(Scope::Path(path)),
+            &|| pick(&mut begins().filter_map(|begin| purged(Scope::Prefix(begin)))),
+            &|| pick(&mut path_begins().filter_map(|begin| purged(Scope::PathPrefix(begin)))),
+            &|| pick(&mut named().filter_map(purged)),
+            &|| pick(&mut self.expressions.iter().filter_map(expressed)),
+        ];
+        pick(&mut ways.iter().filter_map(|way| way()))
     }
 
     /// About what the encoding takes.
     pub fn size(&self) -> usize {
-        self.bytes + self.buckets.len() * Scopes::BUCKET
+        self.bytes + self.buckets.iter().filter(|number| **number > 0).count() * Scopes::BUCKET
     }
 
     pub fn write(&self, out: &mut Vec<u8>, with_buckets: bool) {
@@ -346,9 +373,26 @@ impl Scopes {
         std::mem::take(&mut self.scopes)
     }
 
+    /// Makes room: the older half of the scopes of URLs goes to buckets; `false`: there is none.
+    fn move_urls(&mut self) -> bool {
+        let urls = self.scopes.iter().filter(|(text, _)| text.starts_with(URL));
+        let middle = middle(urls.map(|(_, number)| *number));
+        let is_moved = |text: &str, number| number <= middle && text.starts_with(URL);
+        if middle == 0 {
+            return false;
+        }
+        for (text, number) in self.take_all() {
+            match is_moved(&text, number) {
+                true => self.note_in_bucket(&text, number),
+                false => self.insert(text, number),
+            }
+        }
+        true
+    }
+
     /// Makes room: an origin with many scopes is purged whole, or a site; where none has, the older half of all goes to
     /// buckets.
-    fn widen(&mut self, buckets: bool) {
+    fn widen(&mut self, bounds: Bounds) {
         let all = self.take_all();
         for level in 0..LEVELS {
             let Some((wider, newest)) = most(&all, level) else { continue };
@@ -364,7 +408,7 @@ impl Scopes {
             match number > middle {
                 true => self.insert(text, number),
                 false if text.starts_with(EXPRESSION) => self.express_wider(&text, number),
-                false if buckets => self.move_to_bucket(&text, number),
+                false if !bounds.soft => self.move_to_bucket(&text, number),
                 false => self.floor = self.floor.max(number),
             }
         }
@@ -414,8 +458,11 @@ impl Scopes {
             Scope::PathPrefix(parent).write(&mut wider);
             return self.insert(wider, number);
         }
-        let widest = wider_of(text, LEVELS - 1).unwrap_or_else(|| text.to_owned());
-        if let Some(at) = self.bucket(&widest) {
+        self.note_in_bucket(&wider_of(text, LEVELS - 1).unwrap_or_else(|| text.to_owned()), number);
+    }
+
+    fn note_in_bucket(&mut self, text: &str, number: u64) {
+        if let Some(at) = self.bucket(text) {
             self.buckets.resize(Scopes::BUCKETS, 0);
             self.buckets[at] = self.buckets[at].max(number);
         }

@@ -18,8 +18,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::{Mutex, Notify};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
@@ -72,6 +72,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         next: Cell::new(begun),
         tally: RefCell::default(),
         gone: RefCell::default(),
+        over: Notify::new(),
         progress: RefCell::new(Progress::new("URLs")),
     });
     let workers = (0..number("connections")).map(|_| warming.clone());
@@ -103,6 +104,8 @@ struct Warming {
     tally: RefCell<Tally>,
     /// Why nothing more is asked for.
     gone: RefCell<Option<String>>,
+    /// Wakes those who wait for a line then.
+    over: Notify,
     progress: RefCell<Progress>,
 }
 
@@ -119,7 +122,7 @@ impl Warming {
                         Ok(outcome) => (url.to_string(), outcome),
                         Err(why) => {
                             self.gone.borrow_mut().get_or_insert(why);
-                            return;
+                            return self.over.notify_waiters();
                         }
                     }
                 }
@@ -132,7 +135,11 @@ impl Warming {
     }
 
     async fn next(&self) -> Option<Line> {
-        self.listed.lock().await.recv().await
+        let line = async { self.listed.lock().await.recv().await };
+        tokio::select! {
+            line = line => line,
+            () = self.over.notified() => None,
+        }
     }
 
     /// Until it is this request's turn. What was not used of the rate is lost.

@@ -39,6 +39,10 @@ pub fn check(headers: &HeaderMap, peer: Peer, needs: Needs<'_>) -> Result<(), Re
     if headers.contains_key(VIA) {
         return Err(forbidden("the admin interface does not answer through a proxy"));
     }
+    if [HOST, ORIGIN, SEC_FETCH_SITE].iter().any(|name| headers.get_all(name).iter().nth(1).is_some()) {
+        let why = "of Host, Origin and Sec-Fetch-Site a request has one each";
+        return Err(Refused { status: StatusCode::BAD_REQUEST, why });
+    }
     let host = text(&HOST).unwrap_or_default();
     let is_foreign = text(&ORIGIN).is_some_and(|origin| origin != format!("http://{host}"))
         || text(&SEC_FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
@@ -59,9 +63,10 @@ pub fn check(headers: &HeaderMap, peer: Peer, needs: Needs<'_>) -> Result<(), Re
 }
 
 fn is_here(host: &str) -> bool {
-    let name = host.parse::<Authority>().ok();
+    let name = host.parse::<Authority>().ok().filter(|_| !host.contains('@'));
     let name = name.as_ref().map(crate::authority::bare_host).unwrap_or_default();
-    host.is_empty() || name == "localhost" || name.parse::<IpAddr>().is_ok()
+    let is_local = name.strip_suffix('.').unwrap_or(name).eq_ignore_ascii_case("localhost");
+    host.is_empty() || is_local || name.parse::<IpAddr>().is_ok()
 }
 
 fn is_authorized(given: Option<&str>, token: &str) -> bool {
@@ -108,7 +113,20 @@ mod tests {
             (&[("host", "127.0.0.1:3129")][..], 200),
             (&[("host", "[::1]:3129")], 200),
             (&[("host", "localhost")], 200),
+            (&[("host", "LocalHost.:3129")], 200),
             (&[], 200),
+            (&[("host", "evil.example:80@localhost")], 403),
+            (&[("host", "user@127.0.0.1")], 403),
+            (&[("host", "localhost"), ("host", "evil.example")], 400),
+            (
+                &[
+                    ("host", "127.0.0.1:1"),
+                    ("origin", "http://127.0.0.1:1"),
+                    ("origin", "http://evil.example"),
+                ],
+                400,
+            ),
+            (&[("host", "[::1]"), ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], 400),
             (&[("host", "evil.example:3129")], 403),
             (&[("host", "localhost.evil.example")], 403),
             (&[("host", "127.0.0.1:1"), ("origin", "http://127.0.0.1:1")], 200),

@@ -13,6 +13,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+/// Filters of a kind at most: each request is compared with all.
+const MOST: usize = 16;
+
 /// What a query lets through.
 pub fn filter(query: &str) -> Result<Filter, String> {
     let mut filter = Filter::default();
@@ -39,6 +42,10 @@ pub fn filter(query: &str) -> Result<Filter, String> {
                 ));
             }
         }
+    }
+    let Filter { statuses, hosts, paths, outcomes, .. } = &filter;
+    if [statuses.len(), hosts.len(), paths.len(), outcomes.len()].iter().any(|count| *count > MOST) {
+        return Err(format!("there are more than {MOST} filters of a kind"));
     }
     Ok(filter)
 }
@@ -107,9 +114,19 @@ mod tests {
         let expected = (vec![500..=599, 404..=404], Duration::from_millis(1500));
         assert_eq!(of("status=5xx&status=404&host=*.A&path=/%3F*&outcome=miss*&slower=1500"), Ok(expected));
         let long = format!("path={}", "x".repeat(128));
-        for wrong in
-            ["status=5x", "status=xx", "status=0xx", "status=1000", "slower=1s", "url=http://a/", &long]
-        {
+        let hosts = |count| "host=a&".repeat(count);
+        assert!(filter(&hosts(16)).is_ok());
+        let many = hosts(17);
+        for wrong in [
+            "status=5x",
+            "status=xx",
+            "status=0xx",
+            "status=1000",
+            "slower=1s",
+            "url=http://a/",
+            &long,
+            &many,
+        ] {
             let why = of(wrong).unwrap_err();
             assert!(why.lines().count() == 1 && why.len() < 100, "{wrong}: {why}");
         }

@@ -39,7 +39,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::{JoinError, spawn_blocking, spawn_local};
 
 /// Connections at once. For one more, that makes way whose silence has lasted longest; while all are being answered, it waits.
@@ -91,12 +91,13 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
 /// How often it is noted what came.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Notes what came by the minute, and ends what is of more than an hour ago.
+/// Notes what came by the minute, and ends what is of more than an hour ago, and who watches and reads nothing.
 async fn remember(shared: &Shared, search: &Search) {
     let mut turned = Instant::now();
     loop {
         shared.note_history(SystemTime::now());
         search.refresh();
+        shared.watchers.look(Instant::now());
         if turned.elapsed() >= HALF {
             turned = Instant::now();
             shared.recent.iter().for_each(|recent| recent.turn());
@@ -188,7 +189,15 @@ impl Visitor {
                     Answer::Of(answer) => spawn_blocking(move || answer(&shared, &asked)).await,
                     Answer::Search => Ok(search.find(&asked).await),
                     Answer::Log => match watch(&shared, &asked) {
-                        Ok(watch) => return Ok(stream(route, Lines::of(watch, speaks))),
+                        Ok((watch, leaves)) => {
+                            let makes_way = self.makes_way.clone();
+                            spawn_local(async move {
+                                if leaves.await.is_ok() {
+                                    makes_way.notify_one();
+                                }
+                            });
+                            return Ok(stream(route, Lines::of(watch, speaks)));
+                        }
                         Err(refused) => Ok(Err(refused)),
                     },
                     Answer::Pac => Ok(pac::text(&shared, &request.headers)),
@@ -374,9 +383,10 @@ fn reload(shared: &Shared) -> Result<String, AdminError> {
     reload().map(|lines| lines.join("\n") + "\n").map_err(|why| AdminError(StatusCode::CONFLICT, why))
 }
 
-fn watch(shared: &Shared, query: &str) -> Result<Watch, AdminError> {
+fn watch(shared: &Shared, query: &str) -> Result<(Watch, oneshot::Receiver<()>), AdminError> {
     let filter = log::filter(query).map_err(|why| AdminError(StatusCode::BAD_REQUEST, why))?;
-    let why = || format!("{WATCHERS} watch already: there is no room for more");
+    let why =
+        || format!("{WATCHERS} watch already, or another process takes over: there is no room for more");
     shared.watchers.join(filter).ok_or_else(|| AdminError(StatusCode::SERVICE_UNAVAILABLE, why()))
 }
 

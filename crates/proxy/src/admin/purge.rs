@@ -127,6 +127,9 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
             (Some(authority), path) => What::Url(key::primary(SCHEME, &authority, &path)),
             (None, path) => What::Path(path),
         }),
+        "prefix" if value.split_once("://").is_some_and(|(_, rest)| !rest.contains('/')) => Err(format!(
+            "prefix: `{value}` ends before its path: end it with `/` for one host and port, or purge by host"
+        )),
         "prefix" => Ok(match url(value)? {
             (Some(authority), path) => {
                 let primary = key::primary(SCHEME, &authority, &path);

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::message::refusal::{self, Refusal};
 use crate::report::counters::Number;
 use crate::transport::{Address, Hop, Host, Socket};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::time::timeout;
@@ -19,7 +20,7 @@ impl Origins {
     pub async fn dial(&self, hop: &Hop, client: Zone) -> Result<(Socket, Zone), Refusal> {
         self.may_ask()?;
         let (limit, reach) = (self.settings().timeouts.origin_connect, self.reach());
-        let mut last = None;
+        let (mut last, mut is_answered) = (None, false);
         for address in self.addresses(hop).await? {
             let needs = match &address {
                 Address::Tcp(address) => reach.needs(address.ip()),
@@ -33,7 +34,10 @@ impl Origins {
                     self.exit.uplink.answered();
                     return Ok((socket, needs));
                 }
-                Ok(Err(error)) => last = Some((refusal::unreachable(), format!("{address}: {error}"))),
+                Ok(Err(error)) => {
+                    is_answered |= is_refusal(&error, &address);
+                    last = Some((refusal::unreachable(), format!("{address}: {error}")));
+                }
                 Err(_) => {
                     let why = format!("{address}: no connection within {limit:?}");
                     last = Some((refusal::too_slow(), why));
@@ -41,7 +45,10 @@ impl Origins {
             }
         }
         let (refusal, why) = last.ok_or_else(reach::refused)?;
-        self.exit.uplink.failed(clock::moment());
+        match is_answered {
+            true => self.exit.uplink.answered(),
+            false => self.exit.uplink.failed(clock::moment()),
+        }
         tracing::warn!(target: "origin", %hop, cause = why, "cannot connect");
         Err(refusal)
     }
@@ -71,5 +78,32 @@ impl Origins {
         };
         let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable)).await;
         opened.map_err(|error| broken(&key.hop, &error.to_string()))
+    }
+}
+
+/// Whether another host said that nothing listens there: so there is a way to it.
+fn is_refusal(error: &io::Error, address: &Address) -> bool {
+    let is_elsewhere = matches!(address, Address::Tcp(address) if !address.ip().to_canonical().is_loopback());
+    is_elsewhere && error.kind() == io::ErrorKind::ConnectionRefused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_refuses_a_connection_can_be_reached() {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable};
+        let is_refusal = |kind: io::ErrorKind, address: &str| {
+            is_refusal(&kind.into(), &Address::Tcp(address.parse().unwrap()))
+        };
+        assert!(
+            is_refusal(ConnectionRefused, "192.0.2.1:80")
+                && is_refusal(ConnectionRefused, "[2001:db8::1]:80")
+        );
+        assert!(!is_refusal(HostUnreachable, "192.0.2.1:80"));
+        for here in ["127.0.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+            assert!(!is_refusal(ConnectionRefused, here), "{here}");
+        }
     }
 }

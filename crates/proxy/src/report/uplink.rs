@@ -2,10 +2,10 @@
 //!
 //! Workers note it, each for all of them. Time is an argument.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// For how long nothing has been reached before it seems down: one that fails is not all of them.
+/// So far apart are two failures with no success between them where it seems down: one that fails says nothing of the others.
 const SEEMS: Duration = Duration::from_secs(2);
 /// What failed this long ago says nothing of now.
 const FORGOTTEN: Duration = Duration::from_secs(60);
@@ -34,10 +34,14 @@ impl Uplink {
     /// Something could be reached.
     pub fn answered(&self) {
         if self.failing.load(Relaxed) != 0 {
-            self.failing.store(0, Relaxed);
-            if self.told.swap(false, Relaxed) {
-                tracing::info!(target: "origin", "origins can be reached again");
-            }
+            self.failing.store(0, SeqCst);
+            self.tell_end();
+        }
+    }
+
+    fn tell_end(&self) {
+        if self.told.swap(false, SeqCst) {
+            tracing::info!(target: "origin", "origins can be reached again");
         }
     }
 
@@ -53,12 +57,16 @@ impl Uplink {
 
     pub fn seems_down(&self, now: Instant) -> bool {
         let (now, failing) = (self.moment(now), self.failing.load(Relaxed));
-        let since = |moment: u64| now.saturating_sub(moment);
+        let failed = self.failed.load(Relaxed);
         let is_down = failing != 0
-            && since(failing) >= millis(SEEMS)
-            && since(self.failed.load(Relaxed)) <= millis(FORGOTTEN);
-        if is_down && !self.told.swap(true, Relaxed) {
+            && failed.saturating_sub(failing) >= millis(SEEMS)
+            && now.saturating_sub(failed) <= millis(FORGOTTEN);
+        if is_down && !self.told.swap(true, SeqCst) {
             tracing::warn!(target: "origin", "no origin can be reached: stale responses answer (offline auto)");
+            // What answered meanwhile found nothing told.
+            if self.failing.load(SeqCst) == 0 {
+                self.tell_end();
+            }
         }
         is_down
     }
@@ -89,16 +97,19 @@ mod tests {
         let at = |seconds: u64| uplink.born + Duration::from_secs(seconds);
         assert!(!uplink.seems_down(at(0)));
         uplink.failed(at(1));
-        assert!(!uplink.seems_down(at(2)), "one failed a moment ago");
+        assert!(!uplink.seems_down(at(10)), "one failed, once");
+        uplink.failed(at(2));
+        assert!(!uplink.seems_down(at(10)), "twice, a moment after");
+        uplink.failed(at(3));
         assert!(uplink.seems_down(at(3)));
         uplink.answered();
         assert!(!uplink.seems_down(at(3)));
+        uplink.failed(at(4));
+        assert!(!uplink.seems_down(at(6)), "it begins anew");
         uplink.failed(at(10));
-        uplink.failed(at(11));
-        assert!(!uplink.seems_down(at(11)) && uplink.seems_down(at(12)));
-        assert!(uplink.seems_down(at(71)) && !uplink.seems_down(at(72)), "that was long ago");
+        assert!(uplink.seems_down(at(70)) && !uplink.seems_down(at(71)), "that was long ago");
         uplink.failed(at(200));
-        assert!(!uplink.seems_down(at(201)), "it begins anew");
+        assert!(!uplink.seems_down(at(202)), "it begins anew");
         uplink.failed(at(202));
         assert!(uplink.seems_down(at(202)));
     }

@@ -4,25 +4,30 @@
 use super::{Log, Transaction};
 use cache::Glob;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
-use tokio::sync::Notify;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 
 /// Who watch at once.
 pub const WATCHERS: usize = 4;
-/// Bytes that wait for one of them, at most, but for the last line.
+/// Bytes that wait for one of them, at most, but for the last line of each worker.
 const ROOM: usize = 256 << 10;
 /// For so long lines are gathered: whoever adds one meanwhile wakes nobody.
 const GATHERED: Duration = Duration::from_millis(20);
 /// After so long without a line an empty one tells that nothing came, and finds out who has gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// Who has read nothing for so long while there was no room has left.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[derive(Default)]
 pub struct Watchers {
     count: AtomicUsize,
     all: RwLock<Vec<Arc<Watcher>>>,
+    /// Written and read with `all` locked.
+    over: AtomicBool,
 }
 
 /// Which requests are of interest: of each kind one must suit, where there are any.
@@ -41,6 +46,9 @@ pub struct Filter {
 
 struct Watcher {
     filter: Filter,
+    /// There is no room: so nothing is written down for it.
+    full: AtomicBool,
+    dropped: AtomicU64,
     waiting: Mutex<Waiting>,
     more: Notify,
 }
@@ -48,8 +56,10 @@ struct Watcher {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    dropped: u64,
     over: bool,
+    full_since: Option<Instant>,
+    /// Tells that it has left.
+    left: Option<oneshot::Sender<()>>,
 }
 
 /// A place among those who watch.
@@ -72,7 +82,7 @@ impl Watchers {
     pub(super) fn tell(&self, transaction: &Transaction, log: &dyn Log) {
         let mut line = Vec::new();
         for watcher in self.all.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if watcher.filter.suits(transaction) {
+            if watcher.filter.suits(transaction) && watcher.has_room() {
                 if line.is_empty() {
                     log.line(transaction, &mut line);
                 }
@@ -84,23 +94,40 @@ impl Watchers {
 
 /// By the operator's thread.
 impl Watchers {
-    /// `None`: there are as many as there may be.
-    pub fn join(self: &Arc<Watchers>, filter: Filter) -> Option<Watch> {
+    /// A place, and what tells that nobody reads there any more; `None`: there are as many as there may be, or it is over.
+    pub fn join(self: &Arc<Watchers>, filter: Filter) -> Option<(Watch, oneshot::Receiver<()>)> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= WATCHERS {
+        if all.len() >= WATCHERS || self.over.load(Relaxed) {
             return None;
         }
-        let watcher = Arc::new(Watcher { filter, waiting: Mutex::default(), more: Notify::new() });
+        let (left, leaves) = oneshot::channel();
+        let waiting = Mutex::new(Waiting { left: Some(left), ..Waiting::default() });
+        let (full, dropped, more) = Default::default();
+        let watcher = Arc::new(Watcher { filter, full, dropped, waiting, more });
         all.push(watcher.clone());
         self.count.store(all.len(), Relaxed);
-        Some(Watch { watchers: self.clone(), watcher })
+        Some((Watch { watchers: self.clone(), watcher }, leaves))
     }
 
-    /// All have seen what there is to be seen.
+    /// All have seen what there is to be seen, and nobody joins them.
     pub fn end(&self) {
-        for watcher in self.all.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        let all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        self.over.store(true, Relaxed);
+        for watcher in all.iter() {
             watcher.lock().over = true;
             watcher.more.notify_one();
+        }
+    }
+
+    /// Ends those who have left.
+    pub fn look(&self, now: Instant) {
+        for watcher in self.all.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let mut waiting = watcher.lock();
+            if waiting.full_since.is_some_and(|since| now.saturating_duration_since(since) >= PATIENCE)
+                && let Some(left) = waiting.left.take()
+            {
+                let _ = left.send(());
+            }
         }
     }
 }
@@ -110,13 +137,22 @@ impl Watcher {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// If not, that is one more that it does not see.
+    fn has_room(&self) -> bool {
+        let is_full = self.full.load(Relaxed);
+        if is_full {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+        !is_full
+    }
+
     fn add(&self, line: &[u8]) {
         let mut waiting = self.lock();
-        if waiting.lines.len() >= ROOM {
-            waiting.dropped += 1;
-            return;
-        }
         waiting.lines.extend_from_slice(line);
+        if waiting.lines.len() >= ROOM && waiting.full_since.is_none() {
+            waiting.full_since = Some(Instant::now());
+            self.full.store(true, Relaxed);
+        }
         drop(waiting);
         self.more.notify_one();
     }
@@ -125,7 +161,9 @@ impl Watcher {
     fn take(&self) -> Option<Vec<u8>> {
         let mut waiting = self.lock();
         let mut lines = std::mem::take(&mut waiting.lines);
-        let dropped = std::mem::take(&mut waiting.dropped);
+        waiting.full_since = None;
+        self.full.store(false, Relaxed);
+        let dropped = self.dropped.swap(0, Relaxed);
         if dropped > 0 {
             lines.extend_from_slice(format!("{{\"dropped\":{dropped}}}\n").as_bytes());
         }
@@ -238,8 +276,8 @@ mod tests {
     async fn what_finds_no_room_is_dropped_and_counted() {
         let watchers = Arc::new(Watchers::default());
         assert!(!watchers.are_there());
-        let all = watchers.join(Filter::default()).unwrap();
-        let none = watchers.join(Filter { hosts: globs(&["other"]), ..Filter::default() }).unwrap();
+        let (all, _) = watchers.join(Filter::default()).unwrap();
+        let (none, _) = watchers.join(Filter { hosts: globs(&["other"]), ..Filter::default() }).unwrap();
         let mut more: Vec<_> = (2..WATCHERS).map(|_| watchers.join(Filter::default()).unwrap()).collect();
         assert!(watchers.join(Filter::default()).is_none(), "there are enough");
         more.clear();
@@ -257,5 +295,40 @@ mod tests {
         assert_eq!(none.next().await, None);
         drop((all, none));
         assert!(!watchers.are_there());
+        assert!(watchers.join(Filter::default()).is_none(), "it is over");
+    }
+
+    /// Counts the lines that are written down.
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Log for Counted {
+        fn ended(&self, _: &Transaction) {}
+
+        fn line(&self, transaction: &Transaction, to: &mut Vec<u8>) {
+            self.0.fetch_add(1, Relaxed);
+            Named.line(transaction, to);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_reads_nothing_costs_nothing_and_has_left_after_a_while() {
+        let (watchers, log) = (Arc::new(Watchers::default()), Counted::default());
+        let (reads, mut reads_left) = watchers.join(Filter::default()).unwrap();
+        let (watch, mut left) = watchers.join(Filter::default()).unwrap();
+        let host = "h".repeat(1023);
+        let fill = || (0..2 * ROOM / 1024).for_each(|_| watchers.tell(&told(&host, "/", 200), &log));
+        let after = |seconds| Instant::now() + Duration::from_secs(seconds);
+        fill();
+        assert_eq!(log.0.load(Relaxed), ROOM / 1024, "once for both, while there was room");
+        watchers.look(after(50));
+        reads.next().await.unwrap();
+        watchers.look(after(70));
+        assert!(left.try_recv().is_ok() && reads_left.try_recv().is_err());
+        watchers.look(after(70));
+        drop(watch);
+        assert_eq!(watchers.count(), 1);
+        fill();
+        assert_eq!(log.0.load(Relaxed), 2 * ROOM / 1024);
     }
 }
