@@ -31,8 +31,12 @@ const HOLDS: Duration = Duration::from_secs(5);
 const CONFIRMS: Duration = Duration::from_secs(2);
 /// A process that was killed.
 const ENDS: Duration = Duration::from_secs(1);
+/// The successor, until it has read what this process told it last.
+const READS: Duration = Duration::from_secs(60);
 /// Between attempts to have the caches again: the first pause, and the longest.
 const REGAINS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+const UNTOLD: &str = "the process that took over reads nothing: it may serve what was invalidated here";
 
 /// How this process is replaced.
 pub struct Upgrade {
@@ -253,7 +257,9 @@ impl Upgrade {
             return Err("the cache cannot be written".into());
         }
         link.queue(Message::of(Word::Open, []));
-        let writer = std::thread::Builder::new().name("successor".into()).spawn(move || write(&to, &queue));
+        let writes = link.clone();
+        let writer = std::thread::Builder::new().name("successor".into());
+        let writer = writer.spawn(move || writes.write(&to, &queue));
         let writer = writer.map_err(|error| format!("cannot start a thread: {error}"))?;
         let begun = hear(Word::Opened, "open the cache", OPENS).and_then(|()| {
             if !self.predecessor.hold(HOLDS) {
@@ -298,7 +304,13 @@ impl Upgrade {
         match before {
             State::Done(link, writer) => {
                 link.finish();
-                let _ = writer.join();
+                let until = Instant::now() + READS;
+                while !writer.is_finished() && Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                if !writer.is_finished() {
+                    tracing::warn!(target: "service", "{UNTOLD}");
+                }
             }
             State::Tries(child, _) => {
                 end(&child);
@@ -401,6 +413,16 @@ impl Link {
         self.finish();
     }
 
+    /// Sends what is queued. A successor that opens the caches, or stalls, reads it later: nobody waits for this thread.
+    fn write(&self, to: &Channel, queue: &Receiver<Option<Message>>) {
+        while let Ok(Some(message)) = queue.recv() {
+            if to.send(&message).is_err() {
+                to.end();
+                return self.close();
+            }
+        }
+    }
+
     fn hear(&self, channel: &Channel, obey: impl Fn(Word)) {
         while let Ok(message) = channel.receive() {
             if message.word == Word::Reopen {
@@ -458,15 +480,6 @@ impl proxy::Successor for Link {
     }
 }
 
-fn write(to: &Channel, queue: &Receiver<Option<Message>>) {
-    while let Ok(Some(message)) = queue.recv() {
-        if to.send(&message).is_err() {
-            // What still comes has nowhere to go.
-            return;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -494,6 +507,38 @@ mod tests {
         assert_eq!(found("-cosm"), at("cosm-1"));
         assert_eq!(found(""), at("cosm-1"));
         assert_eq!(program(None, None, Some(at("cosm-1"))), at("cosm-1"));
+    }
+
+    /// As one that opens the caches for minutes: the kernel has room for some hundred changes.
+    #[test]
+    fn a_successor_that_reads_late_is_told_everything() {
+        let ((ours, theirs), (link, queue)) = (UnixStream::pair().unwrap(), Link::new());
+        let is_patient = ours.try_clone().unwrap();
+        let (ours, theirs) = (Channel::new(ours), Channel::new(theirs));
+        assert_eq!(is_patient.write_timeout().unwrap(), None, "for as long as it takes");
+        let key = |n: u32| [&n.to_le_bytes()[..], &[b'k'; 1000]].concat();
+        (0..1000).for_each(|n| link.tell(Change::Removed(key(n).into())));
+        link.finish();
+        let writes = link.clone();
+        let writer = std::thread::spawn(move || writes.write(&ours, &queue));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!writer.is_finished(), "it waits for who reads");
+        (0..1000).for_each(|n| assert_eq!(theirs.receive().unwrap().text, key(n)));
+        writer.join().unwrap();
+        assert!(!link.questions().closed);
+    }
+
+    #[test]
+    fn a_successor_that_is_gone_is_not_asked() {
+        let ((ours, theirs), (link, queue)) = (UnixStream::pair().unwrap(), Link::new());
+        drop(theirs);
+        let (ours, writes) = (Channel::new(ours), link.clone());
+        let writer = std::thread::spawn(move || writes.write(&ours, &queue));
+        let began = Instant::now();
+        assert!(!link.persist(Duration::from_secs(60)));
+        assert!(began.elapsed() < Duration::from_secs(30));
+        writer.join().unwrap();
+        assert!(link.questions().closed);
     }
 
     /// Else each change would keep a worker waiting.
