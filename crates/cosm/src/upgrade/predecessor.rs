@@ -33,6 +33,8 @@ const CONFIRMS: Duration = Duration::from_secs(2);
 const ENDS: Duration = Duration::from_secs(1);
 /// The successor, until it has read what this process told it last.
 const READS: Duration = Duration::from_secs(60);
+/// The caches, once more, at the end of this process.
+const RETURNS: Duration = Duration::from_secs(5);
 /// Between attempts to have the caches again: the first pause, and the longest.
 const REGAINS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -315,9 +317,22 @@ impl Upgrade {
             State::Tries(child, _) => {
                 end(&child);
                 self.keep_pid_file();
-                let _ = self.predecessor.take_back();
+                self.take_back_soon();
             }
-            State::Serves | State::Over => {}
+            State::Serves => self.take_back_soon(),
+            State::Over => {}
+        }
+    }
+
+    /// So that what was changed meanwhile leaves the caches before this process ends.
+    fn take_back_soon(&self) {
+        let until = Instant::now() + RETURNS;
+        while let Err(why) = self.predecessor.take_back() {
+            if Instant::now() > until {
+                tracing::warn!(target: "service", "the cache cannot be taken back: {why}");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
