@@ -14,8 +14,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Of what is said; another one is not understood.
-pub const VERSION: u8 = 1;
+/// Of what is said; another one is not understood. With another set of words it is another version.
+pub const VERSION: u8 = 2;
 
 /// Bytes of a text, at most: a key and what was read of a connection are as long as a request's head.
 const TEXT: usize = 64 << 20;
