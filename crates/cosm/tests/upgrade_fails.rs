@@ -153,6 +153,39 @@ fn a_stop_that_does_not_wait_ends_who_would_take_over() {
     gate.open();
 }
 
+/// By then no request is begun here any more, and one is still under way.
+#[test]
+fn a_stop_just_before_the_other_one_serves_ends_both() {
+    let gate = Gate::default();
+    let origin = gated(&Arc::default(), &gate);
+    let mut service = Service::start(SMALL, SIZE);
+    let id = service.id();
+    let mut late = asking(
+        &service,
+        &format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/late"), origin.address),
+    );
+    await_that("the request", || origin.asked_for("/late") == 1);
+    // It comes as far as to write its number.
+    let pipe = service.at("pid.new");
+    make_pipe(&pipe);
+    let successor = begin(&service);
+    await_that("its workers", || threads(successor).iter().any(|name| name.starts_with("worker-")));
+    let server = service.server.take().unwrap();
+    service.signal(id, Signal::TERM);
+    while !server.next_line().contains("a second signal") {}
+    // Now it is free to serve: a pipe would be no good as the file that it renames.
+    let (other, whole) = (service.at("pipe"), service.at("whole"));
+    fs::hard_link(&pipe, &other).unwrap();
+    fs::write(&whole, format!("{successor}\n")).unwrap();
+    fs::rename(&whole, &pipe).unwrap();
+    drop(File::open(&other).unwrap());
+    await_that("its end", || !is_running(successor));
+    gate.open();
+    assert!(answer(&mut late).0.starts_with("HTTP/1.1 200 "));
+    assert!(server.wait().success());
+    assert_eq!(service.events("serves; this one ends"), 0, "{}", service.errors());
+}
+
 #[test]
 fn of_signals_in_a_row_one_upgrades() {
     let service = Service::start(SMALL, SIZE);
