@@ -10,7 +10,7 @@ use crate::systemd::{self, Notify};
 use crate::upgrade::{Successor, Upgrade, Word};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use proxy::{Beginning, Event, Log, Stop, Stores, Transaction, say};
+use proxy::{Beginning, Event, Handed, Log, Stop, Stores, Transaction, say};
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +52,8 @@ pub fn command() -> Command {
 pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     proxy::end_on_panic();
     survive_signals();
+    // It takes them out of the environment, which no other thread may read meanwhile.
+    let handed = systemd::sockets().map_err(Failure::Failed)?;
     let mut successor = Successor::of_environment().map_err(Failure::Failed)?;
     let machine = Machine::here();
     let checks = args.get_flag("check");
@@ -91,7 +93,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
         None => "forward proxy".to_owned(),
     };
     let again = again(args, given, machine);
-    let result = run(config, stores.clone(), successor, (log.as_ref(), &errors), &kind, again);
+    let result = run(config, stores.clone(), successor, handed, (log.as_ref(), &errors), &kind, again);
     if let Some(log) = log {
         log.end();
     }
@@ -179,13 +181,14 @@ fn run(
     config: Config,
     stores: Stores,
     mut successor: Option<Successor>,
+    handed: Vec<Handed>,
     (log, errors): (Option<&AccessLog>, &ErrorLog),
     kind: &str,
     reload: Reload,
 ) -> io::Result<()> {
     let beginning = match &mut successor {
         Some(successor) => successor.opened().map_err(io::Error::other)?,
-        None => Beginning { sockets: systemd::sockets()?, ..Beginning::default() },
+        None => Beginning { sockets: handed, ..Beginning::default() },
     };
     let (notify, watchdog) = (Notify::of_environment(), systemd::watchdog(successor.is_some()));
     let is_forward = config.proxy.origin.is_none();

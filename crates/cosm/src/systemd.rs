@@ -4,7 +4,6 @@ use listenfd::ListenFd;
 use proxy::Handed;
 use rustix::time::{ClockId, clock_gettime};
 use std::env::var;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -67,14 +66,19 @@ pub fn watchdog(took_over: bool) -> Option<Duration> {
 }
 
 /// The listening sockets that this process was started with. No process that it starts has them too.
-pub fn sockets() -> io::Result<Vec<Handed>> {
+pub fn sockets() -> Result<Vec<Handed>, String> {
     let is_for_us = var("LISTEN_PID").is_ok_and(|id| id.parse() == Ok(std::process::id()));
     let mut given = if is_for_us { ListenFd::from_env() } else { ListenFd::empty() };
     let mut sockets = Vec::new();
     for n in 0..given.len() {
         let socket = match given.take_tcp_listener(n) {
             Ok(tcp) => tcp.map(OwnedFd::from),
-            Err(_) => given.take_unix_listener(n)?.map(OwnedFd::from),
+            Err(_) => match given.take_unix_listener(n) {
+                Ok(unix) => unix.map(OwnedFd::from),
+                Err(_) => {
+                    return Err(format!("LISTEN_FDS: descriptor {} is no TCP or Unix stream socket", 3 + n));
+                }
+            },
         };
         sockets.extend(socket.map(|socket| Handed { given: None, socket }));
     }

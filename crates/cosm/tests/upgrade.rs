@@ -354,6 +354,16 @@ fn a_stop_ends_tunnels_soon_and_a_graceful_one_does_not() {
 }
 
 #[test]
+fn a_given_descriptor_that_is_no_socket_is_named() {
+    let script =
+        format!("exec 3</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec {COSM} serve --listen 127.0.0.1:0");
+    let output = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said, "cosm: LISTEN_FDS: descriptor 3 is no TCP or Unix stream socket\n");
+}
+
+#[test]
 fn systemd_hears_how_it_is_and_gives_the_socket() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use support::SOON;
 use support::client::{Client, line, read_fields};
 use support::origin::{Origin, Reply};
+use support::program::Server;
 use support::service::{
     ADMIN, Service, await_that, is_running, make_pipe, open_files, origin, purge, threads,
 };
@@ -79,7 +80,9 @@ fn begin(service: &Service) -> i32 {
     let mut successor = None;
     await_that("a process that takes over", || {
         successor = service.successor(before);
-        successor.is_some()
+        // Before it is this program anew, it is a copy of the other process, which waits for it.
+        let environment = successor.and_then(|id| fs::read(format!("/proc/{id}/environ")).ok());
+        environment.is_some_and(|all| String::from_utf8_lossy(&all).contains("COSM_UPGRADE_OF="))
     });
     successor.unwrap()
 }
@@ -150,6 +153,39 @@ fn a_stop_that_does_not_wait_ends_who_would_take_over() {
     gate.open();
 }
 
+/// By then no request is begun here any more, and one is still under way.
+#[test]
+fn a_stop_just_before_the_other_one_serves_ends_both() {
+    let gate = Gate::default();
+    let origin = gated(&Arc::default(), &gate);
+    let mut service = Service::start(SMALL, SIZE);
+    let id = service.id();
+    let mut late = asking(
+        &service,
+        &format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/late"), origin.address),
+    );
+    await_that("the request", || origin.asked_for("/late") == 1);
+    // It comes as far as to write its number.
+    let pipe = service.at("pid.new");
+    make_pipe(&pipe);
+    let successor = begin(&service);
+    await_that("its workers", || threads(successor).iter().any(|name| name.starts_with("worker-")));
+    let server = service.server.take().unwrap();
+    service.signal(id, Signal::TERM);
+    while !server.next_line().contains("a second signal") {}
+    // Now it is free to serve: a pipe would be no good as the file that it renames.
+    let (other, whole) = (service.at("pipe"), service.at("whole"));
+    fs::hard_link(&pipe, &other).unwrap();
+    fs::write(&whole, format!("{successor}\n")).unwrap();
+    fs::rename(&whole, &pipe).unwrap();
+    drop(File::open(&other).unwrap());
+    await_that("its end", || !is_running(successor));
+    gate.open();
+    assert!(answer(&mut late).0.starts_with("HTTP/1.1 200 "));
+    assert!(server.wait().success());
+    assert_eq!(service.events("serves; this one ends"), 0, "{}", service.errors());
+}
+
 #[test]
 fn of_signals_in_a_row_one_upgrades() {
     let service = Service::start(SMALL, SIZE);
@@ -161,7 +197,9 @@ fn of_signals_in_a_row_one_upgrades() {
     await_that("the end", || !is_running(before));
     let errors = service.errors();
     assert_eq!(service.events("serves; this one ends"), 1, "{errors}");
-    assert!(!errors.contains("this process stops"), "{errors}");
+    // A signal may come even then.
+    let until_then = errors.split("serves; this one ends").next().unwrap();
+    assert!(!until_then.contains("this process stops"), "{errors}");
     assert!(errors.contains("another process takes over already"), "{errors}");
 }
 
@@ -240,6 +278,41 @@ fn signals_that_come_in_the_middle_reach_who_takes_over() {
     await_that("the second to read them", || service.events("changed: finish-max") == 2);
     let has_log = || open_files(successor).contains(&log) && !open_files(successor).contains(&rotated);
     await_that("the second to open the log", has_log);
+}
+
+#[test]
+fn a_stop_before_the_cache_is_taken_back_removes_what_was_changed_or_says_so() {
+    for comes_back in [true, false] {
+        let (version, gate) = (Arc::new(AtomicU32::new(1)), Gate::default());
+        gate.open();
+        let origin = gated(&version, &gate);
+        let mut service = Service::start(SMALL, SIZE);
+        let (url, host) = (origin.url("/changes"), origin.address);
+        assert_eq!(text(&mut Client::new(service.address), &url), "1");
+        let (cache, kept) = (service.at("cache"), service.at("kept"));
+        fs::rename(&cache, &kept).unwrap();
+        fs::create_dir(&cache).unwrap();
+        let why = service.upgrade_in_vain();
+        assert!(why.contains("the cache cannot be taken back"), "{why}");
+        version.store(2, SeqCst);
+        let post = format!("POST {url} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+        assert!(answer(&mut asking(&service, &post)).0.starts_with("HTTP/1.1 204 "));
+        let server = service.server.take().unwrap();
+        service.signal(server.id() as i32, Signal::TERM);
+        let await_line = |what: &str| while !server.next_line().contains(what) {};
+        await_line("a second signal");
+        if comes_back {
+            fs::remove_dir(&cache).unwrap();
+            fs::rename(&kept, &cache).unwrap();
+        } else {
+            await_line("the next start may serve what was invalidated");
+        }
+        assert_eq!(server.wait().success(), comes_back, "{}", service.errors());
+        if comes_back {
+            let again = Server::start(&cache, SMALL);
+            assert_eq!(text(&mut Client::new(again.address), &url), "2");
+        }
+    }
 }
 
 #[test]

@@ -114,13 +114,17 @@ impl Predecessor {
     }
 
     /// The successor serves: connections go there, as soon as they have no request under way, and this proxy ends with the last.
-    pub fn leave(&self, mover: impl Fn(Moved) + Send + Sync + 'static) {
+    /// False: this proxy was told to stop meanwhile, and keeps all.
+    pub fn leave(&self, mover: impl Fn(Moved) + Send + Sync + 'static) -> bool {
+        *self.shared.handover.mover.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(mover));
+        if !go(&self.phases, Phase::holds, Phase::Moves) {
+            return false;
+        }
         let Sockets { files, .. } =
             std::mem::take(&mut *self.sockets.lock().unwrap_or_else(PoisonError::into_inner));
         files.iter().for_each(|file| file.leave());
         self.shared.tiers.end();
-        *self.shared.handover.mover.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(mover));
-        go(&self.phases, Phase::holds, Phase::Moves);
+        true
     }
 }
 

@@ -142,7 +142,7 @@ pub fn start_from(
             shared.tiers.purge([cache::Scope::All], false);
         }
     });
-    changes.iter().for_each(|change| shared.tiers.take(change));
+    shared.tiers.take(&changes);
     let _ = shared.addresses.set(addresses.clone());
     let (phases, phase) = watch::channel(if holds { Phase::Holds(0) } else { Phase::Serves });
     let mut threads = Vec::with_capacity(workers + 2);
@@ -247,7 +247,7 @@ impl Running {
     /// Does what the process tells that had the caches before.
     pub fn change(&self) -> impl Fn(&Change) + Send + use<> {
         let shared = self.shared.clone();
-        move |change| shared.tiers.take(change)
+        move |change| shared.tiers.take(std::slice::from_ref(change))
     }
 
     /// Goes on with connections that another process accepted: each worker in turn.

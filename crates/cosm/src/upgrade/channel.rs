@@ -9,18 +9,16 @@ use rustix::net::{
 };
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Of what is said; another one is not understood.
-pub const VERSION: u8 = 1;
+/// Of what is said; another one is not understood. With another set of words it is another version.
+pub const VERSION: u8 = 2;
 
 /// Bytes of a text, at most: a key and what was read of a connection are as long as a request's head.
 const TEXT: usize = 64 << 20;
-
-/// How long the other process may take to read.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 macro_rules! words {
     ($($(#[$doc:meta])* $word:ident = $byte:literal,)*) => {
@@ -95,8 +93,6 @@ pub struct Channel(UnixStream);
 
 impl Channel {
     pub fn new(stream: UnixStream) -> Channel {
-        // One that does not read for so long is as good as gone.
-        let _ = stream.set_write_timeout(Some(PATIENCE));
         Channel(stream)
     }
 
@@ -107,6 +103,16 @@ impl Channel {
     /// For how long a message is waited for.
     pub fn set_patience(&self, patience: Option<Duration>) {
         let _ = self.0.set_read_timeout(patience);
+    }
+
+    /// For how long the other process may read nothing before it counts as gone.
+    pub fn set_patience_to_send(&self, patience: Duration) {
+        let _ = self.0.set_write_timeout(Some(patience));
+    }
+
+    /// Nothing more is sent: the other process, which may have half a message, hears the end.
+    pub fn end(&self) {
+        let _ = self.0.shutdown(Shutdown::Write);
     }
 
     /// Whether this is among what was said and not heard yet, by a process that says nothing more.
@@ -125,9 +131,11 @@ impl Channel {
         if !descriptors.is_empty() {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
-        let sent = sendmsg(&self.0, &[IoSlice::new(&head)], &mut ancillary, SendFlags::NOSIGNAL)?;
-        (&self.0).write_all(&head[sent..])?;
-        (&self.0).write_all(&message.text)
+        // In one piece: a short one is sent whole, or not at all.
+        let pieces = [IoSlice::new(&head), IoSlice::new(&message.text)];
+        let sent = sendmsg(&self.0, &pieces, &mut ancillary, SendFlags::NOSIGNAL)?;
+        (&self.0).write_all(&head[sent.min(head.len())..])?;
+        (&self.0).write_all(&message.text[sent.saturating_sub(head.len())..])
     }
 
     /// The next message; `UnexpectedEof` when the other process is gone.

@@ -29,10 +29,18 @@ const WRITES: Duration = Duration::from_secs(30);
 const HOLDS: Duration = Duration::from_secs(5);
 /// And the answer to an unsafe request, until the successor has done what that invalidates.
 const CONFIRMS: Duration = Duration::from_secs(2);
+/// A process that has said its last word.
+const LAST: Duration = Duration::from_millis(100);
 /// A process that was killed.
 const ENDS: Duration = Duration::from_secs(1);
+/// The successor, until it has read what this process told it last.
+const READS: Duration = Duration::from_secs(60);
+/// The caches, once more, at the end of this process.
+const RETURNS: Duration = Duration::from_secs(5);
 /// Between attempts to have the caches again: the first pause, and the longest.
 const REGAINS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+const UNTOLD: &str = "the process that took over reads nothing: it may serve what was invalidated here";
 
 /// How this process is replaced.
 pub struct Upgrade {
@@ -43,6 +51,8 @@ pub struct Upgrade {
     /// Does what a signal says that came to another of these processes.
     obey: Box<dyn Fn(Word) + Send + Sync>,
     state: Mutex<State>,
+    /// An attempt is under way, or what it left is taken back.
+    attempts: AtomicBool,
     /// The process before this one, while it still has something under way.
     older: Mutex<Option<Arc<Mutex<Channel>>>>,
 }
@@ -57,6 +67,21 @@ enum State {
     Done(Arc<Link>, JoinHandle<()>),
     /// This process is told to stop: nobody takes over.
     Over,
+}
+
+/// Why nobody takes over.
+struct Failed {
+    why: String,
+    /// The successor ends by itself.
+    ends: bool,
+    /// It has said that it serves.
+    serves: bool,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Failed {
+        Failed { why, ends: false, serves: false }
+    }
 }
 
 /// What a successor that was just started is spoken to with.
@@ -77,8 +102,8 @@ impl Upgrade {
     ) -> Upgrade {
         let exe = std::env::current_exe().ok();
         let program = program(words.first(), std::env::var_os("PATH"), exe);
-        let (state, older) = Default::default();
-        Upgrade { program, words, predecessor, pid_file, obey: Box::new(obey), state, older }
+        let (state, attempts, older) = Default::default();
+        Upgrade { program, words, predecessor, pid_file, obey: Box::new(obey), state, attempts, older }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -87,11 +112,19 @@ impl Upgrade {
 
     /// Hands all over. An error is one line: this process goes on.
     pub fn run(self: &Arc<Self>) -> Result<(), String> {
-        let Started { child, channel, link, queue } = self.start()?;
-        let Err(why) = self.hand_over(&channel, &child, link.clone(), queue) else { return Ok(()) };
-        let ended = end(&child);
+        let started = self.start()?;
+        let done = self.run_with(started);
+        self.attempts.store(false, Release);
+        done
+    }
+
+    fn run_with(self: &Arc<Self>, started: Started) -> Result<(), String> {
+        let Started { child, channel, link, queue } = started;
+        let failed = self.hand_over(&channel, &child, link.clone(), queue);
+        let Err(Failed { why, ends, serves }) = failed else { return Ok(()) };
+        let ended = end(&child, if ends { LAST } else { Duration::ZERO });
         // It may have answered requests, and have said so too late.
-        if link.serves.load(Acquire) && channel.has_said(Word::Serving) {
+        if serves || link.serves.load(Acquire) && channel.has_said(Word::Serving) {
             self.predecessor.purge_all();
         }
         self.predecessor.serve_again();
@@ -145,6 +178,7 @@ impl Upgrade {
         let child = child.map_err(|error| format!("cannot start {}: {error}", self.program.display()))?;
         let (child, (link, queue)) = (Arc::new(Mutex::new(child)), Link::new());
         *state = State::Tries(child.clone(), link.clone());
+        self.attempts.store(true, Release);
         Ok(Started { child, channel, link, queue })
     }
 
@@ -233,16 +267,20 @@ impl Upgrade {
         child: &Mutex<Child>,
         link: Arc<Link>,
         queue: Receiver<Option<Message>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failed> {
         let lost = |step: &str, error: &io::Error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the new process did not {step} in time"),
-            _ => format!("the new process ended before it could {step}"),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Failed::from(format!("the new process did not {step} in time"))
+            }
+            _ => {
+                Failed { ends: true, ..Failed::from(format!("the new process ended before it could {step}")) }
+            }
         };
         let hear = |word: Word, step: &str, patience: Duration| {
             channel.set_patience(Some(patience));
             match channel.receive() {
                 Ok(message) if message.word == word => Ok(()),
-                Ok(_) => Err("the new process says something else than it should".to_owned()),
+                Ok(_) => Err("the new process says something else than it should".to_owned().into()),
                 Err(error) => Err(lost(step, &error)),
             }
         };
@@ -250,14 +288,16 @@ impl Upgrade {
         let (hears, to) = (channel.try_clone(), channel.try_clone());
         let (hears, to) = hears.and_then(|hears| Ok((hears, to?))).map_err(|error| error.to_string())?;
         if !self.predecessor.give_caches(link.clone(), WRITES) {
-            return Err("the cache cannot be written".into());
+            return Err("the cache cannot be written".to_owned().into());
         }
         link.queue(Message::of(Word::Open, []));
-        let writer = std::thread::Builder::new().name("successor".into()).spawn(move || write(&to, &queue));
+        let writes = link.clone();
+        let writer = std::thread::Builder::new().name("successor".into());
+        let writer = writer.spawn(move || writes.write(&to, &queue));
         let writer = writer.map_err(|error| format!("cannot start a thread: {error}"))?;
         let begun = hear(Word::Opened, "open the cache", OPENS).and_then(|()| {
             if !self.predecessor.hold(HOLDS) {
-                return Err("this process stops, or is too busy to stand still".into());
+                return Err("this process stops, or is too busy to stand still".to_owned().into());
             }
             link.serves.store(true, Release);
             link.queue(Message::of(Word::Serve, []));
@@ -267,21 +307,21 @@ impl Upgrade {
             link.close();
             return Err(why);
         }
+        let id = child.lock().unwrap_or_else(PoisonError::into_inner).id();
         {
             // Before anything here can end: whoever ends this process leaves that one alone from now on.
             let mut state = self.state();
-            if !matches!(*state, State::Tries(..)) {
+            let mover = link.clone();
+            let mover = move |Moved { socket, read }| {
+                mover.queue(Message::of(Word::Connection, read).with(socket));
+            };
+            if !matches!(*state, State::Tries(..)) || !self.predecessor.leave(mover) {
                 link.close();
-                return Err("this process stops".into());
+                return Err(Failed { serves: true, ..Failed::from("this process stops".to_owned()) });
             }
             *state = State::Done(link.clone(), writer);
         }
-        let id = child.lock().unwrap_or_else(PoisonError::into_inner).id();
         tracing::info!(target: "service", "process {id} serves; this one ends with what is under way");
-        let mover = link.clone();
-        self.predecessor.leave(move |Moved { socket, read }| {
-            mover.queue(Message::of(Word::Connection, read).with(socket));
-        });
         hears.set_patience(None);
         let (upgrade, reads) = (self.clone(), link.clone());
         let reader = std::thread::Builder::new().name("successor-says".into());
@@ -298,14 +338,38 @@ impl Upgrade {
         match before {
             State::Done(link, writer) => {
                 link.finish();
-                let _ = writer.join();
+                let until = Instant::now() + READS;
+                while !writer.is_finished() && Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                if !writer.is_finished() {
+                    tracing::warn!(target: "service", "{UNTOLD}");
+                }
             }
             State::Tries(child, _) => {
-                end(&child);
+                end(&child, Duration::ZERO);
+                // What answered already is heard of there, before the caches are closed.
+                let until = Instant::now() + RETURNS;
+                while self.attempts.load(Acquire) && Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 self.keep_pid_file();
-                let _ = self.predecessor.take_back();
+                self.take_back_soon();
             }
-            State::Serves | State::Over => {}
+            State::Serves => self.take_back_soon(),
+            State::Over => {}
+        }
+    }
+
+    /// So that what was changed meanwhile leaves the caches before this process ends.
+    fn take_back_soon(&self) {
+        let until = Instant::now() + RETURNS;
+        while let Err(why) = self.predecessor.take_back() {
+            if Instant::now() > until {
+                tracing::warn!(target: "service", "the cache cannot be taken back: {why}");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
@@ -334,11 +398,10 @@ fn program(name: Option<&OsString>, folders: Option<OsString>, exe: Option<PathB
     found.or(exe).unwrap_or_else(|| "cosm".into())
 }
 
-/// Ends a process, and says how it ended if it did by itself.
-fn end(child: &Mutex<Child>) -> String {
+/// Ends a process, and says how it ended if it did so by itself in time.
+fn end(child: &Mutex<Child>, patience: Duration) -> String {
     let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-    // One that has just said its last word.
-    let until = Instant::now() + Duration::from_millis(100);
+    let until = Instant::now() + patience;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return format!(" ({status})"),
@@ -401,6 +464,16 @@ impl Link {
         self.finish();
     }
 
+    /// Sends what is queued. A successor that opens the caches, or stalls, reads it later: nobody waits for this thread.
+    fn write(&self, to: &Channel, queue: &Receiver<Option<Message>>) {
+        while let Ok(Some(message)) = queue.recv() {
+            if to.send(&message).is_err() {
+                to.end();
+                return self.close();
+            }
+        }
+    }
+
     fn hear(&self, channel: &Channel, obey: impl Fn(Word)) {
         while let Ok(message) = channel.receive() {
             if message.word == Word::Reopen {
@@ -458,15 +531,6 @@ impl proxy::Successor for Link {
     }
 }
 
-fn write(to: &Channel, queue: &Receiver<Option<Message>>) {
-    while let Ok(Some(message)) = queue.recv() {
-        if to.send(&message).is_err() {
-            // What still comes has nowhere to go.
-            return;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -494,6 +558,38 @@ mod tests {
         assert_eq!(found("-cosm"), at("cosm-1"));
         assert_eq!(found(""), at("cosm-1"));
         assert_eq!(program(None, None, Some(at("cosm-1"))), at("cosm-1"));
+    }
+
+    /// As one that opens the caches for minutes: the kernel has room for some hundred changes.
+    #[test]
+    fn a_successor_that_reads_late_is_told_everything() {
+        let ((ours, theirs), (link, queue)) = (UnixStream::pair().unwrap(), Link::new());
+        let is_patient = ours.try_clone().unwrap();
+        let (ours, theirs) = (Channel::new(ours), Channel::new(theirs));
+        assert_eq!(is_patient.write_timeout().unwrap(), None, "for as long as it takes");
+        let key = |n: u32| [&n.to_le_bytes()[..], &[b'k'; 1000]].concat();
+        (0..1000).for_each(|n| link.tell(Change::Removed(key(n).into())));
+        link.finish();
+        let writes = link.clone();
+        let writer = std::thread::spawn(move || writes.write(&ours, &queue));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!writer.is_finished(), "it waits for who reads");
+        (0..1000).for_each(|n| assert_eq!(theirs.receive().unwrap().text, key(n)));
+        writer.join().unwrap();
+        assert!(!link.questions().closed);
+    }
+
+    #[test]
+    fn a_successor_that_is_gone_is_not_asked() {
+        let ((ours, theirs), (link, queue)) = (UnixStream::pair().unwrap(), Link::new());
+        drop(theirs);
+        let (ours, writes) = (Channel::new(ours), link.clone());
+        let writer = std::thread::spawn(move || writes.write(&ours, &queue));
+        let began = Instant::now();
+        assert!(!link.persist(Duration::from_secs(60)));
+        assert!(began.elapsed() < Duration::from_secs(30));
+        writer.join().unwrap();
+        assert!(link.questions().closed);
     }
 
     /// Else each change would keep a worker waiting.

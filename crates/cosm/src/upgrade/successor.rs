@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// How long an answer to a purge there waits until it survives a kill.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// And how long the other process may take to read what it is answered.
+const READS: Duration = Duration::from_secs(60);
 
 pub struct Successor {
     channel: Channel,
@@ -36,6 +38,7 @@ impl Successor {
         let nothing = std::fs::File::open("/dev/null").map_err(failed)?;
         rustix::stdio::dup2_stdin(&nothing).map_err(|error| failed(error.into()))?;
         let channel = Channel::new(UnixStream::from(stream));
+        channel.set_patience_to_send(READS);
         let (sockets, changes, asked, signals) = Default::default();
         let mut successor = Successor { channel, sockets, changes, asked, signals };
         alone_if_gone(successor.hear_until(Word::Prepare)).map_err(failed)?;

@@ -553,13 +553,23 @@ impl Tiers {
     }
 
     /// Does what another process tells that had the same cache before.
-    pub fn take(&self, change: &Change) {
-        match change {
-            Change::Removed(key) => self.remove(&Key::new(key.clone())),
-            // What nobody here knows may be anything.
-            Change::Purged(scope) => {
-                let (scope, softly) = Scope::parse(scope).unwrap_or((Scope::All, false));
-                self.purge([scope], softly);
+    pub fn take(&self, changes: &[Change]) {
+        let (mut hard, mut soft) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                Change::Removed(key) => self.remove(&Key::new(key.clone())),
+                Change::Purged(scope) => match Scope::parse(scope) {
+                    Some((scope, true)) => soft.push(scope),
+                    Some((scope, false)) => hard.push(scope),
+                    // What nobody here knows may be anything.
+                    None => hard.push(Scope::All),
+                },
+            }
+        }
+        // Together, since each time all purges are written to the stores.
+        for (scopes, softly) in [(hard, false), (soft, true)] {
+            if !scopes.is_empty() {
+                self.purge(scopes, softly);
             }
         }
     }

@@ -120,6 +120,13 @@ impl Given {
         self.state().changed = None;
     }
 
+    /// Whether the files have what was changed here, and nobody removes it.
+    pub fn has_changed(&self) -> bool {
+        let state = self.state();
+        let is_noted = |changed: &Changed| changed.all || !changed.keys.is_empty() || state.purges.is_some();
+        state.changed.as_ref().is_some_and(is_noted)
+    }
+
     /// For whoever takes the caches back; and what was noted after that is not.
     pub fn take_changed(&self) -> Changed {
         self.state().changed.replace(Changed::default()).unwrap_or_default()

@@ -55,8 +55,8 @@ struct Inner {
     patience: Patience,
     apart: OnceLock<Arc<dyn Fn() + Send + Sync>>,
     gone: Gone,
-    /// They are being taken back.
-    taking: Mutex<()>,
+    /// They are being taken back; true: they were closed, and are not any more.
+    taking: Mutex<bool>,
 }
 
 /// On a cache line of its own: each look asks it, and what lies beside it is written by each look at a disk.
@@ -189,8 +189,8 @@ impl Kind {
 
     fn close(&self) -> bool {
         match self {
-            // Of what was given away, nothing is here that is not written.
-            Kind::None | Kind::Given(_) => true,
+            Kind::None => true,
+            Kind::Given(given) => !given.has_changed(),
             Kind::One(one) => one.store.close(),
             Kind::Set(set) => set.close(),
         }
@@ -256,7 +256,10 @@ impl Stores {
     /// Opens the caches again that were handed to a process that is no more. What was changed meanwhile leaves them. An error, one
     /// line: they cannot be opened, and what they hold is read as before.
     pub fn take_back(&self) -> Result<(), String> {
-        let _one = self.0.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let are_closed = self.0.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        if *are_closed {
+            return Err("this process ends".into());
+        }
         if self.given().is_none() {
             return Ok(());
         }
@@ -540,8 +543,10 @@ impl Stores {
         }
     }
 
-    /// Writes what is in memory, and ends the stores. Blocking; bounded in time. False when not all could be written.
+    /// Writes what is in memory, and ends the stores. Blocking; bounded in time. False when not all could be written: nor is what was
+    /// changed of stores that were given to a process that came to nothing, and are not back.
     pub fn close(&self) -> bool {
+        *self.0.taking.lock().unwrap_or_else(PoisonError::into_inner) = true;
         let kind = self.kind().clone();
         kind.close()
     }

@@ -237,6 +237,29 @@ fn of_a_set_that_was_handed_over_a_disk_that_is_still_in_use_comes_back_later() 
 }
 
 #[test]
+fn an_end_without_the_caches_says_what_it_could_not_remove() {
+    let bay = Bay::new(1);
+    let given = || {
+        let stores = start(&[&bay]);
+        put(&stores, 1, 1);
+        assert!(stores.give(Arc::new(Idle::default()), SOON));
+        stores
+    };
+    assert!(given().close(), "nothing was changed");
+    let stores = given();
+    stores.remove(&key(1));
+    assert!(!stores.close());
+    assert!(stores.take_back().is_err(), "nobody would close it again");
+    let stores = given();
+    stores.set_ledger(&cache::Purges::default().encode());
+    assert!(!stores.close());
+    let stores = given();
+    stores.remove(&key(1));
+    stores.settle();
+    assert!(stores.close(), "the other process knows");
+}
+
+#[test]
 fn of_disks_that_were_handed_over_each_is_told_of_in_its_place() {
     let bays = [Bay::new(1), Bay::new(2), Bay::new(3)];
     let stores = start(&bays.iter().collect::<Vec<_>>());
