@@ -69,6 +69,9 @@ fn what_each_scope_covers() {
         assert_eq!(Scope::parse(unknown), None, "{unknown}");
     }
     assert_eq!(Purges::decode(b""), Some(Purges::default()));
+    // Everything was purged, by number 6 and by number 9, of 6 in all.
+    assert!(Purges::decode(&[6, 6, 6, 0]).is_some());
+    assert_eq!(Purges::decode(&[6, 6, 9, 0]), None);
 }
 
 #[test]

@@ -309,6 +309,9 @@ impl Scopes {
     /// What `write` wrote, of purges up to the newest.
     pub fn read(from: &mut wire::Reader, newest: u64, with_buckets: bool) -> Option<Scopes> {
         let mut read = Scopes { floor: from.number()?, ..Scopes::default() };
+        if read.floor > newest {
+            return None;
+        }
         for _ in 0..from.number()? {
             let number = from.number()?;
             let text = from.text()?;

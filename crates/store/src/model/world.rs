@@ -384,14 +384,15 @@ impl World {
         }
     }
 
-    /// What was let in keeps to the budget of each time and its burst, and of a life to less; what was written is that, and what had to be.
+    /// What was paid for keeps to the budget of each time and its burst, and of a life to less; what was written is that, and what had to be.
     fn check_budget(&mut self) {
         let Some(budget) = self.scenario.write_budget else { return };
         let engine = self.shared.engine();
         let (seen, written) = (engine.budget_seen(), engine.counters().written_bytes);
         drop(engine);
         let (bytes, period) = (budget.bytes as f64, budget.period.as_millis() as f64);
-        let over = seen.let_in as f64 - bytes * (self.now - self.began) as f64 / period;
+        let paid = seen.let_in + seen.reserved;
+        let over = paid as f64 - bytes * (self.now - self.began) as f64 / period;
         self.least_over = self.least_over.min(over);
         // Of what is put where something is left, a record.
         let record = f64::from(SEGMENT) / 2.0;

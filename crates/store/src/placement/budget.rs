@@ -5,9 +5,9 @@
 //! object must be worth to be let in, and the level comes to rest where as much is written as time brings. It does not swing by itself: the lower it is, the
 //! less is let in and the faster it rises. It follows where loads and estimates change.
 //!
-//! - In any time the device is given the budget of that time and a quarter of the budget more, at most, as long as removals, markers, digests,
+//! - In any time the budget of that time and a quarter of the budget more is paid for, at most, as long as removals, markers, digests,
 //!   the ledger, and what fills up their blocks take less than the budget: these are written whatever is left. They count, and until the
-//!   level has made up for them nothing else is let in.
+//!   level has made up for them nothing else is let in. What large objects that were still arriving had paid for before may be written as well.
 //! - A start begins with half of the full level, an eighth of the budget, whatever was left before: what is not known yet is let in then, unless it is large.
 //! - An object costs what the level says when it is paid for; one that is larger is not let in. A large one is paid for when it is let in, so that
 //!   several at once find what is left; what it does not take is given back.
@@ -39,11 +39,12 @@ pub struct Budget {
     pub seen: Seen,
 }
 
-/// What was taken because it was let in, and all else that was taken or written.
+/// What was taken because it was let in, what was paid for and is not taken so far, and all else that was taken or written.
 #[cfg(test)]
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     pub let_in: u64,
+    pub reserved: u64,
     pub obliged: u64,
 }
 
@@ -94,6 +95,8 @@ impl Budget {
     pub fn reserve(&mut self, bytes: u64) {
         self.level -= bytes as f64;
         self.reserved += bytes;
+        #[cfg(test)]
+        (self.seen.reserved = self.reserved);
     }
 
     /// It did not take so much of what was reserved.
@@ -101,6 +104,8 @@ impl Budget {
         let bytes = bytes.min(self.reserved);
         self.reserved -= bytes;
         self.level = (self.level + bytes as f64).min(self.full);
+        #[cfg(test)]
+        (self.seen.reserved = self.reserved);
     }
 
     /// A record was taken.
@@ -110,9 +115,12 @@ impl Budget {
         self.level -= (bytes - reserved) as f64;
         self.ahead += bytes;
         #[cfg(test)]
-        match kind {
-            Kind::Object | Kind::Span => self.seen.let_in += bytes,
-            _ => self.seen.obliged += bytes,
+        {
+            self.seen.reserved = self.reserved;
+            match kind {
+                Kind::Object | Kind::Span => self.seen.let_in += bytes,
+                _ => self.seen.obliged += bytes,
+            }
         }
     }
 
