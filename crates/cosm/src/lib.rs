@@ -5,7 +5,6 @@ mod out;
 
 pub mod access_log;
 mod admin;
-mod ask;
 mod completions;
 mod disks;
 pub mod error_log;
@@ -62,7 +61,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("serve", args)) => serve::serve(args),
-        Some(("reload", args)) => ask::reload(args),
+        Some(("reload", args)) => admin::reload(args),
         Some(("lab", args)) => lab::run(args),
         Some(("inspect", args)) => {
             let hosts = usize::try_from(*args.get_one::<u64>("hosts").unwrap_or(&20)).unwrap_or(usize::MAX);
@@ -148,7 +147,6 @@ fn command() -> Command {
         .subcommand(serve::command())
         .subcommands(admin::commands())
         .subcommand(warm::command())
-        .subcommand(ask::command())
         .subcommand(lab::command())
         .subcommand(
             Command::new("inspect")

@@ -36,6 +36,17 @@ impl PidFile {
     pub fn read(path: &Path) -> Option<u32> {
         fs::read_to_string(path).ok()?.trim().parse().ok()
     }
+
+    /// Whether this process runs a program of our name: the file stays after a kill, and its number may be another's by then.
+    pub fn is_ours(id: u32) -> bool {
+        let name = |path: PathBuf| {
+            let name = path.file_name()?.to_str()?.to_owned();
+            // Of a program that was replaced since.
+            Some(name.strip_suffix(" (deleted)").map_or(name.clone(), str::to_owned))
+        };
+        let runs = |id: &str| fs::read_link(format!("/proc/{id}/exe")).ok().and_then(name);
+        runs(&id.to_string()).is_some_and(|of| Some(of) == runs("self"))
+    }
 }
 
 impl Drop for PidFile {

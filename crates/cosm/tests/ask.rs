@@ -73,8 +73,11 @@ fn address_and_token_come_from_the_configuration_of_the_server() {
     );
     assert!(text(&cosm(&format!("get http://a.example/ --config {config}"))).contains("not-stored"));
     assert!(text(&cosm(&format!("top --config {config}"))).contains("hit ratio"));
-    let (said, code) = error(&cosm(&format!("top --admin unix:{socket}")));
-    assert!(said.contains("--admin-token") && code == Some(1), "{said}");
+    for words in ["top", "reload"] {
+        let (said, code) = error(&cosm(&format!("{words} --admin unix:{socket}")));
+        assert!(said.contains("--admin-token") && code == Some(1), "{said}");
+    }
+    assert!(text(&cosm(&format!("reload --config {config}"))).starts_with("settings were read again"));
     let (said, code) = error(&cosm(&format!("get ftp://a/ --config {config}")));
     assert!(said.contains("not an http URL") && code == Some(1), "{said}");
     assert!(server.stop().success());
@@ -99,6 +102,14 @@ fn where_nobody_listens_one_line_says_what_to_do() {
     // Another program.
     let other = Origin::start(|_| Reply::fresh("no numbers"));
     let address = other.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let (said, _) = error(&cosm(&format!("top --admin {address}")));
-    assert!(said.contains("is no admin interface"), "{said}");
+    for words in ["top", "get http://a/", "reload", "log --follow"] {
+        let (said, code) = error(&cosm(&format!("{words} --admin {address}")));
+        assert!(said.contains("is no admin interface") && code == Some(1), "{words}: {said}");
+    }
+    let other = Origin::start(|_| Reply::fresh("{}"));
+    let address = other.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    for words in ["top", "get http://a/"] {
+        let (said, code) = error(&cosm(&format!("{words} --admin {address}")));
+        assert!(said.contains("is no admin interface") && code == Some(1), "{words}: {said}");
+    }
 }

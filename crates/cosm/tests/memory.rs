@@ -104,13 +104,13 @@ fn ask_and_read_nothing(server: &Server, urls: impl Iterator<Item = String>) -> 
 }
 
 /// A client for whom the kernel holds little, so that what it does not read stays with the server; each has an address of its own.
-fn narrow(server: &Server, number: u32) -> TcpStream {
+fn narrow(to: SocketAddr, number: u32) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4 << 10).unwrap();
     socket.set_tcp_mss(536).unwrap();
     let address = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 256 + number);
     socket.bind(&SocketAddr::new(address.into(), 0).into()).unwrap();
-    socket.connect_timeout(&server.address.into(), SOON).unwrap();
+    socket.connect_timeout(&to.into(), SOON).unwrap();
     socket.set_write_timeout(Some(SOON)).unwrap();
     socket.into()
 }
@@ -246,7 +246,7 @@ fn clients_that_read_nothing_of_what_memory_had() {
             assert!(n > 100, "{n}");
             break;
         }
-        let mut stream = narrow(&server, n);
+        let mut stream = narrow(server.address, n);
         write!(stream, "GET {url} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
         clients.push(stream);
     }
@@ -261,7 +261,7 @@ fn heads_that_an_origin_never_ends() {
     let (origin, folder) = (origin(), tempfile::tempdir().unwrap());
     let server = start(&folder, 168, 900);
     let ask = |n| {
-        let mut stream = narrow(&server, n);
+        let mut stream = narrow(server.address, n);
         write!(stream, "GET http://{origin}/{n}/head HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
         stream
     };
@@ -287,4 +287,26 @@ fn one_client_leaves_room_for_others() {
     assert_serves(&server, origin);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}: they wait for one another", began.elapsed());
     drop(clients);
+}
+
+#[test]
+fn who_asks_the_admin_interface_and_reads_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server =
+        Server::start(&folder.path().join("cache"), "--cache-size 16MiB --memory 0 --admin 127.0.0.1:0");
+    let admin = server.admin();
+    let before = settled(&server);
+    let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
+    for wave in 0..4u32 {
+        let ask = |number: u32| {
+            let mut stream = narrow(admin, wave * 200 + number);
+            // A client may have made way for one that came later.
+            let _ = stream.write_all(request.as_bytes());
+            stream
+        };
+        let clients: Vec<TcpStream> = (0..200).map(ask).collect();
+        let more = settled(&server) - before;
+        assert!(more < 48 * MIB, "wave {wave}: {} KiB more", more >> 10);
+        drop(clients);
+    }
 }

@@ -474,5 +474,13 @@ fn reload_tells_what_took_effect_what_waits_and_what_is_wrong() {
     let (code, text) = said(&run(["reload"]));
     assert!(code == Some(2) && text.contains("--config"), "{text}");
     let (code, text) = said(&run(["reload", "--admin", "127.0.0.1:1"]));
-    assert!(code == Some(1) && text.contains("no answer from the admin interface 127.0.0.1:1"), "{text}");
+    assert!(code == Some(1) && text.contains("no admin interface answers on 127.0.0.1:1"), "{text}");
+    // Its number is another program's by now.
+    let mut other = Command::new("sleep").arg("100").spawn().unwrap();
+    fs::write(&pid_file, format!("{}\n", other.id())).unwrap();
+    let (code, text) = said(&run(["reload", "--pid-file", pid_file.to_str().unwrap()]));
+    let goes_on = other.try_wait().unwrap().is_none();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(code == Some(1) && text.contains("is not this program") && goes_on, "{text}");
 }

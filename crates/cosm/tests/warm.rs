@@ -135,6 +135,7 @@ fn errors_are_one_line() {
         (&["--list", "/does/not/exist"], 1, "cannot read list /does/not/exist"),
         (&["--list", "-", "--proxy", "3128"], 2, "proxy: "),
         (&["--list", "-", "-H", "x"], 2, "is not NAME:VALUE"),
+        (&["--list", "-", "-H", "Content-Length: 5"], 2, "content-length follows from"),
         (&["--list", "-", "--rate", "0"], 2, "0 is not in 1..=1000000"),
         (&[], 2, "--list"),
     ] {

@@ -276,6 +276,7 @@ async fn what_is_purged_softly_is_stale_and_still_there_also_after_a_kill() {
         assert_eq!(cache_status(&client.get(&request).await), "cosm; hit");
         let done = proxy.purge(&format!("{what}&soft=1")).await;
         assert_eq!(done.status(), 200, "{}", done.text());
+        assert!(done.text().starts_with("soft-purged "), "{}", done.text());
         std::fs::copy(&path, &killed).unwrap();
         let url = origin.url("/x").replace(':', "%3A");
         let told =
@@ -373,7 +374,9 @@ async fn expressions_purge_hosts_and_paths_that_match() {
     }
     // Whose port is not told apart from its beginning.
     let open = ["prefix=http://h", "prefix=http://h:80", "prefix=http://h?x"];
-    for wrong in ["expression=", "expression=h:80/", "expression=h/%20", "all&soft=2"].into_iter().chain(open)
+    for wrong in ["expression=", "expression=h:80/", "expression=h/%20", "all&soft=2", "soft=1&all&soft=0"]
+        .into_iter()
+        .chain(open)
     {
         let answer = proxy.purge(wrong).await;
         assert_eq!((answer.status(), answer.text().lines().count()), (400, 1), "{wrong}: {}", answer.text());

@@ -6,10 +6,12 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For a connection, and for each step of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// For all of an answer.
+const WHOLE: Duration = Duration::from_secs(60);
 /// Bytes of an answer.
 const MOST: usize = 16 << 20;
 
@@ -20,18 +22,22 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// What is at a path, with its query.
+    /// What is at a path, with its query; it has this member.
     ///
     /// # Errors
     /// One line: nobody answers, or what was asked for is not given.
-    pub fn ask(&self, path: &str) -> Result<serde_json::Value, String> {
-        let answer = self.exchange(path).map_err(|error| self.unasked(&error))?;
-        let (head, body) = split(&answer).ok_or_else(|| self.odd())?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        match status.ok_or_else(|| self.odd())? {
-            200 => serde_json::from_slice(body).map_err(|_| self.odd()),
-            status => Err(self.refused(status, &String::from_utf8_lossy(body))),
-        }
+    pub fn ask(&self, path: &str, member: &str) -> Result<serde_json::Value, String> {
+        let text = self.exchange("GET", path)?;
+        let told: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+        told.filter(|told| told.get(member).is_some()).ok_or_else(|| self.odd())
+    }
+
+    /// Has something done, and gives what is said of it.
+    ///
+    /// # Errors
+    /// As `ask`.
+    pub fn order(&self, path: &str) -> Result<String, String> {
+        self.exchange("POST", path)
     }
 
     /// Why nobody answers, in one line.
@@ -63,37 +69,54 @@ impl Admin {
         }
     }
 
-    fn odd(&self) -> String {
+    pub fn odd(&self) -> String {
         format!("what answers on {} is no admin interface of cosm", self.address)
     }
 
-    fn exchange(&self, path: &str) -> io::Result<Vec<u8>> {
+    fn exchange(&self, method: &str, path: &str) -> Result<String, String> {
+        let answer = self.answer(method, path).map_err(|error| self.unasked(&error))?;
+        let (head, body) = split(&answer).ok_or_else(|| self.odd())?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let text = String::from_utf8_lossy(body).into_owned();
+        match status.ok_or_else(|| self.odd())? {
+            200 => Ok(text),
+            status => Err(self.refused(status, &text)),
+        }
+    }
+
+    fn answer(&self, method: &str, path: &str) -> io::Result<Vec<u8>> {
         match &self.address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, PATIENCE)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                self.over(stream, path)
+                self.over(stream, method, path)
             }
             Address::Unix(at) => {
                 let stream = UnixStream::connect(at)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                self.over(stream, path)
+                self.over(stream, method, path)
             }
         }
     }
 
-    fn over(&self, mut stream: impl Read + Write, path: &str) -> io::Result<Vec<u8>> {
-        let mut request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    fn over(&self, mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<Vec<u8>> {
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"
+        );
         if let Some(token) = &self.token {
             write!(request, "Authorization: Bearer {}\r\n", token.reveal()).expect("a string takes all");
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes())?;
         let (mut answer, mut more) = (Vec::new(), vec![0; 64 << 10]);
+        let until = Instant::now() + WHOLE;
         // What keeps the connection open has answered nevertheless.
         while split(&answer).is_none() && answer.len() < MOST {
+            if Instant::now() > until {
+                return Err(io::Error::other(format!("the answer is not whole after {} s", WHOLE.as_secs())));
+            }
             match stream.read(&mut more)? {
                 0 => break,
                 read => answer.extend_from_slice(&more[..read]),

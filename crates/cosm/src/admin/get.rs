@@ -11,7 +11,7 @@ const NAMES: usize = 24;
 pub fn run(admin: &Admin, url: &str, fields: &[&str], json: bool) -> Result<(), String> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("url", url).extend_pairs(fields.iter().map(|field| ("field", field)));
-    let object = admin.ask(&format!("/object.json?{}", query.finish()))?;
+    let object = admin.ask(&format!("/object.json?{}", query.finish()), "state")?;
     match json {
         true => line!("{object:#}"),
         false => lines(&object).into_iter().for_each(|line| line!("{line}")),

@@ -25,6 +25,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How long it is waited for where it went away: another process may take over.
 const AWAY: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
+/// The content's type.
+const LINES: &str = "application/x-ndjson";
 
 /// What one may filter by.
 pub const FILTERS: [&str; 5] = ["status", "host", "path", "outcome", "slower"];
@@ -89,7 +91,8 @@ async fn open(admin: &Admin, query: &str) -> Result<Incoming, String> {
     let response: Response<Incoming> = asked.map_err(|error| admin.unasked(&error))?;
     let (parts, body) = response.into_parts();
     if parts.status == 200 {
-        return Ok(body);
+        let is_log = parts.headers.get("content-type").is_some_and(|kind| kind == LINES);
+        return is_log.then_some(body).ok_or_else(|| admin.odd());
     }
     let text = timeout(PATIENCE, body.collect()).await.ok().and_then(Result::ok);
     let text = text.map(|text| text.to_bytes()).unwrap_or_default();

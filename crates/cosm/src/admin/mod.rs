@@ -1,8 +1,9 @@
-//! What asks a proxy that runs: `cosm top`, `cosm get` and `cosm log`.
+//! What asks a proxy that runs: `cosm top`, `cosm get`, `cosm log` and `cosm reload`.
 
 mod ask;
 mod get;
 mod log;
+mod reload;
 mod top;
 
 use self::ask::Admin;
@@ -17,7 +18,7 @@ const DEFAULT: &str = "127.0.0.1:3129";
 /// The settings of `cosm serve` that say where it is.
 const SETTINGS: [&str; 2] = ["admin", "admin-token"];
 
-pub fn commands() -> [Command; 3] {
+pub fn commands() -> [Command; 4] {
     let config = Arg::new("config").long("config").value_name("FILE").help(
         "The configuration file of cosm serve, which says where its admin interface is, and with which token",
     );
@@ -65,8 +66,11 @@ pub fn commands() -> [Command; 3] {
                  text, `?` for one character. What comes faster than it is read is left out, and standard error says how much.",
             )
             .args([follow, filter, config, admin, token, json]),
+        reload::command(),
     ]
 }
+
+pub use self::reload::reload;
 
 pub fn top(args: &ArgMatches) -> Result<(), Failure> {
     top::run(&admin(args)?).map_err(Failure::Failed)

@@ -29,7 +29,8 @@ struct Look {
 
 impl Look {
     fn at(admin: &Admin) -> Result<Look, String> {
-        Ok(Look { at: Instant::now(), stats: admin.ask("/stats.json")?, recent: admin.ask("/recent.json")? })
+        let (stats, recent) = (admin.ask("/stats.json", "requests")?, admin.ask("/recent.json", "hosts")?);
+        Ok(Look { at: Instant::now(), stats, recent })
     }
 }
 
@@ -65,12 +66,12 @@ impl Drop for Screen {
     }
 }
 
-/// Whoever closed the terminal does not see it.
-fn show(text: &str) {
-    let _ = stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush());
+/// Whether somebody may see it: a terminal that was closed takes nothing.
+fn show(text: &str) -> bool {
+    stdout().write_all(text.as_bytes()).and_then(|()| stdout().flush()).is_ok()
 }
 
-/// Until a signal says to stop, or nobody answers.
+/// Until a signal says to stop, nobody answers, or nobody looks.
 async fn watch(admin: &Admin, mut before: Look) -> Result<(), String> {
     let cannot = |error| format!("cannot wait for signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
@@ -84,7 +85,9 @@ async fn watch(admin: &Admin, mut before: Look) -> Result<(), String> {
             _ = hangup.recv() => return Ok(()),
         }
         let now = Look::at(admin)?;
-        show(&drawn(&table(&admin.address.to_string(), &before, &now), size()));
+        if !show(&drawn(&table(&admin.address.to_string(), &before, &now), size())) {
+            return Ok(());
+        }
         before = now;
     }
 }

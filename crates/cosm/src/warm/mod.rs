@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::look::progress::Progress;
 use crate::settings::{Config, Setting, file};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use proxy::Address;
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,6 +22,18 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
+
+/// Fields that a request has, or must not have, whatever anybody wants.
+const OWN: [HeaderName; 8] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::TE,
+    header::TRAILER,
+    header::CONNECTION,
+    header::UPGRADE,
+    header::EXPECT,
+];
 
 pub fn command() -> Command {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
@@ -189,6 +201,9 @@ fn fields(args: &ArgMatches) -> Result<HeaderMap, Failure> {
         let Some((name, value)) = field else {
             return Err(Failure::Usage(format!("header: `{given}` is not NAME:VALUE")));
         };
+        if OWN.contains(&name) {
+            return Err(Failure::Usage(format!("header: {name} follows from the URL and the connection")));
+        }
         fields.append(name, value);
     }
     Ok(fields)

@@ -46,14 +46,17 @@ use tokio::task::{JoinError, spawn_blocking, spawn_local};
 const CONNECTIONS: usize = 64;
 /// From a request's first byte to its head's end.
 const HEAD: Duration = Duration::from_secs(10);
+/// Answers that are made at once, each by a thread: more than purges that wait, and few enough that threads take little memory.
+const MADE: usize = 24;
 
 /// How long what is being answered may take where another process has taken over.
 const LAST: Duration = Duration::from_secs(30);
 
 /// Serves until told to stop or to move.
 pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(async {
+    let mut runtime = Builder::new_current_thread();
+    runtime.enable_all().max_blocking_threads(MADE);
+    runtime.build_local(LocalOptions::default())?.block_on(async {
         let listener = listener.into_listener()?;
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let (silent, search) = (Rc::new(Silent::default()), Rc::new(Search::of(shared.clone())));

@@ -39,33 +39,29 @@ enum What {
 /// Purges, and answers when a kill cannot undo it any more.
 pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
     let reverse = shared.settings.newest().origin.is_some();
-    let mut done = String::new();
-    let (mut wanted, mut softly) = (Vec::new(), false);
+    let wrong = |why| AdminError(StatusCode::BAD_REQUEST, why);
+    let (mut wanted, mut named, mut soft) = (Vec::new(), Vec::new(), None);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if name == "soft" {
-            softly = match &*value {
-                "" | "1" | "true" => true,
-                "0" | "false" => false,
-                _ => {
-                    return Err(AdminError(
-                        StatusCode::BAD_REQUEST,
-                        format!("soft: `{value}` is neither 1 nor 0"),
-                    ));
-                }
-            };
+            let said = is_soft(&value).map_err(wrong)?;
+            if soft.replace(said).is_some_and(|before| before != said) {
+                return Err(wrong("soft: is said twice, and not alike".into()));
+            }
             continue;
         }
-        let what = what(&name, &value, reverse).map_err(|why| AdminError(StatusCode::BAD_REQUEST, why))?;
-        wanted.push(what);
-        done.push_str(format!("purged {name} {value}").trim_end());
-        done.push('\n');
+        wanted.push(what(&name, &value, reverse).map_err(wrong)?);
+        named.push(format!("{name} {value}").trim_end().to_owned());
     }
     if wanted.is_empty() {
-        return Err(AdminError(
-            StatusCode::BAD_REQUEST,
+        return Err(wrong(
             "say what in the query: /purge?url=…, prefix=, host=, expression=, group= or all; with soft=1 it is only stale".into(),
         ));
     }
+    let softly = soft.unwrap_or(false);
+    let done: String = named
+        .iter()
+        .map(|name| format!("{} {name}\n", if softly { "soft-purged" } else { "purged" }))
+        .collect();
     let mut scopes = Vec::new();
     for what in &wanted {
         match what {
@@ -105,6 +101,14 @@ pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
                 "purged, but not yet on disk: it would be undone if the proxy were killed now; ask again";
             Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, why.into()))
         }
+    }
+}
+
+fn is_soft(value: &str) -> Result<bool, String> {
+    match value {
+        "" | "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err(format!("soft: `{value}` is neither 1 nor 0")),
     }
 }
 

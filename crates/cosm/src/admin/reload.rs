@@ -4,18 +4,11 @@ use crate::Failure;
 use crate::pid_file::PidFile;
 use crate::settings::file;
 use clap::{Arg, ArgMatches, Command};
-use proxy::Address;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
-/// It may have to read large files.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Of an answer, bytes at most.
-const ANSWER: u64 = 1 << 20;
+/// How an answer begins.
+const SAID: &str = "settings ";
 
 pub fn command() -> Command {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
@@ -48,23 +41,14 @@ pub fn reload(args: &ArgMatches) -> Result<(), Failure> {
         let value = args.get_one::<String>(name).cloned().or_else(of_file);
         value.filter(|value| !matches!(value.as_str(), "off" | "none"))
     };
-    if let Some(address) = setting("admin") {
-        let token = setting("admin-token").map(|path| {
-            let text = std::fs::read_to_string(&path);
-            text.map_err(|error| Failure::Failed(format!("cannot read token {path}: {error}")))
-        });
-        let answer =
-            post(&address, "/reload", token.transpose()?.as_deref().map(str::trim)).map_err(|error| {
-                Failure::Failed(format!("no answer from the admin interface {address}: {error}"))
-            })?;
-        let (status, text) = answer;
-        return match status {
-            200 => {
-                line!("{}", text.trim_end());
-                Ok(())
-            }
-            _ => Err(Failure::Failed(text.trim_end().replace('\n', "; "))),
-        };
+    if setting("admin").is_some() {
+        let admin = super::admin(args)?;
+        let said = admin.order("/reload").map_err(Failure::Failed)?;
+        if !said.starts_with(SAID) {
+            return Err(Failure::Failed(admin.odd()));
+        }
+        line!("{}", said.trim_end());
+        return Ok(());
     }
     let Some(path) = setting("pid-file") else {
         return Err(Failure::Usage(
@@ -73,6 +57,10 @@ pub fn reload(args: &ArgMatches) -> Result<(), Failure> {
     };
     let id = PidFile::read(Path::new(&path))
         .ok_or_else(|| Failure::Failed(format!("{path} has no process id: is the proxy running?")))?;
+    if !PidFile::is_ours(id) {
+        let why = format!("process {id} of {path} is gone, or is not this program: is the proxy running?");
+        return Err(Failure::Failed(why));
+    }
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
     let sent = pid.map(|pid| kill_process(pid, Signal::HUP));
     match sent {
@@ -85,37 +73,4 @@ pub fn reload(args: &ArgMatches) -> Result<(), Failure> {
         }
         None => Err(Failure::Failed(format!("{path} has no process id: {id}"))),
     }
-}
-
-/// Status and text.
-fn post(address: &str, path: &str, token: Option<&str>) -> std::io::Result<(u16, String)> {
-    let address: Address = address.parse().map_err(std::io::Error::other)?;
-    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let host = address.tcp().map_or_else(|| "localhost".to_owned(), |address| address.to_string());
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    let answer = match &address {
-        Address::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            ask(stream, &request)?
-        }
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            ask(stream, &request)?
-        }
-    };
-    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.ok_or_else(|| std::io::Error::other("it is no HTTP"))?;
-    Ok((status, text.to_owned()))
-}
-
-fn ask(mut stream: impl Read + Write, request: &str) -> std::io::Result<String> {
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(ANSWER).read_to_string(&mut answer)?;
-    Ok(answer)
 }
