@@ -276,9 +276,11 @@ impl Recovery<'_> {
             rises
         });
         let full: Vec<_> = full.into_iter().map(|(seq, _, table)| (seq, table)).collect();
-        let newest = full.last().map_or(0, |(seq, _)| *seq);
-        // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept.
-        let behind = (newest + 1).max(self.layout.first())..self.layout.overwritten_by(newest);
+        let newest = full.last().map(|(seq, _)| *seq);
+        // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept. A life
+        // that found none went on where the log has had its size.
+        let since = newest.map_or(0, |newest| newest + 1).max(self.layout.first());
+        let behind = since..self.layout.overwritten_by(newest.unwrap_or(0).max(self.layout.least_next()));
         let behind: Vec<u64> = behind.filter(|seq| !self.layout.is_cut(*seq)).collect();
         let behind =
             behind.chunks(PARALLEL * 4).flat_map(|seqs| self.reads.each(seqs, |&seq| self.look(seq)));
@@ -292,9 +294,9 @@ impl Recovery<'_> {
             Found::Open(open) => Some(open.seq),
             _ => None,
         });
-        let oldest = self.layout.oldest(last.max().unwrap_or(newest) + 1);
+        let oldest = last.max().or(newest).map_or(0, |last| self.layout.oldest(last + 1));
         let mut full = full.into_iter().skip_while(|(seq, _)| *seq < oldest).peekable();
-        let seqs: Vec<u64> = (oldest..=newest).filter(|seq| !self.layout.is_cut(*seq)).collect();
+        let seqs: Vec<u64> = (oldest..since).filter(|seq| !self.layout.is_cut(*seq)).collect();
         for seqs in seqs.chunks(PARALLEL * 4) {
             let known =
                 seqs.iter().map(|seq| (*seq, full.next_if(|(of, _)| of == seq).and_then(|(_, table)| table)));
