@@ -130,7 +130,7 @@ mod tests {
     use crate::report::Exit;
     use crate::settings::Settings;
     use crate::tiers::stores::Stores;
-    use crate::transfer::span::SpanBody;
+    use crate::transfer::span::{SpanBody, Supply};
     use crate::transport::Peer;
     use crate::worker::Worker;
     use http::Method;
@@ -172,7 +172,7 @@ mod tests {
                 panic!("no large object")
             };
             let stream = Rc::new(Stream::new(client, worker.exit.clone()));
-            let pieces = SpanBody::new(&worker, reader.clone(), None, spans, (0, spans.length));
+            let pieces = SpanBody::new(&worker, reader.clone(), &Supply::default(), spans, (0, spans.length));
             let mut body = ReplyBody::pieces(pieces).carrying(stream.begin(Method::GET), StatusCode::OK);
             let mut poll = async || poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
             assert!(poll().await.is_pending(), "the disk is read");

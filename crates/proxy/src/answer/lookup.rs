@@ -11,6 +11,7 @@ use crate::message::refusal::Refusal;
 use crate::origin::fetch::Fetched;
 use crate::report::{Object, Place};
 use crate::tiers::memory::{CacheEntry, StoredResponse};
+use crate::transfer::span::Supply;
 use crate::transfer::{heal, pump};
 use cache::{Miss, Outage, Outcome, Report, Stale, Time};
 use http::header::{CONTENT_LENGTH, VIA};
@@ -154,7 +155,8 @@ impl Exchange {
         self.stream.note(|transaction| transaction.object = super::stored(asked, held));
         let place = if request.disk.read.get() || on_disk { Place::Disk } else { Place::Memory };
         let (held, now) = (resident(held), clock::now());
-        Some(reply::stored(&request.worker, asked, headers, held, (report, place), now, repair))
+        let supply = Supply { charged: request.charged(), repair };
+        Some(reply::stored(&request.worker, asked, headers, held, (report, place), now, &supply))
     }
 
     async fn gap_comes(
@@ -221,7 +223,7 @@ impl Exchange {
         }
         let object = Object::of(&self.request.asked, &resident.head, &opened.held.key, opened.length);
         self.stream.note(|transaction| transaction.object = object);
-        let body = ReplyBody::pieces(pump::follow(worker, seat, opened));
+        let body = ReplyBody::pieces(pump::follow(worker, seat, opened, self.request.charged()));
         reply::response(resident.status(), fields, body.telling(report, Place::default()))
     }
 

@@ -24,6 +24,7 @@ use crate::message::target::Target;
 use crate::origin::content::Content;
 use crate::report::{Object, Place};
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
+use crate::transfer::span::Supply;
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::{Method, Request, Response};
@@ -130,7 +131,8 @@ fn hit(
         Verdict::ServeWhileRevalidating | Verdict::Stale(_) => return None,
     };
     worker.shared.tiers.count_use(held);
-    Some(reply::stored(worker, asked, &parts.headers, resident, (outcome.into(), Place::Memory), now, None))
+    let (told, supply) = ((outcome.into(), Place::Memory), Supply::default());
+    Some(reply::stored(worker, asked, &parts.headers, resident, told, now, &supply))
 }
 
 /// What other caches are asked, where this one answers from what it holds.

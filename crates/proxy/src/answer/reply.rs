@@ -1,13 +1,12 @@
 //! Answers made of what is stored.
 
 use crate::answer::body::ReplyBody;
-use crate::fill::repair::Repair;
 use crate::message::fields::CACHE_STATUS;
 use crate::message::hops::add_via;
 use crate::message::pieces::Pieces;
 use crate::report::Place;
 use crate::tiers::memory::StoredResponse;
-use crate::transfer::span::SpanBody;
+use crate::transfer::span::{SpanBody, Supply};
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{Answer, Asked, Report, Time};
@@ -19,13 +18,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use store::Body;
 
 /// Answers a request from a stored response, its conditions and range evaluated.
 ///
-/// `repair` tells how the origin is asked for what the store cannot give of a large body.
+/// `supply` is of a large body.
 pub fn stored(
     worker: &Rc<Worker>,
     asked: &Asked,
@@ -33,9 +31,9 @@ pub fn stored(
     resident: &StoredResponse,
     (report, place): (Report, Place),
     now: Time,
-    repair: Option<Arc<Repair>>,
+    supply: &Supply,
 ) -> Response<ReplyBody> {
-    let part = |from, to| part(worker, &resident.body, repair.clone(), from, to);
+    let part = |from, to| part(worker, &resident.body, supply, from, to);
     let length = resident.body.len();
     let age = resident.head.age(now);
     let report = Report { ttl: Some(resident.head.ttl(now)), ..report };
@@ -154,14 +152,14 @@ pub fn response(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Resp
 }
 
 /// Bytes `from..to` of a stored body.
-fn part(worker: &Rc<Worker>, body: &Body, repair: Option<Arc<Repair>>, from: u64, to: u64) -> ReplyBody {
+fn part(worker: &Rc<Worker>, body: &Body, supply: &Supply, from: u64, to: u64) -> ReplyBody {
     match body {
         Body::Whole(bytes) => ReplyBody::whole(slice(bytes, from, to)),
         Body::Spans(spans) => match worker.readers.at(spans) {
             Some(reader) => ReplyBody::pieces(SpanBody::new(
                 worker,
                 Rc::unwrap_or_clone(reader),
-                repair,
+                supply,
                 *spans,
                 (from, to),
             )),

@@ -180,15 +180,11 @@ impl Stream {
         if self.is_of_memory() {
             return;
         }
-        let pool = match self.transaction.borrow().as_ref().map(|t| t.place) {
-            Some(Place::Disk) => &budget.disk,
-            _ => &budget.origins,
+        let (pool, shares) = match self.transaction.borrow().as_ref().map(|t| t.place) {
+            Some(Place::Disk) => (&budget.disk, &budget.readers),
+            _ => (&budget.origins, &budget.clients),
         };
-        let client = match std::ptr::eq(pool, &budget.origins) {
-            true => self.client().charged(),
-            false => None,
-        };
-        self.unsent.replace(ClientsClaim::try_take(&budget.clients, client, pool, bytes));
+        self.unsent.replace(ClientsClaim::try_take(shares, self.client().charged(), pool, bytes));
     }
 
     /// Nothing of any response is left here.

@@ -87,7 +87,8 @@ impl Presented {
         let told = report::Object::of(&self.asked, &object.head, &object.key, length);
         let verdict = cache::judge(&self.asked, &object.head, object.head.response_time());
         let repair = |object: &Object, length| self.repair(&object.key, &object.head, length);
-        let Started { body, kept } = pump::start(&self.worker, lead, body, object, verdict, repair);
+        let Started { body, kept } =
+            pump::start(&self.worker, lead, body, object, verdict, self.charged(), repair);
         Filled { parts, body, kept, rest, object: told }
     }
 

@@ -12,9 +12,11 @@ use crate::transfer::intake::Intake;
 use crate::transfer::keeper::{Keeper, Object, gather_max, keep};
 use crate::transfer::mend::For;
 use crate::transfer::reading::FillBody;
+use crate::transfer::span::Supply;
 use crate::worker::Worker;
 use bytes::Bytes;
 use cache::{NotStored, Verdict};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::Body;
@@ -34,13 +36,14 @@ pub enum LeadersBody {
 }
 
 /// Stores a response, at once or while it is read. The returned body is the leader's, to whom the response is what
-/// `verdict` says. `repair` tells how a body of that length goes on if it must.
+/// `verdict` says. `repair` tells how a body of that length goes on if it must; `charged`, whose share of memory it takes.
 pub fn start(
     worker: &Rc<Worker>,
     lead: Leader,
     mut body: OriginBody,
     mut object: Object,
     verdict: Verdict,
+    charged: Option<IpAddr>,
     repair: impl FnOnce(&Object, Option<u64>) -> Option<Repair>,
 ) -> Started {
     let length = body.left().map(|left| left + object.begin.len());
@@ -68,7 +71,8 @@ pub fn start(
         pump.run(begin).await;
         drop(counted);
     });
-    let body = LeadersBody::Pieces(FillBody::new(worker, seat, length, repair));
+    let supply = Supply { charged, repair };
+    let body = LeadersBody::Pieces(FillBody::new(worker, seat, length, supply));
     Started { body, kept: kept.map_err(Some) }
 }
 
@@ -105,8 +109,8 @@ fn keep_whole(
 }
 
 /// The body of a follower.
-pub fn follow(worker: &Rc<Worker>, seat: FillReader, opened: &Opened) -> FillBody {
-    FillBody::new(worker, seat, opened.length, opened.repair.clone())
+pub fn follow(worker: &Rc<Worker>, seat: FillReader, opened: &Opened, charged: Option<IpAddr>) -> FillBody {
+    FillBody::new(worker, seat, opened.length, Supply { charged, repair: opened.repair.clone() })
 }
 
 /// Something that a stopping worker waits for.

@@ -1,18 +1,16 @@
 //! A body as one reader of a fill takes it: from the window, from the store where the window has moved on, and from the origin
 //! where neither has it: what the store lost with all who lack it (`heal`), and the rest alone when the reader is too slow (`mend`).
 
-use crate::fill::repair::Repair;
 use crate::fill::{End, FillReader, Piece};
 use crate::message::pieces::Pieces;
 use crate::transfer::intake::Next;
 use crate::transfer::mend::Mender;
-use crate::transfer::span::{HealingReader, is_lost};
+use crate::transfer::span::{HealingReader, Supply, is_lost};
 use crate::worker::Worker;
 use bytes::Bytes;
 use http_body::Frame;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// One reader's body.
@@ -21,7 +19,7 @@ pub struct FillBody {
     /// Until the body has to be repaired: then the fill waits for it no longer.
     seat: Option<FillReader>,
     spans: Option<Box<HealingReader>>,
-    repair: Option<Arc<Repair>>,
+    supply: Supply,
     mender: Mender,
     at: u64,
     left: Option<u64>,
@@ -31,18 +29,13 @@ pub struct FillBody {
 }
 
 impl FillBody {
-    pub fn new(
-        worker: &Rc<Worker>,
-        seat: FillReader,
-        length: Option<u64>,
-        repair: Option<Arc<Repair>>,
-    ) -> FillBody {
-        let mender = Mender::new(worker.clone(), repair.clone());
+    pub fn new(worker: &Rc<Worker>, seat: FillReader, length: Option<u64>, supply: Supply) -> FillBody {
+        let mender = Mender::new(worker.clone(), supply.repair.clone());
         FillBody {
             worker: worker.clone(),
             seat: Some(seat),
             spans: None,
-            repair,
+            supply,
             mender,
             at: 0,
             left: length,
@@ -84,7 +77,7 @@ impl FillBody {
                 Piece::Stored(spans, at) => {
                     if self.spans.is_none() {
                         let reader = self.worker.readers.at(&spans);
-                        let healing = |reader| HealingReader::new(&self.worker, reader, self.repair.clone());
+                        let healing = |reader| HealingReader::new(&self.worker, reader, &self.supply);
                         self.spans = reader.map(Rc::unwrap_or_clone).map(healing).map(Box::new);
                     }
                     let place = (at, spans.length);

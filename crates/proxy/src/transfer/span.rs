@@ -1,7 +1,7 @@
 //! A large body, or a part of it, read from the store piece by piece as the client takes it. A piece that is damaged or gone the
 //! origin gives again (`heal`); where the disk hangs, the rest of the body (`mend`).
 
-use crate::budget::Claim;
+use crate::budget::ClientsClaim;
 use crate::fill::gap::Given;
 use crate::fill::repair::Repair;
 use crate::message::pieces::Pieces;
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +25,15 @@ use tokio::time::{Sleep, sleep};
 
 /// Bytes of a copy, when memory is short.
 const PIECE: usize = 64 << 10;
+
+/// For whom a large body is read.
+#[derive(Clone, Default)]
+pub struct Supply {
+    /// Whose share of memory it takes.
+    pub charged: Option<IpAddr>,
+    /// How the origin is asked for what the store cannot give.
+    pub repair: Option<Arc<Repair>>,
+}
 
 /// Reads one span at a time; `fetch` is under way or none is.
 ///
@@ -37,7 +47,7 @@ pub struct SpanReader {
     patience: Duration,
     /// Since when a span is.
     asked: Option<Instant>,
-    claim: Claim,
+    claim: ClientsClaim,
     /// Which span is under way, and whether it is its own.
     reading: (Spans, u32),
     own: bool,
@@ -48,14 +58,15 @@ pub struct SpanReader {
 }
 
 impl SpanReader {
-    pub fn new(worker: &Rc<Worker>, reader: Reader) -> SpanReader {
+    /// `charged`: whose share of memory it takes.
+    pub fn new(worker: &Rc<Worker>, reader: Reader, charged: Option<IpAddr>) -> SpanReader {
         SpanReader {
             worker: worker.clone(),
             reader,
             fetch: None,
             patience: worker.settings().timeouts.origin_stall,
             asked: None,
-            claim: Claim::default(),
+            claim: ClientsClaim::new(&worker.shared.budget.readers, charged),
             reading: (Spans { store: 0, id: 0, length: 0, span: 0 }, 0),
             own: false,
             came: None,
@@ -147,7 +158,8 @@ impl SpanReader {
 
     /// Gives back what it holds: nothing more is read from here.
     pub fn release(&mut self) {
-        (self.fetch, self.came, self.waits, self.claim) = (None, None, None, Claim::default());
+        (self.fetch, self.came, self.waits) = (None, None, None);
+        self.claim.give_up();
     }
 
     fn has_waited(&mut self, cx: &mut Context<'_>) -> bool {
@@ -164,26 +176,13 @@ impl SpanReader {
     fn poll_room(&mut self, cx: &mut Context<'_>, span: usize) -> Poll<bool> {
         let pool = &self.worker.shared.budget.disk;
         let wanted = 2 * most_bytes(span);
-        if !pool.is_ample_for(wanted) {
-            if let Some(lease) = self.claim.lease() {
-                lease.shrink(PIECE);
+        if pool.is_ample_for(wanted) {
+            let has = self.claim.lease().map_or(0, |lease| lease.bytes());
+            if has >= wanted || self.claim.try_more(pool, wanted - has) {
+                return Poll::Ready(true);
             }
-            return self.claim.poll(cx, pool, PIECE).map(|()| false);
-        }
-        match &mut self.claim {
-            Claim::Held(lease) if lease.bytes() >= wanted => return Poll::Ready(true),
-            Claim::Held(lease) => {
-                if let Some(more) = pool.try_take(wanted - lease.bytes()) {
-                    lease.merge(more);
-                    return Poll::Ready(true);
-                }
-            }
-            claim => {
-                if let Some(lease) = pool.try_take(wanted) {
-                    *claim = Claim::Held(lease);
-                    return Poll::Ready(true);
-                }
-            }
+        } else if let Some(lease) = self.claim.lease() {
+            lease.shrink(PIECE);
         }
         self.claim.poll(cx, pool, PIECE).map(|()| false)
     }
@@ -211,9 +210,9 @@ pub struct HealingReader {
 }
 
 impl HealingReader {
-    /// `repair` tells how the origin is asked.
-    pub fn new(worker: &Rc<Worker>, reader: Reader, repair: Option<Arc<Repair>>) -> HealingReader {
-        let (reader, gaps) = (SpanReader::new(worker, reader), Gaps::new(worker, repair));
+    pub fn new(worker: &Rc<Worker>, reader: Reader, supply: &Supply) -> HealingReader {
+        let Supply { charged, repair } = supply.clone();
+        let (reader, gaps) = (SpanReader::new(worker, reader, charged), Gaps::new(worker, repair));
         HealingReader { worker: worker.clone(), reader, gaps, is_healed: false }
     }
 
@@ -273,16 +272,15 @@ pub struct SpanBody {
 }
 
 impl SpanBody {
-    /// `repair` tells how the origin is asked for what the store cannot give.
     pub fn new(
         worker: &Rc<Worker>,
         reader: Reader,
-        repair: Option<Arc<Repair>>,
+        supply: &Supply,
         spans: Spans,
         (at, end): (u64, u64),
     ) -> SpanBody {
-        let mender = Mender::new(worker.clone(), repair.clone());
-        SpanBody { reader: HealingReader::new(worker, reader, repair), mender, spans, at, end }
+        let mender = Mender::new(worker.clone(), supply.repair.clone());
+        SpanBody { reader: HealingReader::new(worker, reader, supply), mender, spans, at, end }
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {

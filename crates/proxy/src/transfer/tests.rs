@@ -85,7 +85,7 @@ fn the_next_piece_is_waited_for_as_long_as_if_none_had_been_missing() {
         writer.finish(&whole_head().encode()).unwrap();
         let spans = spans(&worker).await;
         lose(&store, &spans, 1);
-        let mut reader = SpanReader::new(&worker, (*worker.readers.at(&spans).unwrap()).clone());
+        let mut reader = SpanReader::new(&worker, (*worker.readers.at(&spans).unwrap()).clone(), None);
         let mender = Mender::new(worker.clone(), None);
         let read = poll_fn(|cx| reader.poll_at(cx, spans, u64::from(spans.span), &mender)).await;
         assert!(read.is_err_and(|error| is_lost(&error)));

@@ -1,0 +1,88 @@
+//! One budget for bytes in transit: what of requests and responses is in memory beyond what each connection has anyway.
+//!
+//! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
+//! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
+//! gets it; later a body has the least with which it moves. At the end those who begin wait until others end, and as long as an
+//! origin or a client may stall, or a disk be late. What moves is not broken off; clients that hardly take or send anything make way
+//! while others wait (`client::relieve`).
+//!
+//! | pool | what is taken from it | when it is used up |
+//! |---|---|---|
+//! | `heads` | a request's or a response's head beyond the first `HEAD` bytes | the rest of the head is not read, until its timeout |
+//! | `origins` | a body from an origin of more than `SMALL` bytes, or of unknown length: its window, and the span that is gathered for the store; a request's content; a smaller body that its client does not take | windows stay at `FLOOR`, bodies pass without being kept, then those of more than `HELD_ANYWAY` bytes are read one after the other |
+//! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
+//!
+//! Of `origins` one client's address has no more than half, beside windows while there is plenty ([`Shares`]): who has that waits,
+//! others do not. Where a pool is used up, what comes back goes to the address that holds least of it. Content and response of
+//! one exchange have one lease. What a body took it keeps until its last byte has gone to the client.
+//!
+//! A hit in memory takes nothing: its bytes are the memory tier's, also when they have left it (`tiers::lent`). A connection has
+//! one response at a time that its client does not take: requests behind it wait, so that answers without content do not
+//! gather. What it has anyway, beside its buffers, is `HELD_ANYWAY` bytes of that response.
+
+mod clients;
+mod pool;
+
+pub use self::clients::{ClientsClaim, Shares};
+pub use self::pool::{Allowance, Claim, Lease};
+
+use std::sync::Arc;
+
+/// Bytes of a request's head that are part of what a connection has anyway.
+pub const HEAD: usize = 8 << 10;
+
+/// Bytes of a body that are part of what a connection has anyway.
+pub const HELD_ANYWAY: usize = 16 << 10;
+
+/// Bytes of a body for which nothing is taken before its client proves slow, as long as there is enough.
+pub const SMALL: usize = 64 << 10;
+
+/// The least that a body from an origin takes while it moves: a small window, and what the two connections hold of it.
+pub const FLOOR: usize = 96 << 10;
+
+/// The least budget: a few bodies of each kind at a time, bytes.
+const LEAST: u64 = 8 << 20;
+
+/// What a large head takes, bytes: the buffer that it lies in grows by doubling, and it goes on to an origin.
+pub fn of_head(head_max: usize) -> usize {
+    4 * head_max
+}
+
+/// The least budget with heads of so many bytes at most.
+pub fn least(head_max: usize) -> u64 {
+    LEAST.max(8 * of_head(head_max) as u64)
+}
+
+#[derive(Clone)]
+pub struct Budget {
+    /// Bytes of memory for all of the process, of which this is a part.
+    pub total: u64,
+    pub heads: Allowance,
+    pub origins: Allowance,
+    pub disk: Allowance,
+    /// What each client has of `origins`, and of `disk`.
+    pub clients: Arc<Shares>,
+    pub readers: Arc<Shares>,
+}
+
+impl Budget {
+    /// Bodies wait for others to end.
+    pub fn is_waited_for(&self) -> bool {
+        self.origins.is_waited_for() || self.disk.is_waited_for()
+    }
+
+    /// Of no pool of bodies more than half is taken.
+    pub fn is_ample(&self) -> bool {
+        self.origins.is_ample() && self.disk.is_ample()
+    }
+
+    /// Of so many bytes, `LEAST` at least, of `total`.
+    pub fn new(bytes: u64, total: u64) -> Budget {
+        let eighth = usize::try_from(bytes.max(LEAST) / 8).unwrap_or(usize::MAX >> 16);
+        let (origins, disk) = (Allowance::new(4 * eighth), Allowance::new(3 * eighth));
+        let clients = Arc::new(Shares::new(origins.size() / 2));
+        // Only for whose turn it is: pieces are small, and spans are shared.
+        let readers = Arc::new(Shares::new(disk.size()));
+        Budget { total, heads: Allowance::new(eighth), origins, disk, clients, readers }
+    }
+}
