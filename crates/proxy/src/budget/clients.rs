@@ -281,6 +281,28 @@ mod tests {
     }
 
     #[test]
+    fn who_holds_most_is_not_passed_over_for_ever() {
+        let budget = Budget::new(LEAST, 0);
+        let pool = &budget.origins;
+        let mut context = Context::from_waker(Waker::noop());
+        let claim = |n: u8| ClientsClaim::new(&budget.clients, Some(IpAddr::from([192, 0, 2, n])));
+        let mut ready = |claim: &mut ClientsClaim| claim.poll(&mut context, pool, FLOOR).is_ready();
+        let mut held = [claim(1), claim(1)];
+        assert!(held.iter_mut().all(&mut ready));
+        let mut rest = pool.try_take(pool.free()).unwrap();
+        let mut more = claim(1);
+        assert!(!ready(&mut more));
+        // Somebody new always waits who holds nothing.
+        let mut others: Vec<_> = (2..20).map(claim).collect();
+        assert_eq!(others.iter_mut().filter_map(|claim| ready(claim).then_some(())).count(), 0);
+        let turns = (1..=18).find(|_| {
+            rest.shrink(rest.bytes() - FLOOR);
+            ready(&mut more)
+        });
+        assert_eq!(turns, Some(4));
+    }
+
+    #[test]
     fn what_a_client_holds_follows_its_lease() {
         let budget = Budget::new(LEAST, 0);
         let (pool, shares) = (&budget.disk, &budget.readers);

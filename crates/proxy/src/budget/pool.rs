@@ -15,6 +15,9 @@ const UNIT: usize = 1 << 10;
 /// Of those who wait for longest, so many are looked at for whose turn it is: what that costs is bounded.
 const LOOKED_AT: usize = 256;
 
+/// One turn of so many is the turn of who waits for longest: also a client that holds more than all who come has one.
+const BY_AGE: u64 = 4;
+
 /// Bytes that may be taken by several workers.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<Pool>);
@@ -32,6 +35,7 @@ struct Pool {
 struct Queue {
     free: usize,
     next: u64,
+    turns: u64,
     /// Of each client that waits, in the order in which they came, or had their last turn.
     lines: BTreeMap<u64, Line>,
     line_of: HashMap<Option<IpAddr>, u64>,
@@ -90,7 +94,7 @@ pub enum Claim {
 impl Allowance {
     pub(super) fn new(bytes: usize) -> Allowance {
         let units = (bytes / UNIT).clamp(1, u32::MAX as usize);
-        let queue = Queue { free: units, next: 0, lines: BTreeMap::new(), line_of: HashMap::new() };
+        let queue = Queue { free: units, next: 0, turns: 0, lines: BTreeMap::new(), line_of: HashMap::new() };
         let (free, waiting) = (AtomicUsize::new(units), AtomicUsize::new(0));
         Allowance(Arc::new(Pool { units, free, waiting, queue: Mutex::new(queue) }))
     }
@@ -219,8 +223,7 @@ impl Queue {
         line.claims.push_back(claim);
     }
 
-    /// What is free goes to those who wait: each time to the client that holds least, of several to the first. Returns who is to be
-    /// woken.
+    /// What is free goes to those who wait. Returns who is to be woken.
     fn serve(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(at) = self.turn() {
@@ -230,6 +233,7 @@ impl Queue {
                 break;
             };
             self.free -= units;
+            self.turns += 1;
             if let Some(share) = &line.share {
                 share.held.fetch_add(units, Relaxed);
             }
@@ -241,7 +245,11 @@ impl Queue {
         wakers
     }
 
+    /// Of the client that holds least, of several the first; or of the first of all.
     fn turn(&self) -> Option<u64> {
+        if self.turns % BY_AGE == BY_AGE - 1 {
+            return self.lines.keys().next().copied();
+        }
         let held = |line: &Line| line.share.as_ref().map_or(0, |share| share.held.load(Relaxed));
         let some = self.lines.iter().take(LOOKED_AT);
         some.min_by_key(|(at, line)| (held(line), **at)).map(|(at, _)| *at)
