@@ -136,14 +136,14 @@ impl History {
         self.0.iter_mut().for_each(|ring| ring.note(now, counted));
     }
 
-    /// All bins, the present ones last.
+    /// All bins, the present ones last. One that has just begun is told of as of a second, so that what came in it is seen.
     pub fn json(&self, now: u64, counted: &Counted) -> Json {
         let mut told = Map::new();
         told.insert("groups".into(), GROUPS.iter().map(|(name, _)| *name).collect());
         for ((name, every, _), ring) in RINGS.iter().zip(&self.0) {
             let present = ring.now.as_ref().map(|(since, before)| Bin {
                 at: *since,
-                seconds: now.saturating_sub(*since),
+                seconds: now.saturating_sub(*since).max(1),
                 counted: counted.since(before),
             });
             let bins: Vec<Json> = ring.bins.iter().chain(&present).map(Bin::json).collect();
@@ -213,6 +213,15 @@ mod tests {
         }
         assert_eq!(bins(&history, "minutes", 6199, 200), [(6000, 60), (6060, 60), (6120, 60), (6180, 20)]);
         assert_eq!(bins(&history, "quarters", 6199, 200), [(6000, 200)]);
+    }
+
+    #[test]
+    fn what_came_in_the_first_second_is_told_with_a_length() {
+        let mut history = History::default();
+        history.note(6000, &counted(0));
+        let told = history.json(6000, &counted(12));
+        let bin = &told["minutes"]["bins"][0];
+        assert_eq!((&bin["requests"][0], &bin["seconds"]), (&json!(12), &json!(1)));
     }
 
     #[test]
