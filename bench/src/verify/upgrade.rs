@@ -1,4 +1,5 @@
-//! Upgrades under load: requests at a rate that leaves room, slow downloads, WebSockets, and clients that come anew each time.
+//! Upgrades under load: requests at a rate that leaves room, slow downloads, WebSockets, and clients that come anew each time. Once
+//! all hits are read from the disk; once there is a memory tier, which each new process fills anew.
 
 mod chain;
 mod guests;
@@ -22,6 +23,8 @@ const RATE: f64 = 10_000.0;
 const PAUSE: Duration = Duration::from_millis(250);
 
 struct Scale {
+    /// Of the memory tier: a run each.
+    memory: &'static [&'static str],
     upgrades: u32,
     /// From one upgrade to the next.
     apart: Duration,
@@ -29,28 +32,39 @@ struct Scale {
     saturates: Duration,
     /// Without upgrades.
     calm: Duration,
+    /// Not where the machine has other work.
+    judges_pauses: bool,
 }
 
 const WHOLE: Scale = Scale {
+    memory: &["0", "256MiB"],
     upgrades: 20,
     apart: Duration::from_secs(3),
     saturates: Duration::from_secs(5),
     calm: Duration::from_secs(40),
+    judges_pauses: true,
 };
 const QUICK: Scale = Scale {
+    memory: &["0"],
     upgrades: 2,
     apart: Duration::from_millis(1_500),
     saturates: Duration::from_secs(1),
     calm: Duration::from_secs(2),
+    judges_pauses: false,
 };
 
 pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), String> {
     let scale = if request.quick { &QUICK } else { &WHOLE };
-    let at = |name: &str| bed.folder.join(name).display().to_string();
+    scale.memory.iter().try_for_each(|memory| upgrades(bed, scale, memory, report))
+}
+
+fn upgrades(bed: &Bed, scale: &Scale, memory: &str, report: &mut Report) -> Result<(), String> {
+    let at = |name: &str| bed.folder.join(format!("{memory}-{name}")).display().to_string();
     let (pid_file, log) = (at("pid"), at("errors"));
     let options = [
         ["--cache", &at("cache")],
         ["--cache-size", "512MiB"],
+        ["--memory", memory],
         // A device that others use is no matter of upgrades.
         ["--disk-patience", "20s"],
         ["--pid-file", &pid_file],
@@ -70,9 +84,9 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     let rate = RATE.min(SHARE * most.per_second());
     let guests = Guests::invite(proxy.target())?;
     report.say(format!(
-        "{} objects of {OBJECT} bytes, all read from the disk; one worker, and the process that takes over, on one core; load, origin \
-         and guests on the other",
-        thousands(OBJECTS as f64)
+        "{} objects of {OBJECT} bytes, {}; one worker, and the process that takes over, on one core; load, origin and guests on the other",
+        thousands(OBJECTS as f64),
+        if memory == "0" { "all read from the disk".into() } else { format!("with a memory tier of {memory}") }
     ));
     report.say(format!(
         "at most {} requests a second; offered: {} ({:.0} %); beside them {guests}",
@@ -118,14 +132,14 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let told =
         format!("hits pause for {:.1} ms at most, without upgrades for {:.1} ms", ms(pause), ms(without));
-    match request.quick {
-        // Of a machine that has other work.
-        true => report.say(format!("not judged: {told}")),
-        false => report
+    match scale.judges_pauses {
+        true => report
             .judge(pause <= without + PAUSE, format!("{told}; {} ms more are allowed", PAUSE.as_millis())),
+        false => report.say(format!("not judged: {told}")),
     }
     let left = chain.end()?;
     report.judge(left == 0, format!("{left} processes stayed that had nothing more to do"));
+    report.say("");
     Ok(())
 }
 
