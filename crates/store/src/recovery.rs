@@ -279,7 +279,8 @@ impl Recovery<'_> {
         let newest = full.last().map(|(seq, _)| *seq);
         // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept. A life
         // that found none went on where the log has had its size.
-        let since = newest.map_or(0, |newest| newest + 1).max(self.layout.first());
+        let begin = || self.layout.oldest(self.layout.least_next());
+        let since = newest.map_or_else(begin, |newest| newest + 1).max(self.layout.first());
         let behind = since..self.layout.overwritten_by(newest.unwrap_or(0).max(self.layout.least_next()));
         let behind: Vec<u64> = behind.filter(|seq| !self.layout.is_cut(*seq)).collect();
         let behind =
@@ -287,14 +288,18 @@ impl Recovery<'_> {
         let behind: Vec<Found> = behind
             .filter(|found| match found {
                 Found::Open(open) => open.first >= order,
-                found => matches!(found, Found::Unread | Found::Void(_)),
+                Found::Unread => {
+                    log.unread = true;
+                    false
+                }
+                found => matches!(found, Found::Void(_)),
             })
             .collect();
         let last = behind.iter().filter_map(|found| match found {
             Found::Open(open) => Some(open.seq),
             _ => None,
         });
-        let oldest = last.max().or(newest).map_or(0, |last| self.layout.oldest(last + 1));
+        let oldest = last.max().or(newest).map_or(since, |last| self.layout.oldest(last + 1));
         let mut full = full.into_iter().skip_while(|(seq, _)| *seq < oldest).peekable();
         let seqs: Vec<u64> = (oldest..since).filter(|seq| !self.layout.is_cut(*seq)).collect();
         for seqs in seqs.chunks(PARALLEL * 4) {
