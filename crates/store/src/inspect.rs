@@ -15,7 +15,7 @@ use crate::format::{BLOCK, align_up, superblock};
 use crate::index::Index;
 use crate::loader::Loader;
 use crate::reads::Reads;
-use crate::recovery::{first_of, read_table, recover};
+use crate::recovery::{Recovered, first_of, read_table, recover};
 use crate::scrub::verify::{bytes_of, sound};
 use crate::{OpenError, Options, opening::layout_of};
 use std::path::Path;
@@ -35,6 +35,8 @@ pub struct Inspection {
     pub digests: u64,
     /// Events that happened since, which a start replays.
     pub replayed: u64,
+    /// Segments that a start misses in the log: what they removed may be found.
+    pub missing: u64,
     /// What a start now would find: records to which the index points. Of a large object, its head and each span.
     pub objects: u64,
     /// Bytes of those records as the index knows them: no fewer, and 3 % more at most.
@@ -220,7 +222,7 @@ struct Look {
     disk: FileDisk,
     pool: Arc<Pool>,
     state: State,
-    replayed: u64,
+    found: Recovered,
 }
 
 enum Segment {
@@ -253,11 +255,11 @@ impl Look {
             let mut buffer = pool.take(length);
             disk.read(offset, &mut buffer, length).ok().map(|()| buffer)
         });
-        Ok(Look { disk, pool, state, replayed: recovered.replayed })
+        Ok(Look { disk, pool, state, found: recovered })
     }
 
     fn inspection(&self) -> Inspection {
-        let Look { state, replayed, .. } = self;
+        let Look { state, found, .. } = self;
         let layout = &state.layout;
         let (mut objects, mut used) = (0, 0);
         state.index.each(|slot| {
@@ -272,7 +274,8 @@ impl Look {
             identity: layout.identity,
             generation: state.root.generation,
             digests: state.root.digests.len() as u64,
-            replayed: *replayed,
+            replayed: found.replayed,
+            missing: found.missing,
             objects,
             used,
             next_segment: layout.number(state.seq),

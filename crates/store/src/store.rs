@@ -119,6 +119,13 @@ impl Store {
                 "reading cache {name} failed at its start: what could not be read counts as missing; check the disk"
             ));
         }
+        if recovered.missing > 0 {
+            (options.tell)(&format!(
+                "{} packets of cache {name} are missing (damaged, given up, or lost as a process was killed): what they removed may \
+                 answer; to be sure, purge all",
+                recovered.missing
+            ));
+        }
         let was_blank = state.is_blank() && !state.lossy;
         let ids = StdRng::from_rng(&mut rand::rng());
         let clock = Clock::Machine(began);
