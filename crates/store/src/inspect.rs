@@ -152,9 +152,9 @@ pub fn survey(
 pub struct Checked {
     /// Segments with a valid table of contents.
     pub segments: u64,
-    /// Segments never written, or lost with the process that wrote.
+    /// Segments never written in their turn, or lost with the process that wrote.
     pub without_table: u64,
-    /// Segments that were begun and have no table that is whole: when their turn comes, nobody knows what leaves.
+    /// Segments that were opened and have no table that is whole: when their turn comes, nobody knows what leaves.
     pub damaged_tables: u64,
     /// Digests that are whole, and others: for these a start reads the tables.
     pub digests: u64,
@@ -175,7 +175,7 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     let look = Look::at(path)?;
     let layout = look.state.layout;
     let mut checked = Checked { header: look.header(), ..Checked::default() };
-    let oldest = layout.oldest(look.state.seq);
+    let (oldest, in_use) = (layout.oldest(look.state.seq), look.in_use());
     for at in look.state.root.digests.iter().filter(|at| at.last_seq >= oldest) {
         match look.is_whole(at) {
             Some(true) => checked.digests += 1,
@@ -187,11 +187,11 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
         progress(number, layout.segments);
         let (image, seq, entries) = match look.segment(number) {
             Segment::Written { image, seq, entries } => (image, seq, entries),
-            Segment::Without => {
+            Segment::Without if in_use.binary_search(&number).is_err() => {
                 checked.without_table += 1;
                 continue;
             }
-            Segment::Damaged => {
+            Segment::Without | Segment::Damaged => {
                 checked.damaged_tables += 1;
                 continue;
             }
@@ -377,6 +377,8 @@ impl Look {
                 Segment::Written { image, seq, entries }
             }
             _ if is_begun => Segment::Damaged,
+            // Beside a running server it may just be opened again.
+            None if last.is_some() && first_of(&image).is_none() => Segment::Damaged,
             _ => Segment::Without,
         }
     }
