@@ -121,7 +121,7 @@ impl Store {
         }
         if recovered.missing > 0 {
             (options.tell)(&format!(
-                "{} packets of cache {name} are missing (damaged, given up, or lost as a process was killed): what they removed may \
+                "{} packet(s) of cache {name} are missing (damaged, given up, or lost as a process was killed): what they removed may \
                  answer; to be sure, purge all",
                 recovered.missing
             ));
@@ -308,22 +308,27 @@ impl Store {
         self.0.shared.engine().is_ledger_written()
     }
 
-    /// Blocks until what was put, updated, removed or set before is in the file, so that a kill cannot undo it; the
-    /// ledger is durable then. False when that takes longer than `patience`, or cannot be.
+    /// Blocks until what was put, updated, removed or set before is in the file and synced, so that neither a kill nor a loss of power
+    /// can undo it. One sync is for all who wait when it begins. False when that takes longer than `patience`, or cannot be.
     pub fn persist(&self, patience: Duration) -> bool {
         let shared = &self.0.shared;
         let until = Instant::now() + patience;
-        let taken = shared.millis();
+        let (taken, mut written) = (shared.millis(), None);
         loop {
             {
                 let mut engine = shared.engine();
-                if engine.unwritten_since().is_none_or(|since| since > taken) {
+                if written.is_none() && engine.unwritten_since().is_none_or(|since| since > taken) {
+                    written = Some(engine.written());
+                }
+                if written.is_some_and(|written| engine.is_synced(written)) {
                     return true;
                 }
                 if Instant::now() > until || shared.is_abandoned() {
                     return false;
                 }
-                engine.flush();
+                if written.is_none() {
+                    engine.flush();
+                }
             }
             shared.wake.notify_all();
             std::thread::sleep(Duration::from_millis(1));
@@ -341,8 +346,9 @@ impl Store {
         self.0.shared.engine().set_off_peak(share);
     }
 
-    /// Writes what is in memory and ends the store's threads, and its claim to the cache. Blocking; bounded in time. False when
-    /// not all could be written: the next start may find what was removed meanwhile. What is read afterwards is what the cache held
+    /// Writes what is in memory and ends the store's threads, and its claim to the cache. Blocking; bounded in time: threads that hang
+    /// are left to themselves, and with a write that hangs the claim stays. False when not all could be written: the next start may
+    /// find what was removed meanwhile. What is read afterwards is what the cache held
     /// then, or, where whoever has it now has written over it, nothing; no object is taken.
     pub fn close(&self) -> bool {
         let shared = &self.0.shared;

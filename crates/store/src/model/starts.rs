@@ -472,7 +472,17 @@ impl World {
         }
         self.shared.engine().flush();
         self.settle();
-        self.disk.sync().unwrap();
+        let written = self.shared.engine().written();
+        for _ in 0..1_000 {
+            if self.shared.engine().is_synced(written) {
+                break;
+            }
+            self.tick();
+            if !self.turn() {
+                self.pass(INTERVAL);
+            }
+        }
+        assert!(self.shared.engine().is_synced(written), "what was written is never synced");
         self.pasts.iter_mut().for_each(|past| past.settled());
     }
 
