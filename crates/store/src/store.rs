@@ -33,6 +33,8 @@ const IO_THREADS: usize = 4;
 /// How long `close` waits for the last writes; and when writes fail.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 const FAILING_PATIENCE: Duration = Duration::from_secs(2);
+/// And then for its threads.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A handle to one open cache; cheap to clone, shared by all workers.
 #[derive(Clone)]
@@ -369,7 +371,23 @@ impl Store {
             drop(engine);
             std::thread::sleep(Duration::from_millis(1));
         };
-        self.end(End::Closing);
+        shared.end(End::Closing);
+        let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let until = Instant::now() + END_PATIENCE;
+        while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match threads.iter().all(JoinHandle::is_finished) {
+            true => {
+                join(threads);
+                self.give_up_claim();
+            }
+            // They begin nothing more.
+            false => {
+                self.leave();
+                self.has_left();
+            }
+        }
         clean
     }
 
@@ -381,11 +399,7 @@ impl Store {
 
     fn end(&self, how: End) {
         self.0.shared.end(how);
-        for thread in self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+        join(std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)));
         self.give_up_claim();
     }
 
@@ -537,6 +551,14 @@ impl Store {
             off_peak,
             scrub,
             scrub_behind,
+        }
+    }
+}
+
+fn join(threads: Vec<JoinHandle<()>>) {
+    for thread in threads {
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
         }
     }
 }
