@@ -15,9 +15,6 @@ const UNIT: usize = 1 << 10;
 /// Of those who wait for longest, so many are looked at for whose turn it is: what that costs is bounded.
 const LOOKED_AT: usize = 256;
 
-/// One turn of so many is the turn of who waits for longest: also a client that holds more than all who come has one.
-const BY_AGE: u64 = 4;
-
 /// Bytes that may be taken by several workers.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<Pool>);
@@ -245,14 +242,21 @@ impl Queue {
         wakers
     }
 
-    /// Of the client that holds least, of several the first; or of the first of all.
+    /// Of four turns one is of who waits for longest, so that also a client that holds more than all who come has it; one of the
+    /// claims with which no client is charged; two of the client that holds least, of several the first.
     fn turn(&self) -> Option<u64> {
-        if self.turns % BY_AGE == BY_AGE - 1 {
-            return self.lines.keys().next().copied();
+        let first = || self.lines.keys().next().copied();
+        let least = || {
+            let some = self.lines.iter().take(LOOKED_AT);
+            let held = some.filter_map(|(at, line)| Some((line.share.as_ref()?.held.load(Relaxed), *at)));
+            held.min().map(|(_, at)| at)
+        };
+        match self.turns % 4 {
+            1 => self.line_of.get(&None).copied().or_else(least),
+            3 => None,
+            _ => least(),
         }
-        let held = |line: &Line| line.share.as_ref().map_or(0, |share| share.held.load(Relaxed));
-        let some = self.lines.iter().take(LOOKED_AT);
-        some.min_by_key(|(at, line)| (held(line), **at)).map(|(at, _)| *at)
+        .or_else(first)
     }
 
     /// A line that has had its turn, or is gone.
