@@ -1,7 +1,8 @@
 //! One budget for bytes in transit: what of requests and responses is in memory beyond what each connection has anyway.
 //!
 //! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
-//! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
+//! degrees. Until a third of it is taken windows grow, until five eighths bodies are kept, until three quarters small ones; those that
+//! begin later pass. Until half of it is taken whoever wants more
 //! gets it; later a body has the least with which it moves. At the end those who begin wait until others end, and as long as an
 //! origin or a client may stall, or a disk be late. What moves is not broken off; clients that hardly take or send anything make way
 //! while others wait (`client::relieve`).

@@ -146,13 +146,20 @@ impl Allowance {
         Some(Lease { pool: self.clone(), units, of_client: None })
     }
 
-    /// For what can be done without: nothing of the last two thirds.
+    /// More than two thirds are free.
+    pub fn is_plenty(&self) -> bool {
+        3 * self.free() > 2 * self.size()
+    }
+
+    /// For what can be done without: bodies are kept while windows and large bodies that clients take slowly are on their way, small
+    /// ones for longest. Of the last quarter it is nothing, of the last three eighths no more than `SMALL` bytes at once.
     pub fn try_spare(&self, bytes: usize) -> Option<Lease> {
         if self.can_spare(bytes) { self.try_take(bytes) } else { None }
     }
 
     pub fn can_spare(&self, bytes: usize) -> bool {
-        bytes <= self.free().saturating_sub(self.size() / 3 * 2)
+        let stays = if bytes <= SMALL { self.size() / 4 } else { self.size() / 8 * 3 };
+        bytes <= self.free().saturating_sub(stays)
     }
 
     /// As many bytes, when they are there; all of it for more than it has.
@@ -402,10 +409,10 @@ mod tests {
     #[test]
     fn a_pool_is_used_up_by_degrees_and_comes_back() {
         let pool = Allowance::new(100 << 10);
-        assert!(pool.is_ample() && pool.try_spare(35 << 10).is_none());
-        let mut half = pool.try_spare(30 << 10).unwrap();
-        assert!(pool.try_spare(10 << 10).is_none(), "two thirds stay for who cannot do without");
+        let mut half = pool.try_take(30 << 10).unwrap();
+        assert!(pool.is_ample() && pool.is_plenty());
         half.merge(pool.try_take(20 << 10).unwrap());
+        assert!(!pool.is_plenty());
         assert!(!pool.is_ample());
         let more = pool.try_take(30 << 10).unwrap();
         assert!(pool.try_take(21 << 10).is_none());
@@ -415,6 +422,18 @@ mod tests {
         assert_eq!(pool.taken(), 10 << 10);
         drop(half);
         assert_eq!((pool.taken(), pool.free()), (0, pool.size()));
+    }
+
+    #[test]
+    fn small_bodies_are_kept_for_longest() {
+        let pool = Allowance::new(800 << 10);
+        assert!(pool.try_spare(501 << 10).is_none());
+        let large = pool.try_spare(500 << 10).unwrap();
+        assert!(pool.try_spare(SMALL + 1).is_none());
+        let small = pool.try_spare(SMALL).unwrap();
+        assert!(pool.try_spare(SMALL).is_none() && pool.try_spare(36 << 10).is_some());
+        drop(large);
+        assert!(pool.try_spare(436 << 10).is_some() && small.bytes() == SMALL);
     }
 
     #[test]
