@@ -57,7 +57,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let mut successor = Successor::of_environment().map_err(Failure::Failed)?;
     let machine = Machine::here();
     let checks = args.get_flag("check");
-    let given = given(args, |path| std::fs::read_to_string(path).map_err(|error| error.to_string()))?;
+    let given = given(args, file::load)?;
     let mut config = match Config::build(&given, &machine) {
         Ok(config) => config,
         Err(wrong) => return Err(said(wrong, checks)),
@@ -133,9 +133,6 @@ fn survive_signals() {
     }
 }
 
-/// Bytes of a configuration file that is read again.
-const MOST: u64 = 16 << 20;
-
 /// What a reload needs but for the proxy.
 fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
     let args = args.clone();
@@ -143,7 +140,7 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
         args.get_one::<String>("config")?;
         let why = |(Failure::Usage(why) | Failure::Failed(why))| why;
         // A pipe has been read already, and nobody waits for what has no end.
-        let read = |path: &str| proxy::read_small(path.as_ref(), MOST);
+        let read = |path: &str| proxy::read_small(path.as_ref(), file::MOST);
         Some(self::given(&args, read).map_err(why))
     };
     Reload { given, machine, read: Box::new(read), adopt: Box::new(|_| {}) }
