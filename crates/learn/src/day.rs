@@ -232,7 +232,6 @@ impl Serialize for Weekdays {
 mod tests {
     use super::*;
 
-    /// Thursday, 1 January 1970, and Friday; seconds.
     const HOUR: u64 = 3600;
 
     #[test]
@@ -284,7 +283,7 @@ mod tests {
         }
         assert_eq!(("mon,tue-sun".parse::<Weekdays>().unwrap().to_string().as_str()), "mon-sun");
         assert_eq!(Peak::THESIS.to_string().parse(), Ok(Peak::THESIS));
-        assert_eq!("00:00-24:00".parse::<Peak>().unwrap_err().contains("shorter than a day"), true);
+        assert!("00:00-24:00".parse::<Peak>().unwrap_err().contains("shorter than a day"));
         for wrong in ["", "4:30-16:30", "04:31-16:30", "04:30", "25:00-26:00", "04:30-04:30", "24:15-01:00"] {
             let why = wrong.parse::<Peak>().unwrap_err();
             assert!(!why.contains('\n') && !why.is_empty(), "{wrong}: {why}");
