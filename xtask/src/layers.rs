@@ -51,10 +51,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "learn",
         &[
             // When peaks are, how far one can be lowered, and what a trace says of them.
-            "day",
-            "target",
-            "profile",
-            "analysis",
+            "day", "target", "profile", "analysis",
         ],
     ),
     (

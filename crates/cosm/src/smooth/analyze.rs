@@ -276,6 +276,21 @@ fn print(trace: &str, report: &Report, is_found: bool, not_cacheable: Option<&st
     line!("  {} of {} measured: {basis} of {warm_up}", report.measured, report.peaks.len());
     notes("peaks");
 
+    let day = &report.peak_days;
+    line!(
+        "\nThe mean of the {} days with a peak, KB a second by hours of local time (--json has quarters)",
+        day.days
+    );
+    line!("  {:<5} {:>12} {:>12} {:>12} {:>12}", "", "asked for", "missed", "finite cache", "prefetchable");
+    for hour in 0..24 {
+        let [asked, missed, finite, prefetchable] =
+            [&day.referenced, &day.missed, &day.missed_finite, &day.prefetchable].map(|levels| {
+                let quarters = levels.iter().skip(4 * hour).take(4);
+                quarters.sum::<f64>() / 3600.0 / 1000.0
+            });
+        line!("  {hour:02}:00 {asked:>12.3} {missed:>12.3} {finite:>12.3} {prefetchable:>12.3}");
+    }
+
     line!("\nHits of an infinite cache, and of one of {}", mb(settings.cache as f64));
     line!("  {:<26} {:>9} {:>9}", "", "requests", "bytes");
     let row = |name: &str, hits: Amount, all: Amount| {

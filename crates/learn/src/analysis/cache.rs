@@ -1,7 +1,7 @@
 //! An infinite cache, and a finite one in it that forgets what was asked for least lately (LRU): one table of all names.
 //!
 //! What the finite cache holds is a part of what the infinite one holds, in the same version: it never hits where the other misses.
-//! Memory grows with the names, about 60 bytes each.
+//! Memory grows with the names, 60 to 120 bytes each.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -4,7 +4,7 @@
 //! there unaltered since the off-peak before began. By Last-Modified where the trace has it, as the thesis did; else by what the sizes tell, and
 //! what nothing tells is assumed, and counted as that.
 //!
-//! Memory grows with the objects (about 60 bytes each), the servers (100 bytes and their names), the pairs of a peak and a server that it had a miss
+//! Memory grows with the objects (60 to 120 bytes each, as tables double), the servers (100 bytes and their names), the pairs of a peak and a server that it had a miss
 //! of (about 20 bytes), the rows of an inventory (about 45 bytes), and the days (5 KiB); not with the requests.
 
 mod cache;
@@ -33,6 +33,9 @@ use trace::{Access, Requests};
 const LOOK_AT: usize = 1 << 16;
 /// A trace whose first request is earlier, in seconds since 1970, counts from its own beginning.
 const YEAR: u64 = 365 * 24 * 60 * 60;
+
+/// Characters of a server's name that are kept; as many as a host may have.
+const NAME_MAX: usize = 253;
 
 /// What is asked of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -307,7 +310,8 @@ impl Servers {
         let name = match (access.url.as_str(), trace::host(&access.url)) {
             ("", _) => format!("server {}", access.server),
             (_, "") => "without a name".into(),
-            (_, name) => name.to_owned(),
+            // Whoever wrote the URL chose the name, which goes to terminals.
+            (_, name) => name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect(),
         };
         self.all.push(Server { name: name.into(), first: time });
         Ok((place, true))

@@ -274,6 +274,15 @@ proptest! {
 }
 
 #[test]
+fn the_name_of_a_server_is_short_and_no_order_to_a_terminal() {
+    let name = format!("\u{1b}[31m{}.test", "x".repeat(1000));
+    let mut servers = Servers::default();
+    servers.place(&access(5.0, &format!("{name}/a"), 1, 0.0), 0).unwrap();
+    let kept = servers.name(0);
+    assert!(kept.starts_with("[31mxxx") && kept.len() == NAME_MAX, "{kept}");
+}
+
+#[test]
 fn an_inventory_is_known_by_the_urls_of_the_trace() {
     let access = access(5.0, "a.test/1", 1, 0.0);
     assert_eq!(access.object, hash(b"http://a.test/1"));
