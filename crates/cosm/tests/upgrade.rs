@@ -435,6 +435,17 @@ fn systemd_hears_how_it_is_and_gives_the_socket() {
     hears("STOPPING=1");
 }
 
+/// What a test that fails leaves behind.
+struct Left(Vec<i32>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        for id in self.0.iter().filter(|_| thread::panicking()) {
+            let _ = kill_process(Pid::from_raw(*id).unwrap(), Signal::KILL);
+        }
+    }
+}
+
 /// Else a new process that hangs would count as alive, and a service as stopping that serves.
 #[test]
 fn who_only_finishes_what_is_under_way_says_nothing_to_systemd() {
@@ -479,12 +490,14 @@ fn who_only_finishes_what_is_under_way_says_nothing_to_systemd() {
         .spawn()
         .unwrap();
     let old = child.id() as i32;
+    let mut left = Left(vec![old]);
     let (_, ready) = hears(&|by| by == old, "READY=1");
     let mut tunnel = tunnel_to(ready.rsplit(' ').next().unwrap().parse().unwrap(), target);
     says_back(&mut tunnel, 1);
     hears(&|by| by == old, "WATCHDOG=1");
     kill_process(Pid::from_child(&child), Signal::USR2).unwrap();
     let (new, _) = hears(&|by| by != old, "MAINPID=");
+    left.0.push(new);
     await_that("the other to know", || {
         fs::read_to_string(at("errors")).unwrap_or_default().contains("serves; this one ends")
     });
