@@ -9,6 +9,7 @@ use crate::engine::{Engine, Io, Op, State};
 use crate::format::Layout;
 use crate::format::digest::Event;
 use crate::format::fence::Fence;
+use crate::format::record::{self, Record};
 use crate::format::root::{self, Root};
 use crate::index::Index;
 use crate::{Key, Options};
@@ -255,6 +256,40 @@ pub fn recovered(disk: &SimDisk, options: &Options) -> (crate::engine::State, cr
     let index = crate::index::Index::of(&layout, options.objects(&layout));
     let reads = crate::reads::Reads::new(disk, &pool);
     crate::recovery::recover(&reads, layout, crate::digester::stretch(layout.segments), index).unwrap()
+}
+
+/// A write that was lost left there what an earlier turn had, of the same key.
+#[test]
+fn what_is_put_again_is_what_the_table_lists() {
+    let size = 4 << 20;
+    let disk = disk(size);
+    let options = Options { packet: 64 << 10, cmax: 1, admission: crate::Admission::All, ..Options::at("") };
+    let store = ByHand::make(&disk, size, &options, 1).unwrap();
+    let layout = layout_of(&disk);
+    for n in [1, 2] {
+        store.put(&key(n), b"meta", b"newer").unwrap();
+    }
+    let mut n = 100;
+    let mut fill = |until| {
+        while store.engine().newest() < until {
+            store.put(&key(n), b"meta", &[7; 9_000]).unwrap();
+            store.turn(&disk, 0);
+            n += 1;
+        }
+    };
+    fill(3);
+    assert!([1, 2].iter().all(|n| store.get(&disk, &key(*n)).is_some()), "they are used");
+    let at = layout.offset(store.slot_for_tests(&key(1)).unwrap().place) as usize;
+    let mut bytes = disk.bytes();
+    let found = record::parse(layout.identity, &bytes[at..]).unwrap();
+    let key_of = bytes[at..][found.key].to_vec();
+    let older = Record::new(layout.identity, found.about, &key_of, b"meta", b"older").unwrap();
+    let size = older.size(layout.unit);
+    older.copy_to(found.order - 1, u64::from(found.seq), &mut bytes[at..at + size]);
+    disk.write(0, &bytes).unwrap();
+    fill(layout.segments + 3);
+    assert!(store.engine().counters().put_again > 0 && store.get(&disk, &key(2)).is_some());
+    assert!(store.get(&disk, &key(1)).is_none(), "the older one came back");
 }
 
 /// Of an index that was full, a start brings back what it had.

@@ -15,7 +15,7 @@ use crate::format::{BLOCK, align_up, superblock};
 use crate::index::Index;
 use crate::loader::Loader;
 use crate::reads::Reads;
-use crate::recovery::{first_of, read_table, recover};
+use crate::recovery::{Recovered, first_of, read_table, recover};
 use crate::scrub::verify::{bytes_of, sound};
 use crate::{OpenError, Options, opening::layout_of};
 use std::path::Path;
@@ -35,6 +35,8 @@ pub struct Inspection {
     pub digests: u64,
     /// Events that happened since, which a start replays.
     pub replayed: u64,
+    /// Segments that a start misses in the log: what they removed may be found.
+    pub missing: u64,
     /// What a start now would find: records to which the index points. Of a large object, its head and each span.
     pub objects: u64,
     /// Bytes of those records as the index knows them: no fewer, and 3 % more at most.
@@ -150,9 +152,9 @@ pub fn survey(
 pub struct Checked {
     /// Segments with a valid table of contents.
     pub segments: u64,
-    /// Segments never written, or lost with the process that wrote.
+    /// Segments never written in their turn, or lost with the process that wrote.
     pub without_table: u64,
-    /// Segments that were begun and have no table that is whole: when their turn comes, nobody knows what leaves.
+    /// Segments that were opened and have no table that is whole: when their turn comes, nobody knows what leaves.
     pub damaged_tables: u64,
     /// Digests that are whole, and others: for these a start reads the tables.
     pub digests: u64,
@@ -173,7 +175,7 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
     let look = Look::at(path)?;
     let layout = look.state.layout;
     let mut checked = Checked { header: look.header(), ..Checked::default() };
-    let oldest = layout.oldest(look.state.seq);
+    let (oldest, in_use) = (layout.oldest(look.state.seq), look.in_use());
     for at in look.state.root.digests.iter().filter(|at| at.last_seq >= oldest) {
         match look.is_whole(at) {
             Some(true) => checked.digests += 1,
@@ -185,11 +187,11 @@ pub fn check(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Checked,
         progress(number, layout.segments);
         let (image, seq, entries) = match look.segment(number) {
             Segment::Written { image, seq, entries } => (image, seq, entries),
-            Segment::Without => {
+            Segment::Without if in_use.binary_search(&number).is_err() => {
                 checked.without_table += 1;
                 continue;
             }
-            Segment::Damaged => {
+            Segment::Without | Segment::Damaged => {
                 checked.damaged_tables += 1;
                 continue;
             }
@@ -220,7 +222,7 @@ struct Look {
     disk: FileDisk,
     pool: Arc<Pool>,
     state: State,
-    replayed: u64,
+    found: Recovered,
 }
 
 enum Segment {
@@ -253,11 +255,11 @@ impl Look {
             let mut buffer = pool.take(length);
             disk.read(offset, &mut buffer, length).ok().map(|()| buffer)
         });
-        Ok(Look { disk, pool, state, replayed: recovered.replayed })
+        Ok(Look { disk, pool, state, found: recovered })
     }
 
     fn inspection(&self) -> Inspection {
-        let Look { state, replayed, .. } = self;
+        let Look { state, found, .. } = self;
         let layout = &state.layout;
         let (mut objects, mut used) = (0, 0);
         state.index.each(|slot| {
@@ -272,7 +274,8 @@ impl Look {
             identity: layout.identity,
             generation: state.root.generation,
             digests: state.root.digests.len() as u64,
-            replayed: *replayed,
+            replayed: found.replayed,
+            missing: found.missing,
             objects,
             used,
             next_segment: layout.number(state.seq),
@@ -374,6 +377,8 @@ impl Look {
                 Segment::Written { image, seq, entries }
             }
             _ if is_begun => Segment::Damaged,
+            // Beside a running server it may just be opened again.
+            None if last.is_some() && first_of(&image).is_none() => Segment::Damaged,
             _ => Segment::Without,
         }
     }

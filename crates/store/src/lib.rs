@@ -40,6 +40,7 @@ mod scrub;
 mod segment;
 mod shared;
 mod store;
+mod syncer;
 mod turns;
 mod writer;
 mod writes;

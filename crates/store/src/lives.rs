@@ -348,3 +348,34 @@ fn the_log_of_an_older_copy_ends_earlier() {
         assert!(found(&store) >= end, "{round}");
     }
 }
+
+/// Zeros or garbage, where its last event was a removal: nobody else knows of that, unless a digest does.
+#[test]
+fn a_packet_that_is_missing_is_told_of() {
+    let mut missed = 0;
+    for (size, with) in [(4 << 20, 0), (4 << 20, 0xa5), (SIZE, 0), (SIZE, 0xa5)] {
+        let disk = disk(size);
+        let store = ByHand::make(&disk, size, &options(), 1).unwrap();
+        let layout = layout_of(&disk);
+        store.put(&key(1), b"meta", b"removed").unwrap();
+        fill(&store, &disk, 20);
+        store.remove(&key(1));
+        let seq = store.engine().newest();
+        store.turn(&disk, 10_000);
+        fill(&store, &disk, seq + 3);
+        let found = |disk: &SimDisk| recovered(disk, &options()).1;
+        assert_eq!(found(&disk).missing, 0);
+        disk.write(layout.start(seq), &vec![with; layout.segment as usize]).unwrap();
+        let root = root_of(&Reads::new(&disk, &Pool::new(1 << 20)), layout);
+        let missing = found(&disk).missing;
+        assert_eq!(missing, u64::from(root.digests.is_empty() || seq >= root.seq), "{size} {with}");
+        missed += missing;
+        // The last one is what the process wrote last, for all that a start knows, and what was before the first is gone.
+        let store = ByHand::open_again(&disk, size, &options());
+        assert!(missing > 0 || store.get(&disk, &key(1)).is_none());
+        let last = store.engine().newest();
+        blank_segments(&disk, [0, last].into_iter().filter(|seq| *seq >= root.seq));
+        assert_eq!(found(&disk).missing, missing);
+    }
+    assert!(missed > 0);
+}

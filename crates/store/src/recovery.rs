@@ -62,6 +62,9 @@ pub struct Recovered {
     pub replayed: u64,
     /// A table, the root or the ledger could not be read, for the medium failed.
     pub unread: bool,
+    /// Segments that should lie before some that were found, and after others or the root's digests, and do not: damaged, given up, or
+    /// lost with a process that was killed. What they removed may be found.
+    pub missing: u64,
 }
 
 /// What a start knows of the root.
@@ -126,7 +129,7 @@ pub fn recover(
         recovery.survey(&mut log);
     }
     let unread = copies == Copies::Unread || root_found == RootFound::Unread || log.unread;
-    let recovered = Recovered { scanned: log.scanned, replayed: log.replayed, unread };
+    let recovered = Recovered { scanned: log.scanned, replayed: log.replayed, unread, missing: log.missing };
     let lossy = unread || root_found == RootFound::Spoilt;
     let mut state = State { stretch, ledger, copies, lossy, ..log.state(&fence) };
     if state.lossy {
@@ -156,6 +159,9 @@ struct Log {
     replayed: u64,
     scanned: u64,
     unread: bool,
+    missing: u64,
+    /// Segments that do not count, since the last one that does.
+    hidden: u64,
 }
 
 struct Recovery<'a> {
@@ -279,7 +285,8 @@ impl Recovery<'_> {
         let newest = full.last().map(|(seq, _)| *seq);
         // What lies behind the last full one may have been left open: before anything is replayed it says what has been swept. A life
         // that found none went on where the log has had its size.
-        let since = newest.map_or(0, |newest| newest + 1).max(self.layout.first());
+        let begin = || self.layout.oldest(self.layout.least_next());
+        let since = newest.map_or_else(begin, |newest| newest + 1).max(self.layout.first());
         let behind = since..self.layout.overwritten_by(newest.unwrap_or(0).max(self.layout.least_next()));
         let behind: Vec<u64> = behind.filter(|seq| !self.layout.is_cut(*seq)).collect();
         let behind =
@@ -287,14 +294,18 @@ impl Recovery<'_> {
         let behind: Vec<Found> = behind
             .filter(|found| match found {
                 Found::Open(open) => open.first >= order,
-                found => matches!(found, Found::Unread | Found::Void(_)),
+                Found::Unread => {
+                    log.unread = true;
+                    false
+                }
+                found => matches!(found, Found::Void(_)),
             })
             .collect();
         let last = behind.iter().filter_map(|found| match found {
             Found::Open(open) => Some(open.seq),
             _ => None,
         });
-        let oldest = last.max().or(newest).map_or(0, |last| self.layout.oldest(last + 1));
+        let oldest = last.max().or(newest).map_or(since, |last| self.layout.oldest(last + 1));
         let mut full = full.into_iter().skip_while(|(seq, _)| *seq < oldest).peekable();
         let seqs: Vec<u64> = (oldest..since).filter(|seq| !self.layout.is_cut(*seq)).collect();
         for seqs in seqs.chunks(PARALLEL * 4) {
@@ -425,6 +436,8 @@ impl Log {
             replayed: 0,
             scanned: 0,
             unread: false,
+            missing: 0,
+            hidden: 0,
         }
     }
 
@@ -436,10 +449,12 @@ impl Log {
                 if first < self.order =>
             {
                 self.voids.push(Void { seq, first });
+                self.hidden += 1;
                 return false;
             }
             Found::Void(void) => {
                 self.voids.push(void);
+                self.hidden += 1;
                 return false;
             }
             Found::Full(Table { seq, first, entries }) => self.apply(seq, first, &entries),
@@ -459,6 +474,8 @@ impl Log {
     fn apply(&mut self, seq: u64, first: u64, entries: &[Entry]) {
         debug_assert!(self.newest.is_none_or(|newest| newest < seq), "one after the other");
         let (layout, number) = (self.layout, self.layout.number(seq));
+        self.missing += self.missing_before(seq);
+        self.hidden = 0;
         let last = entries.last().map_or(first, |entry| entry.order);
         (self.newest, self.order) = (Some(seq), self.order.max(last + 1));
         // What it has was swept before its turn, and is not swept again.
@@ -488,6 +505,15 @@ impl Log {
             self.behind.push(Behind { order: last + 1, seq });
             self.events = Vec::new();
         }
+    }
+
+    /// Segments between this one and what was found before, which say nothing.
+    fn missing_before(&self, seq: u64) -> u64 {
+        let has_digests = !self.root.digests.is_empty();
+        let from = self.newest.map(|newest| newest + 1).or(has_digests.then_some(self.root.seq));
+        let Some(from) = from else { return 0 };
+        let between = (from..seq).filter(|seq| !self.layout.is_cut(*seq)).count() as u64;
+        between.saturating_sub(self.hidden)
     }
 
     /// The next fence replaces the one that hides a void, and behind it the log goes on: what it has must not come back then.

@@ -642,3 +642,44 @@ fn a_cache_that_is_given_another_size_again_and_again_says_when_to_stop() {
     let store = start(&disk, &disk, segments - 1).unwrap();
     assert_eq!(get(&store, &disk, 0), Some(1));
 }
+
+/// However many segments were opened before the size changed.
+#[test]
+fn a_start_that_finds_nothing_reads_the_log_once() {
+    struct Counts<'a>(&'a SimDisk, std::sync::atomic::AtomicU64);
+    impl Disk for Counts<'_> {
+        fn read(&self, offset: u64, buffer: &mut Buffer, length: usize) -> io::Result<()> {
+            self.1.fetch_add(1, Relaxed);
+            self.0.read(offset, buffer, length)
+        }
+        fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.0.write(offset, bytes)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.0.sync()
+        }
+        fn read_block(&self) -> usize {
+            self.0.read_block()
+        }
+    }
+    for seq in [1_000, 10_000, 100_000] {
+        let (first, store) = make(100, 1);
+        drop(store);
+        let there = layout(&first, first.bytes().len());
+        // As a change of size does after so many segments were opened.
+        let resized = there.resized(seq, 110).unwrap();
+        let bytes = size_of(110) as usize;
+        let disk = SimDisk::new(bytes, StdRng::seed_from_u64(1));
+        disk.write(0, &first.bytes()[..DATA_START as usize]).unwrap();
+        COPIES.iter().for_each(|at| disk.write(*at, &superblock::encode(&resized)).unwrap());
+        let again = layout(&disk, bytes);
+        assert_eq!(again.eras.list().len(), 2);
+        let pool = Pool::new(1 << 20);
+        let counts = Counts(&disk, Default::default());
+        let reads = Reads::new(&counts, &pool);
+        let index = Index::of(&again, options().objects(&again));
+        let (state, found) = recover(&reads, again, stretch(again.segments), index).unwrap();
+        let reads = counts.1.load(Relaxed);
+        assert!(reads < 2_000 && !found.unread && state.seq == seq, "{reads} reads, then {}", state.seq);
+    }
+}

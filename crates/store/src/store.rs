@@ -33,6 +33,8 @@ const IO_THREADS: usize = 4;
 /// How long `close` waits for the last writes; and when writes fail.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 const FAILING_PATIENCE: Duration = Duration::from_secs(2);
+/// And then for its threads.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A handle to one open cache; cheap to clone, shared by all workers.
 #[derive(Clone)]
@@ -117,6 +119,13 @@ impl Store {
         if recovered.unread {
             (options.tell)(&format!(
                 "reading cache {name} failed at its start: what could not be read counts as missing; check the disk"
+            ));
+        }
+        if recovered.missing > 0 {
+            (options.tell)(&format!(
+                "{} packet(s) of cache {name} are missing (damaged, given up, or lost as a process was killed): what they removed may \
+                 answer; to be sure, purge all",
+                recovered.missing
             ));
         }
         let was_blank = state.is_blank() && !state.lossy;
@@ -301,22 +310,27 @@ impl Store {
         self.0.shared.engine().is_ledger_written()
     }
 
-    /// Blocks until what was put, updated, removed or set before is in the file, so that a kill cannot undo it; the
-    /// ledger is durable then. False when that takes longer than `patience`, or cannot be.
+    /// Blocks until what was put, updated, removed or set before is in the file and synced, so that neither a kill nor a loss of power
+    /// can undo it. One sync is for all who wait when it begins. False when that takes longer than `patience`, or cannot be.
     pub fn persist(&self, patience: Duration) -> bool {
         let shared = &self.0.shared;
         let until = Instant::now() + patience;
-        let taken = shared.millis();
+        let (taken, mut written) = (shared.millis(), None);
         loop {
             {
                 let mut engine = shared.engine();
-                if engine.unwritten_since().is_none_or(|since| since > taken) {
+                if written.is_none() && engine.unwritten_since().is_none_or(|since| since > taken) {
+                    written = Some(engine.written());
+                }
+                if written.is_some_and(|written| engine.is_synced(written)) {
                     return true;
                 }
                 if Instant::now() > until || shared.is_abandoned() {
                     return false;
                 }
-                engine.flush();
+                if written.is_none() {
+                    engine.flush();
+                }
             }
             shared.wake.notify_all();
             std::thread::sleep(Duration::from_millis(1));
@@ -334,8 +348,9 @@ impl Store {
         self.0.shared.engine().set_off_peak(share);
     }
 
-    /// Writes what is in memory and ends the store's threads, and its claim to the cache. Blocking; bounded in time. False when
-    /// not all could be written: the next start may find what was removed meanwhile. What is read afterwards is what the cache held
+    /// Writes what is in memory and ends the store's threads, and its claim to the cache. Blocking; bounded in time: threads that hang
+    /// are left to themselves, and with a write that hangs the claim stays. False when not all could be written: the next start may
+    /// find what was removed meanwhile. What is read afterwards is what the cache held
     /// then, or, where whoever has it now has written over it, nothing; no object is taken.
     pub fn close(&self) -> bool {
         let shared = &self.0.shared;
@@ -356,7 +371,23 @@ impl Store {
             drop(engine);
             std::thread::sleep(Duration::from_millis(1));
         };
-        self.end(End::Closing);
+        shared.end(End::Closing);
+        let threads = std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let until = Instant::now() + END_PATIENCE;
+        while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match threads.iter().all(JoinHandle::is_finished) {
+            true => {
+                join(threads);
+                self.give_up_claim();
+            }
+            // They begin nothing more.
+            false => {
+                self.leave();
+                self.has_left();
+            }
+        }
         clean
     }
 
@@ -368,11 +399,7 @@ impl Store {
 
     fn end(&self, how: End) {
         self.0.shared.end(how);
-        for thread in self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+        join(std::mem::take(&mut *self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)));
         self.give_up_claim();
     }
 
@@ -524,6 +551,14 @@ impl Store {
             off_peak,
             scrub,
             scrub_behind,
+        }
+    }
+}
+
+fn join(threads: Vec<JoinHandle<()>>) {
+    for thread in threads {
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
         }
     }
 }

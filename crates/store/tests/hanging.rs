@@ -98,6 +98,35 @@ fn a_piece_of_a_body_is_given_up_after_four_times_the_patience_and_is_still_ther
     assert_eq!((store.stats().bad_records, store.stats().read_errors), (0, 0));
 }
 
+/// What is written is, and a thread does not come back from a read.
+#[test]
+fn a_store_ends_in_time_while_a_read_hangs() {
+    let disk = Hanging::new(SIZE, 4);
+    let options = Options { size: Some(SIZE), packet: 64 << 10, ..Options::at("") };
+    let store = Store::over(disk.clone(), &options).unwrap();
+    let mut keys = (0..).map(|n: u32| Key::new(format!("GET http://example.com/{n}").into_bytes()));
+    let began = Instant::now();
+    let mut put = || {
+        let _ = store.put(&keys.next().unwrap(), b"", &[7; 9_000]);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(began.elapsed() < SOON, "the log never comes round");
+    };
+    // From then on tables are read.
+    while store.stats().engine.swept == 0 {
+        put();
+    }
+    disk.set([true, false]);
+    let begun = disk.begun.load(SeqCst);
+    while disk.begun.load(SeqCst) == begun {
+        put();
+    }
+    let (sender, closed) = std::sync::mpsc::channel();
+    let ends = store.clone();
+    std::thread::spawn(move || sender.send(ends.close()));
+    assert_eq!(closed.recv_timeout(SOON), Ok(true));
+    disk.set([false, false]);
+}
+
 /// A timer that is the next to expire wakes the runtime by a write.
 #[test]
 fn reads_that_come_soon_set_no_timer_each() {

@@ -45,6 +45,22 @@ fn body(store: &Store, n: u32) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn a_loss_of_power_leaves_what_was_persisted() {
+    for seed in 0..20 {
+        let disk = Arc::new(SimDisk::new(SIZE as usize, StdRng::seed_from_u64(seed)));
+        let store = over(&disk, &patient());
+        (0..10).for_each(|n| store.put(&key(n), b"", &[n as u8; 500]).unwrap());
+        assert!(store.persist(SOON));
+        (0..5).for_each(|n| store.remove(&key(n)));
+        assert!(store.persist(SOON) && !disk.is_unsynced());
+        store.abandon();
+        disk.lose_power();
+        let store = over(&disk, &patient());
+        assert!((0..10).all(|n| body(&store, n).is_some() == (n >= 5)), "{seed}");
+    }
+}
+
+#[test]
 fn a_kill_leaves_what_was_persisted_and_nothing_else() {
     let disk = disk();
     let store = over(&disk, &patient());

@@ -72,6 +72,7 @@ pub fn inspect(path: &Path, hosts: usize, all: bool, json: bool) -> Result<(), S
         ("generation", seen.generation.into()),
         ("digests", seen.digests.into()),
         ("replayed", seen.replayed.into()),
+        ("missing", seen.missing.into()),
         ("next_segment", seen.next_segment.into()),
         ("newest_sequence", seen.newest_sequence.into()),
     ];

@@ -131,7 +131,7 @@ const STORE: &[StatRow<Stats>] = &[
     ("scrub-bytes", Kind::Counter, plain("store_scrub_verified_bytes_total"), "bytes of records that the scrub verified", |s| s.scrub.bytes),
     ("scrub-damaged", Kind::Counter, plain("store_scrub_damaged_records_total"), "records that the scrub found damaged, and forgot", |s| s.scrub.damaged),
     ("scrub-unreadable", Kind::Counter, plain("store_scrub_unreadable_records_total"), "records that the scrub could not read, and forgot", |s| s.scrub.unreadable),
-    ("scrub-tables", Kind::Counter, plain("store_scrub_damaged_tables_total"), "segments whose table of contents the scrub found damaged", |s| s.scrub.tables),
+    ("scrub-tables", Kind::Counter, plain("store_scrub_damaged_tables_total"), "segments whose table of contents the scrub found damaged or missing", |s| s.scrub.tables),
     ("scrub-behind", Kind::Gauge, plain("store_scrub_behind_segments"), "segments that the scrub should have gone through by now, and has not", |s| s.scrub_behind),
     ("scrub-yields", Kind::Counter, plain("store_scrub_yields_total"), "times that the scrub waited for clients or writes", |s| s.scrub.yields),
     ("scrub-yielded", Kind::Counter, Metric { per: 1000, ..plain("store_scrub_yielded_seconds_total") }, "time that the scrub waited for clients or writes; in stats.json milliseconds", |s| s.scrub.yielded),

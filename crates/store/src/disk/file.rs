@@ -70,12 +70,15 @@ impl FileDisk {
                 )
                 .into());
             }
-            claim(&file).map_err(|_| OpenError {
-                why: format!(
-                    "cache {} is in use by another process; stop it or name another file",
-                    path.display()
-                ),
-                in_use: true,
+            claim(&file).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => OpenError {
+                    why: format!(
+                        "cache {} is in use by another process; stop it or name another file",
+                        path.display()
+                    ),
+                    in_use: true,
+                },
+                _ => OpenError::from(say("lock", error)),
             })?;
         }
         let size = size_of(&file).map_err(|e| say("measure", e))?;
@@ -224,9 +227,11 @@ fn claim(file: &File) -> io::Result<()> {
     let until = Instant::now() + Duration::from_millis(500);
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(error) if Instant::now() > until => return Err(error.into()),
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            done => return done.map_err(io::Error::from),
         }
     }
 }
@@ -243,4 +248,22 @@ fn read_block(file: &File) -> usize {
         .filter(|s| s.stx_mask & 0x2000 != 0 && s.stx_dio_mem_align as usize <= BLOCK)
         .map_or(0, |s| s.stx_dio_offset_align as usize);
     if align.is_power_of_two() && (512..=BLOCK).contains(&align) { align } else { BLOCK }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lock_that_another_has_is_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache");
+        let file = File::create(&path).unwrap();
+        let open = |flags| File::from(rustix::fs::open(&path, flags, Mode::empty()).unwrap());
+        claim(&file).unwrap();
+        assert_eq!(claim(&open(OFlags::RDWR)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // A descriptor that cannot be locked at all.
+        let other = claim(&open(OFlags::PATH)).unwrap_err();
+        assert_eq!(other.raw_os_error(), Some(rustix::io::Errno::BADF.raw_os_error()));
+    }
 }

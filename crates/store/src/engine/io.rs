@@ -78,7 +78,8 @@ pub enum Answer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum LastSync {
     Wanted,
-    Sent,
+    /// When so much was written (`Syncer::written`).
+    Sent(u64),
     Done,
 }
 
@@ -100,6 +101,8 @@ pub enum Running {
     Gather,
     Ledger,
     Fence,
+    /// For who waits for it.
+    Sync,
     LastSync,
     Load(Loading),
     /// Of the segment with this sequence number.
@@ -118,6 +121,7 @@ impl Engine {
             .or_else(|| self.next_kept())
             // One at a time, and before writes: while these never end, what a start has to replay would grow without bound.
             .or_else(|| self.next_digest_io())
+            .or_else(|| self.next_sync())
             .or_else(|| self.next_load_or_write())
             .or_else(|| self.next_last_sync())?;
         Some(self.hand_out(next))
@@ -159,7 +163,13 @@ impl Engine {
         let running = self.running.remove(&id);
         if let (
             Err(error),
-            Some(Running::Write(Write::Range { .. }) | Running::Digest | Running::Ledger | Running::Fence),
+            Some(
+                Running::Write(Write::Range { .. })
+                | Running::Digest
+                | Running::Ledger
+                | Running::Fence
+                | Running::Sync,
+            ),
         ) = (&result, &running)
         {
             self.counters.write_errors += 1;
@@ -196,8 +206,16 @@ impl Engine {
             Some(Running::Gather) => self.digester.gathered(bytes, self.newest(), now),
             Some(Running::Ledger) => self.keeper.io_done(ok, now),
             Some(Running::Fence) => self.fencer.io_done(ok, now),
-            // Whoever ends the store does not wait for a disk that fails.
-            Some(Running::LastSync) => self.last_sync = LastSync::Done,
+            Some(Running::Sync) => self.syncer.io_done(ok, now),
+            Some(Running::LastSync) => {
+                if let LastSync::Sent(written) = self.last_sync
+                    && ok
+                {
+                    self.syncer.synced(written);
+                }
+                // Whoever ends the store does not wait for a disk that fails.
+                self.last_sync = LastSync::Done;
+            }
             None => debug_assert!(false, "an answer to nothing"),
         }
         self.tick(now);
@@ -214,6 +232,7 @@ impl Engine {
     fn write_done(&mut self, write: Write, ok: bool) {
         let given_up = self.writes.done(write, ok, self.now);
         if ok {
+            self.syncer.wrote();
             let now = self.now;
             self.retries().for_each(|retry| retry.hasten(now));
         }
@@ -245,6 +264,10 @@ impl Engine {
         Some((Running::Ledger, self.keeper.next_io()?))
     }
 
+    fn next_sync(&mut self) -> Option<(Running, Op)> {
+        Some((Running::Sync, self.syncer.next_io(self.now)?))
+    }
+
     /// The sync of the end, when all is written.
     fn next_last_sync(&mut self) -> Option<(Running, Op)> {
         if self.last_sync != LastSync::Wanted
@@ -253,7 +276,7 @@ impl Engine {
         {
             return None;
         }
-        self.last_sync = LastSync::Sent;
+        self.last_sync = LastSync::Sent(self.syncer.written());
         Some((Running::LastSync, Op::Sync))
     }
 

@@ -35,6 +35,7 @@ use crate::placement::{Live, Placement, Standing};
 use crate::retry::Retry;
 use crate::scrub::Scrub;
 use crate::segment::OpenSegment;
+use crate::syncer::Syncer;
 use crate::turns::Turns;
 use crate::writes::{Batch, WriteQueue};
 use crate::{Admission, Refused, WriteBudget};
@@ -146,6 +147,7 @@ pub struct Engine {
     digester: Digester,
     /// When a digest was in force last.
     digested: Millis,
+    syncer: Syncer,
     last_sync: LastSync,
     loader: Loader,
     loads: bool,
@@ -260,6 +262,7 @@ impl Engine {
             removals: VecDeque::new(),
             removals_since: None,
             digested: 0,
+            syncer: Syncer::default(),
             last_sync: LastSync::Done,
             loads: true,
             load_is_next: true,
@@ -617,7 +620,12 @@ impl Engine {
         let writes = |running: &Running| {
             matches!(
                 running,
-                Running::Write(_) | Running::Digest | Running::Ledger | Running::Fence | Running::LastSync
+                Running::Write(_)
+                    | Running::Digest
+                    | Running::Ledger
+                    | Running::Fence
+                    | Running::Sync
+                    | Running::LastSync
             )
         };
         !self.running.values().any(writes)
@@ -634,7 +642,9 @@ impl Engine {
     /// True from a write's failure until all that failed was written, or given up.
     pub fn is_failing(&self) -> bool {
         self.writes.is_failing()
-            || [self.keeper.retry, self.digester.retry, self.fencer.retry].iter().any(|r| r.is_failing())
+            || [self.keeper.retry, self.digester.retry, self.fencer.retry, self.syncer.retry]
+                .iter()
+                .any(|r| r.is_failing())
     }
 
     /// What failed last.
@@ -652,6 +662,7 @@ impl Engine {
             &mut self.keeper.retry,
             &mut self.digester.retry,
             &mut self.fencer.retry,
+            &mut self.syncer.retry,
         ])
     }
 
@@ -668,6 +679,16 @@ impl Engine {
         }
         let others = [self.dirty_since, self.removals_since, self.keeper.unwritten_since()];
         self.writes.since().into_iter().chain(others.into_iter().flatten()).min()
+    }
+
+    /// How much is written (`is_synced`).
+    pub fn written(&self) -> u64 {
+        self.syncer.written()
+    }
+
+    /// Whether a loss of power leaves that too, as far as the medium keeps what it says; if not, it will be synced.
+    pub fn is_synced(&mut self, written: u64) -> bool {
+        self.syncer.is_synced(written)
     }
 
     /// One above the order of the last event that recovery found in the log; 0: there was none.

@@ -118,8 +118,16 @@ impl Engine {
             Verified::Table(Contents::Live(entries)) => {
                 self.scrub.step = Step::Records { seq, entries, begun: 0, until: 0 };
             }
-            Verified::Table(contents) => {
-                self.scrub.counters.tables += u64::from(matches!(contents, Contents::Lost));
+            Verified::Table(Contents::Without) => self.scrub.step = Step::Between,
+            Verified::Table(Contents::Lost) => {
+                self.scrub.counters.tables += 1;
+                self.scrub.step = Step::Between;
+            }
+            Verified::Table(Contents::Gone(there)) => {
+                let gone = there.into_iter().filter(|(hash, place)| self.forget(*hash, *place, self.now));
+                let gone = gone.count() as u64;
+                self.scrub.counters.tables += 1;
+                self.scrub.counters.damaged += gone;
                 self.scrub.step = Step::Between;
             }
             Verified::Records(Records { bytes, damaged, unreadable }) => {
@@ -167,12 +175,19 @@ mod tests {
 
     /// A store with objects of 5 KB on the disk.
     fn filled(disk: &SimDisk) -> ByHand {
+        filled_with(disk, &[5_000])
+    }
+
+    /// That had these lengths, one after the other.
+    fn filled_with(disk: &SimDisk, lengths: &[usize]) -> ByHand {
         let scrub = Some(Duration::from_millis(PERIOD));
         let options = Options { packet: 64 << 10, scrub, ..Options::at("") };
         let store = ByHand::make(disk, SIZE, &options, 1).unwrap();
-        for n in 0..OBJECTS {
-            store.put(&key(n), b"", &[n as u8; 5_000]).unwrap();
-            store.turn(disk, 0);
+        for length in lengths {
+            for n in 0..OBJECTS {
+                store.put(&key(n), b"", &vec![n as u8; *length]).unwrap();
+                store.turn(disk, 0);
+            }
         }
         // What is in the open segment is not settled.
         store.engine().finish();
@@ -289,5 +304,25 @@ mod tests {
         // A tenth of the day is enough for all of it.
         store.engine().set_off_peak(Some(0.1));
         assert!(scrub(&store, &disk, PERIOD, PERIOD + PERIOD / 10).bytes > 900_000);
+    }
+
+    #[test]
+    fn a_packet_that_is_gone_is_found_and_what_it_held_does_not_come_back_as_it_was_before() {
+        for with in [0, 0xa5] {
+            let disk = SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1));
+            let store = filled_with(&disk, &[5_000, 1_000]);
+            let layout = store.shared_for_tests().layout;
+            let number = layout.segment_of(store.slot_for_tests(&key(30)).unwrap().place);
+            disk.write(layout.start(number), &vec![with; layout.segment as usize]).unwrap();
+            let is_lost =
+                |n: &u32| layout.segment_of(store.slot_for_tests(&key(*n)).unwrap().place) == number;
+            let lost: Vec<u32> = (0..OBJECTS).filter(is_lost).collect();
+            let found = scrub(&store, &disk, 5_000, 5_000 + PERIOD);
+            assert_eq!((found.tables, found.damaged, lost.len() > 1), (1, lost.len() as u64, true));
+            assert_eq!(there(&store), OBJECTS as usize - lost.len());
+            store.turn(&disk, 2 * PERIOD);
+            let again = ByHand::open_again(&disk, SIZE, &Options { packet: 64 << 10, ..Options::at("") });
+            assert!(lost.iter().all(|n| !again.holds(&key(*n))) && there(&again) == there(&store));
+        }
     }
 }

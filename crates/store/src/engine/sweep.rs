@@ -240,9 +240,9 @@ impl Engine {
             let hash = self.layout.mix(crate::Key::new(key.to_vec()).index_hash());
             let record = Record::new(self.layout.identity, found.about, key, meta, body);
             let record = record.map(|record| record.of_group((self.group_of)(key)));
-            let Some(record) = record.filter(|_| hash == entry.hash && found.about.kind == entry.kind) else {
-                continue;
-            };
+            // What a write that was lost left there may be an older one of the same key.
+            let is_it = hash == entry.hash && found.about.kind == entry.kind && found.order == entry.order;
+            let Some(record) = record.filter(|_| is_it) else { continue };
             self.again(hash, &record, self.cmax, Purpose::Other, self.now);
         }
     }

@@ -194,6 +194,11 @@ impl Index {
         self.address(hash).print
     }
 
+    /// The lowest of the hashes of which the index knows this.
+    pub fn hash_of(&self, part: usize, print: u64) -> u64 {
+        self.first_of(part) | print >> self.layout.part_bits()
+    }
+
     /// The lowest hash that belongs to a part.
     pub fn first_of(&self, part: usize) -> u64 {
         (part as u64) << (64 - self.layout.part_bits())

@@ -100,7 +100,12 @@ pub fn open(
     let found = recover(&reads, layout, scenario.stretch(layout.segments), index);
     disk.fail_reads_in(0..0);
     disk.set_faults(scenario.faults());
-    let (state, _) = found?;
+    let (state, found) = found?;
+    assert!(
+        found.missing == 0 || scenario.trouble != Trouble::Nothing,
+        "{} packets are missing",
+        found.missing
+    );
     let clock = Clock::Holder(AtomicU64::new(0));
     let device = (Arc::default(), disk.read_block());
     Ok(Shared::new(state, &options, pool.clone(), device, StdRng::seed_from_u64(seed), clock))
@@ -467,7 +472,17 @@ impl World {
         }
         self.shared.engine().flush();
         self.settle();
-        self.disk.sync().unwrap();
+        let written = self.shared.engine().written();
+        for _ in 0..1_000 {
+            if self.shared.engine().is_synced(written) {
+                break;
+            }
+            self.tick();
+            if !self.turn() {
+                self.pass(INTERVAL);
+            }
+        }
+        assert!(self.shared.engine().is_synced(written), "what was written is never synced");
         self.pasts.iter_mut().for_each(|past| past.settled());
     }
 

@@ -42,7 +42,8 @@ pub struct Counters {
     /// Records that proved damaged, and those that could not be read: they were forgotten.
     pub damaged: u64,
     pub unreadable: u64,
-    /// Segments whose table of contents is damaged or cannot be read: what they hold is not verified.
+    /// Segments whose table of contents is damaged, missing or cannot be read: what they hold is not verified, and is forgotten where it
+    /// is no segment at all.
     pub tables: u64,
     /// Steps that waited for clients or writes, and for how long: milliseconds.
     pub yields: u64,

@@ -44,10 +44,12 @@ pub enum Verified {
 pub enum Contents {
     /// What the index has there, in the order of offsets.
     Live(Vec<Entry>),
-    /// It was never written, or is of another turn.
+    /// It was never written: what lies there is of another turn.
     Without,
     /// It was begun, and its table is damaged or cannot be read.
     Lost,
+    /// It is not there at all. What the index has there: the lowest hash of which it knows the same, and the place.
+    Gone(Vec<(u64, u64)>),
 }
 
 #[derive(Default)]
@@ -86,26 +88,37 @@ impl Verify {
     pub fn carry_out(self, disk: &dyn Disk, pool: &Arc<Pool>, index: &Index) -> io::Result<Verified> {
         let source = Source { disk, pool };
         match &self.what {
-            What::Table => self.table(&source, index).map(Verified::Table),
+            // It may have come about on the way.
+            What::Table => match self.contents(&source, index)? {
+                Contents::Gone(_) => self.contents(&source, index).map(Verified::Table),
+                found => Ok(Verified::Table(found)),
+            },
             What::Records(entries) => self.records(&source, entries).map(Verified::Records),
         }
     }
 
-    fn table(&self, source: &Source<'_>, index: &Index) -> io::Result<Contents> {
+    fn contents(&self, source: &Source<'_>, index: &Index) -> io::Result<Contents> {
         let Verify { layout, seq, .. } = self;
         let number = layout.number(*seq);
-        let table = match source.table(layout, number) {
-            Ok(table) => table.filter(|table| table.seq == *seq),
-            Err(_) => {
-                source.control()?;
-                return Ok(Contents::Lost);
-            }
+        let Ok(table) = source.table(layout, number) else {
+            source.control()?;
+            return Ok(Contents::Lost);
         };
-        let Some(Table { mut entries, .. }) = table else {
+        let is_of_another_turn = table.as_ref().is_some_and(|table| table.seq != *seq);
+        let Some(Table { mut entries, .. }) = table.filter(|_| !is_of_another_turn) else {
             let first = source.read(layout.start(number), BLOCK).ok();
             let is_begun =
                 first.is_none_or(|first| first_of(&first).is_some_and(|(seq, _)| seq == self.seq as u32));
-            return Ok(if is_begun { Contents::Lost } else { Contents::Without });
+            if is_begun {
+                return Ok(Contents::Lost);
+            }
+            let there = self.there(index);
+            // One that was given up, or lost with a process that was killed, has nothing in the index.
+            return Ok(if there.is_empty() && is_of_another_turn {
+                Contents::Without
+            } else {
+                Contents::Gone(there)
+            });
         };
         entries.retain(|entry| {
             let place = layout.place(number, bytes_of(layout, entry).start);
@@ -113,6 +126,17 @@ impl Verify {
         });
         entries.sort_unstable_by_key(|entry| entry.offset);
         Ok(Contents::Live(entries))
+    }
+
+    /// What the index has in the segment: all of it is gone through.
+    fn there(&self, index: &Index) -> Vec<(u64, u64)> {
+        let number = self.layout.number(self.seq);
+        let of = |part| {
+            let there =
+                index.entries(part).filter(|entry| self.layout.segment_of(entry.slot.place) == number);
+            there.map(move |entry| (index.hash_of(part, entry.print), entry.slot.place))
+        };
+        (0..index.parts()).flat_map(of).collect()
     }
 
     fn records(&self, source: &Source<'_>, entries: &[Entry]) -> io::Result<Records> {

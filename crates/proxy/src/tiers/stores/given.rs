@@ -138,6 +138,18 @@ impl Given {
         state.changed.as_ref().is_some_and(is_noted)
     }
 
+    /// What the files lack is not known: whoever takes the caches back purges all.
+    pub fn lose_track(&self) {
+        if let Some(changed) = &mut self.state().changed {
+            *changed = Changed { all: true, ..Changed::default() };
+        }
+        self.successor.tell(Change::Purged(Scope::All.text(false)));
+    }
+
+    pub fn has_lost_track(&self) -> bool {
+        self.state().changed.as_ref().is_some_and(|changed| changed.all)
+    }
+
     /// For whoever takes the caches back; and what was noted after that is not.
     pub fn take_changed(&self) -> Changed {
         self.state().changed.replace(Changed::default()).unwrap_or_default()

@@ -229,14 +229,16 @@ impl Stores {
     }
 
     /// Hands the caches to another process: what was taken so far is in the files when this returns, and nothing more is written.
-    /// What they hold is still read, and changes are told to the successor. False: not all could be written, and they stay.
+    /// What they hold is still read, and changes are told to the successor. False: not all could be written. Then they stay as they
+    /// were, or are given (`are_given`), and `take_back` purges all: nobody knows which removals the files lack.
     pub fn give(&self, successor: Arc<dyn Successor>, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         for (_, store) in self.view().serving() {
             // What is not loaded could not be found afterwards.
             store.wait_until_loaded(until.saturating_duration_since(Instant::now()));
         }
-        // Before, since there is no way back for one that is closed but for opening it again.
+        // Before, since there is no way back for one that is closed but for opening it again. What is removed from here on is in
+        // memory alone until they are closed.
         if !self.persist(until.saturating_duration_since(Instant::now())) {
             return false;
         }
@@ -247,7 +249,11 @@ impl Stores {
             }
             before
         });
-        before.close()
+        let is_whole = before.close();
+        if let Some(given) = self.given().filter(|_| !is_whole) {
+            given.lose_track();
+        }
+        is_whole
     }
 
     /// Opens the caches again that were handed to a process that is no more. What was changed meanwhile leaves them. An error, one
@@ -267,20 +273,31 @@ impl Stores {
             let _ = set.apart.set(Box::new(move || apart()));
         }
         let is_lost = Purges::decode(&opened.ledger()).is_none();
-        let is_all = self.become_other(|kind| {
-            let Kind::Given(given) = &*kind else { return false };
-            let changed = given.take_changed();
-            changed.keys.iter().for_each(|key| opened.remove(key));
-            if let Some(purges) = given.purges() {
-                opened.set_ledger(&purges);
+        let mut is_all = is_lost || self.given().is_some_and(|given| given.has_lost_track());
+        // Before they serve again, so that whoever waits for the files (`persist`) also waits for this purge; and once more if what was
+        // changed meanwhile became too much.
+        loop {
+            if let Some(purge_all) = self.0.apart.get().filter(|_| is_all) {
+                purge_all();
             }
-            *kind = opened;
-            changed.all
-        });
-        if let Some(purge_all) = self.0.apart.get().filter(|_| is_all || is_lost) {
-            purge_all();
+            let is_known = self.become_other(|kind| {
+                let Kind::Given(given) = &*kind else { return true };
+                let changed = given.take_changed();
+                if changed.all && !is_all {
+                    return false;
+                }
+                changed.keys.iter().for_each(|key| opened.remove(key));
+                if let Some(purges) = given.purges() {
+                    opened.set_ledger(&purges);
+                }
+                *kind = opened.clone();
+                true
+            });
+            if is_known {
+                return Ok(());
+            }
+            is_all = true;
         }
-        Ok(())
     }
 
     /// The process that the caches were handed to serves.

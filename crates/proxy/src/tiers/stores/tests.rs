@@ -8,8 +8,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use store::disk::Disk as Medium;
 use store::disk::sim::SimDisk;
 use store::{Body, Key, Lookup, Object, Options, Store};
 
@@ -825,4 +826,71 @@ fn whatever_fails_the_set_keeps_what_it_promises() {
         hits += run(history(seed)).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
     assert!(u64::from(hits) > count, "{hits} hits");
+}
+
+/// Removes a key after each write, so that some removal is always in memory alone, and takes no writes while the caches are given.
+struct Refuses {
+    disk: SimDisk,
+    stores: OnceLock<Stores>,
+    removed: AtomicU64,
+    takes: AtomicBool,
+}
+
+impl Medium for Refuses {
+    fn read(&self, offset: u64, buffer: &mut store::Buffer, length: usize) -> std::io::Result<()> {
+        self.disk.read(offset, buffer, length)
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        let Some(stores) = self.stores.get().filter(|_| !self.takes.load(SeqCst)) else {
+            return self.disk.write(offset, bytes);
+        };
+        if stores.are_given() {
+            return Err(std::io::Error::other("fails"));
+        }
+        self.disk.write(offset, bytes)?;
+        std::thread::sleep(Duration::from_millis(5));
+        stores.remove(&key(self.removed.fetch_add(1, SeqCst) as u32));
+        Ok(())
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.disk.sync()
+    }
+    fn read_block(&self) -> usize {
+        self.disk.read_block()
+    }
+}
+
+#[test]
+fn of_caches_that_were_given_in_vain_all_is_purged_before_they_serve_again() {
+    let disk = SimDisk::new(8 << 20, StdRng::seed_from_u64(1));
+    let (stores, removed, takes) = (OnceLock::new(), AtomicU64::new(0), AtomicBool::new(false));
+    let medium = Arc::new(Refuses { disk, stores, removed, takes });
+    let opens = medium.clone();
+    let open = move |how| Ok(Store::over(opens.clone(), &options(0, how))?);
+    let disk = Disk { name: "0".into(), weight: None, open: Box::new(open) };
+    let stores = Stores::open(vec![disk], Patience::default()).unwrap();
+    let (told, of) = (Arc::new(AtomicBool::new(false)), stores.clone());
+    let tell = told.clone();
+    stores.when_apart(move || {
+        assert!(of.are_given(), "what was removed has answered");
+        of.set_ledger(&purges(9));
+        tell.store(true, SeqCst);
+    });
+    (0..2_000).for_each(|n| put(&stores, n, n));
+    assert!(stores.persist(SOON));
+    medium.stores.set(stores.clone()).unwrap_or_else(|_| panic!("set once"));
+    stores.remove(&key(1_999));
+    assert!(!stores.give(Arc::new(Idle::default()), SOON));
+    // As whoever purged one of them before it was answered.
+    let waits = stores.clone();
+    let purger = std::thread::spawn(move || waits.persist(SOON));
+    medium.takes.store(true, SeqCst);
+    stores.take_back().unwrap();
+    assert!(purger.join().unwrap());
+    let removed = medium.removed.load(SeqCst) as u32;
+    let back = hits(&stores, 0..removed);
+    assert!(back > 0 && told.load(SeqCst), "of {removed} that were removed {back} are in the file");
+    kill(stores);
+    let again = Store::over(medium.clone(), &options(0, Opening::AsItIs)).unwrap();
+    assert!(again.ledger() == purges(9), "the purge was said to be in the file");
 }
