@@ -40,7 +40,7 @@ pub struct Learner {
 
 impl Default for Learner {
     fn default() -> Learner {
-        Learner { seed: 1, optimizations: 2, folds: 3, least: 2.0, loss_ratio: 1.0, positive: None, threads: 1 }
+        Learner { seed: 7, optimizations: 2, folds: 3, least: 2.0, loss_ratio: 1.0, positive: None, threads: 1 }
     }
 }
 
