@@ -2,6 +2,7 @@
 //! standard error.
 
 mod target;
+mod train;
 
 use crate::Failure;
 use clap::{ArgMatches, Command};
@@ -16,11 +17,13 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .subcommand(target::command())
+        .subcommand(train::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("target", args)) => target::run(args),
-        _ => Err(Failure::Usage("name a command: target".into())),
+        Some(("train", args)) => train::run(args),
+        _ => Err(Failure::Usage("name a command: target or train".into())),
     }
 }
