@@ -102,14 +102,14 @@ def write(name, folder):
 def jrip(jar, folder, fold):
     kept = folder / f"{fold}.jrip"
     if not kept.exists():
-        command = ["java", "-cp", jar, "weka.classifiers.rules.JRip", "-no-cv"]
+        command = ["java", "-cp", jar, "weka.classifiers.rules.JRip"]
         command += ["-t", folder / f"{fold}.train.arff", "-T", folder / f"{fold}.test.arff"]
         began = time.monotonic()
         said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         kept.write_text(said + f"\nseconds {time.monotonic() - began:.3f}\n")
     said = kept.read_text()
     test = said[said.index("=== Error on test data ==="):]
-    right = float(re.search(r"Correctly Classified Instances\s+\d+\s+([\d.]+) %", test).group(1))
+    right = float(re.search(r"Correctly Classified Instances\s+\d+\s+([\d.]+)\s+%", test).group(1))
     rules = [line for line in said.splitlines() if "=> class=" in line]
     conditions = sum(line.count(" and ") + line.startswith("(") for line in rules)
     seconds = re.search(r"Time taken to build model: ([\d.]+)", said)
