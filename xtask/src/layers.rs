@@ -46,6 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "handover",
         ],
     ),
+    ("learn", &["day", "target", "examples", "judge", "rules", "ripper", "boost"]),
     ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),
     (
         "lab",
