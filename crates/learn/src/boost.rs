@@ -29,7 +29,8 @@ pub fn boost(
             .zip(examples.class())
             .map(|(verdict, class)| verdict.class != *class as usize)
             .collect();
-        let missed: f64 = weights.iter().zip(&wrong).filter(|(_, wrong)| **wrong).map(|(weight, _)| weight).sum();
+        let missed: f64 =
+            weights.iter().zip(&wrong).filter(|(_, wrong)| **wrong).map(|(weight, _)| weight).sum();
         let error = missed / weights.iter().sum::<f64>();
         if error >= 0.5 {
             // No better than chance: it has no vote, unless it is the only one.

@@ -56,12 +56,13 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
             let mut progress = |step| shown.step(None, step, &examples);
             learner.learn_weighted(&examples, examples.weights(), &mut progress).map(Model::Rules)
         }
-        Some(rounds) => {
-            boost(&learner, rounds as usize, &examples, &mut |round, step| shown.step(Some(round), step, &examples))
-                .map(Model::Ensemble)
-        }
+        Some(rounds) => boost(&learner, rounds as usize, &examples, &mut |round, step| {
+            shown.step(Some(round), step, &examples)
+        })
+        .map(Model::Ensemble),
     };
-    let model = model.map_err(|why| Failure::Failed(format!("{}: {why}", text(args, "examples").unwrap_or_default())))?;
+    let model = model
+        .map_err(|why| Failure::Failed(format!("{}: {why}", text(args, "examples").unwrap_or_default())))?;
     note(&examples, &learner);
     let known: Vec<String> = examples.classes().iter().map(String::from).collect();
     let mut matrices = vec![("examples", matrix(&model, &examples)?)];
@@ -86,7 +87,9 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 fn learner(args: &ArgMatches) -> Result<Learner, Failure> {
     let known = Learner::default();
     let loss_ratio = match text(args, "loss-ratio") {
-        Some(said) => said.parse().map_err(|_| Failure::Usage(format!("--loss-ratio: `{said}` is not a number")))?,
+        Some(said) => {
+            said.parse().map_err(|_| Failure::Usage(format!("--loss-ratio: `{said}` is not a number")))?
+        }
         None => 1.0,
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

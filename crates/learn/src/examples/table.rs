@@ -227,7 +227,15 @@ mod tests {
         }
         let long = format!("a:nominal,b:class\nx,y\n{},y\n", "x".repeat(ROW_MAX + 1));
         assert!(of(&long).unwrap_err().contains("line 3: longer than"));
-        assert!(of(&format!("a:class{}", ",".repeat(COLUMNS_MAX + 1))).unwrap_err().contains("more than 10000 fields"));
-        assert!(read(&b"a:nominal,b:class\n\xff,x\n"[..], &[], |_| {}).unwrap_err().starts_with("line 2: field 1"));
+        assert!(
+            of(&format!("a:class{}", ",".repeat(COLUMNS_MAX + 1)))
+                .unwrap_err()
+                .contains("more than 10000 fields")
+        );
+        assert!(
+            read(&b"a:nominal,b:class\n\xff,x\n"[..], &[], |_| {})
+                .unwrap_err()
+                .starts_with("line 2: field 1")
+        );
     }
 }

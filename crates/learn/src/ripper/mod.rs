@@ -13,7 +13,7 @@ mod length;
 use crate::examples::Examples;
 use crate::rules::{Rule, Rules, Support};
 use class::{Class, Draft};
-use data::{Data, Rows};
+use data::{Data, Rows, remove};
 use grow::simplify;
 use length::Measure;
 use trace::random::Random;
@@ -40,7 +40,15 @@ pub struct Learner {
 
 impl Default for Learner {
     fn default() -> Learner {
-        Learner { seed: 7, optimizations: 2, folds: 3, least: 2.0, loss_ratio: 1.0, positive: None, threads: 1 }
+        Learner {
+            seed: 7,
+            optimizations: 2,
+            folds: 3,
+            least: 2.0,
+            loss_ratio: 1.0,
+            positive: None,
+            threads: 1,
+        }
     }
 }
 
@@ -82,7 +90,8 @@ impl Learner {
                 (0..examples.len()).filter(is_one).map(|row| data.weights[row]).sum()
             };
             let share = remaining(&[*class]) / remaining(&order[place..]);
-            let measure = Measure { conditions: data.conditions, of, other: all - of, false_positives: share };
+            let measure =
+                Measure { conditions: data.conditions, of, other: all - of, false_positives: share };
             let mut step = |rules| progress(Step { class: *class, rules, left: rows.len() });
             let mut rules = Class {
                 learner: self,
@@ -94,7 +103,10 @@ impl Learner {
                 progress: &mut step,
             }
             .learn();
-            rows.retain(|row| !rules.iter().any(|rule| data.all_hold(rule, *row)));
+            for rule in &rules {
+                let covered = data.covered(rule, &rows);
+                remove(&mut rows, &covered);
+            }
             rules.iter_mut().for_each(|rule| simplify(&data, rule));
             made.extend(rules.into_iter().map(|rule| (*class, rule)));
         }
@@ -106,7 +118,9 @@ impl Learner {
         if examples.is_empty() {
             return Err("there are no examples to learn from".into());
         }
-        if weights.len() != examples.len() || weights.iter().any(|weight| !(weight.is_finite() && *weight > 0.0)) {
+        if weights.len() != examples.len()
+            || weights.iter().any(|weight| !(weight.is_finite() && *weight > 0.0))
+        {
             return Err("examples without a weight above 0".into());
         }
         if self.folds < 2 {
@@ -151,22 +165,34 @@ impl Learner {
     ) -> Result<Rules, String> {
         let mut support = vec![Support::default(); made.len() + 1];
         let default = order[order.len() - 1];
-        for (row, class) in examples.class().iter().enumerate() {
-            let rule = made.iter().position(|(_, rule)| data.all_hold(rule, row as u32)).unwrap_or(made.len());
-            let said = made.get(rule).map_or(default, |(class, _)| *class);
-            let support = &mut support[rule];
-            support.examples += 1;
-            let weight = examples.weights()[row];
-            if said == *class { support.right += weight } else { support.wrong += weight }
+        let mut count = |rule: usize, said: u32, rows: &mut dyn Iterator<Item = u32>| {
+            for row in rows.map(|row| row as usize) {
+                let (support, weight) = (&mut support[rule], examples.weights()[row]);
+                support.examples += 1;
+                if said == examples.class()[row] { support.right += weight } else { support.wrong += weight }
+            }
+        };
+        let mut rows: Vec<u32> = (0..examples.len() as u32).collect();
+        for (place, (class, rule)) in made.iter().enumerate() {
+            let covered = data.covered(rule, &rows);
+            count(place, *class, &mut covered.iter().map(|place| rows[*place as usize]));
+            remove(&mut rows, &covered);
         }
+        count(made.len(), default, &mut rows.iter().copied());
         let rule = |class: u32, probes: &[data::Probe], support| Rule {
             conditions: probes.iter().map(|probe| data.condition(*probe, examples)).collect(),
             class: class as usize,
             support: Some(support),
         };
-        let rules = made.iter().zip(&support).map(|((class, probes), support)| rule(*class, probes, *support));
+        let rules =
+            made.iter().zip(&support).map(|((class, probes), support)| rule(*class, probes, *support));
         let classes = examples.classes().iter().map(String::from).collect();
-        Rules::new(examples.schema().clone(), classes, rules.collect(), rule(default, &[], support[made.len()]))
+        Rules::new(
+            examples.schema().clone(),
+            classes,
+            rules.collect(),
+            rule(default, &[], support[made.len()]),
+        )
     }
 }
 

@@ -15,7 +15,9 @@ fn golf() -> Examples {
     ]);
     let mut examples = Examples::new(schema.unwrap(), ["Play", "No Play"]);
     for row in rows.split(';') {
-        let [outlook, temperature, humidity, windy, class] = row.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+        let [outlook, temperature, humidity, windy, class] = row.split(' ').collect::<Vec<_>>()[..] else {
+            panic!()
+        };
         let number = |said: &str| Value::Number(said.parse().unwrap());
         let values = [Value::Nominal(outlook), number(temperature), number(humidity), Value::Nominal(windy)];
         examples.push(&values, if class == "No" { "No Play" } else { class }, 1.0).unwrap();
@@ -48,7 +50,8 @@ fn concept(rows: usize, seed: u64) -> Examples {
         let bits: Vec<bool> = (0..10).map(|_| random.below(2) == 1).collect();
         let [a, b, c, d, e, f, g, ..] = bits[..] else { panic!() };
         let yes = (a && b || b && c && d || d && e && f && g) != (random.below(20) == 0);
-        let values: Vec<Value> = bits.iter().map(|bit| Value::Nominal(if *bit { "1" } else { "0" })).collect();
+        let values: Vec<Value> =
+            bits.iter().map(|bit| Value::Nominal(if *bit { "1" } else { "0" })).collect();
         examples.push(&values, if yes { "yes" } else { "no" }, 1.0).unwrap();
     }
     examples
@@ -56,7 +59,8 @@ fn concept(rows: usize, seed: u64) -> Examples {
 
 /// A number, a nominal value and a set, with values missing; the class follows all three, with noise.
 fn mixed(rows: usize, seed: u64) -> Examples {
-    let schema = Schema::new([("size", Kind::Number), ("type", Kind::Nominal), ("words", Kind::Set)]).unwrap();
+    let schema =
+        Schema::new([("size", Kind::Number), ("type", Kind::Nominal), ("words", Kind::Set)]).unwrap();
     let mut examples = Examples::new(schema, ["yes", "no"]);
     let mut random = Random::of(seed);
     for _ in 0..rows {
@@ -101,7 +105,10 @@ fn numbers_names_and_sets_make_rules() {
 fn equal_seeds_give_equal_rules_with_any_number_of_threads() {
     let examples = mixed(40_000, 3);
     let learn = |seed, threads| {
-        Learner { seed, threads, optimizations: 1, ..Learner::default() }.learn(&examples).unwrap().to_string()
+        Learner { seed, threads, optimizations: 1, ..Learner::default() }
+            .learn(&examples)
+            .unwrap()
+            .to_string()
     };
     let one = learn(1, 1);
     assert_eq!(one, learn(1, 1));
@@ -114,7 +121,8 @@ fn only_the_ratio_of_weights_counts() {
     let examples = concept(800, 4);
     let learner = Learner::default();
     let doubled: Vec<f64> = examples.weights().iter().map(|weight| weight * 1024.0).collect();
-    let conditions = |rules: Rules| rules.rules().iter().map(|rule| rule.conditions.clone()).collect::<Vec<_>>();
+    let conditions =
+        |rules: Rules| rules.rules().iter().map(|rule| rule.conditions.clone()).collect::<Vec<_>>();
     let heavy = learner.learn_weighted(&examples, &doubled, &mut |_| {}).unwrap();
     assert_eq!(conditions(learner.learn(&examples).unwrap()), conditions(heavy));
 }
@@ -123,7 +131,9 @@ fn only_the_ratio_of_weights_counts() {
 fn a_loss_ratio_trades_accuracy_for_coverage() {
     let learn = |loss_ratio| {
         let examples = mixed(3000, 5);
-        let rules = Learner { loss_ratio, positive: Some("yes".into()), ..Learner::default() }.learn(&examples).unwrap();
+        let rules = Learner { loss_ratio, positive: Some("yes".into()), ..Learner::default() }
+            .learn(&examples)
+            .unwrap();
         let matrix = Matrix::of(&rules, &mixed(3000, 6)).unwrap();
         (matrix.accuracy("yes").unwrap(), matrix.coverage("yes").unwrap())
     };
@@ -139,7 +149,13 @@ fn several_classes_have_rules_from_the_lightest() {
     let mut random = Random::of(8);
     for _ in 0..1500 {
         let (x, y) = (random.unit(), random.unit());
-        let class = if x < 0.2 { "left" } else if y < 0.3 { "low" } else { "rest" };
+        let class = if x < 0.2 {
+            "left"
+        } else if y < 0.3 {
+            "low"
+        } else {
+            "rest"
+        };
         examples.push(&[Value::Number(x), Value::Number(y)], class, 1.0).unwrap();
     }
     let rules = Learner::default().learn(&examples).unwrap();
@@ -164,8 +180,12 @@ fn examples_of_one_class_leave_a_default() {
 
 #[test]
 fn columns_that_tell_nothing_make_no_conditions() {
-    let schema =
-        Schema::new([("same", Kind::Number), ("nan", Kind::Number), ("gone", Kind::Nominal), ("empty", Kind::Set)]);
+    let schema = Schema::new([
+        ("same", Kind::Number),
+        ("nan", Kind::Number),
+        ("gone", Kind::Nominal),
+        ("empty", Kind::Set),
+    ]);
     let mut examples = Examples::new(schema.unwrap(), []);
     for row in 0..100 {
         let values = [Value::Number(1.0), Value::Number(f64::NAN), Value::Missing, Value::Set(&[])];
@@ -190,11 +210,14 @@ fn settings_out_of_bounds_are_refused() {
 
 #[test]
 fn very_many_values_of_a_name_are_learned_from() {
-    let mut examples = Examples::new(Schema::new([("server", Kind::Nominal), ("x", Kind::Number)]).unwrap(), []);
+    let mut examples =
+        Examples::new(Schema::new([("server", Kind::Nominal), ("x", Kind::Number)]).unwrap(), []);
     for row in 0..1_000_000u32 {
         let server = format!("www{row}");
         let x = f64::from(row % 1000);
-        examples.push(&[Value::Nominal(&server), Value::Number(x)], if x < 3.0 { "yes" } else { "no" }, 1.0).unwrap();
+        examples
+            .push(&[Value::Nominal(&server), Value::Number(x)], if x < 3.0 { "yes" } else { "no" }, 1.0)
+            .unwrap();
     }
     let rules = Learner { optimizations: 0, ..Learner::default() }.learn(&examples).unwrap();
     assert_eq!(rules.line(Some(0)), "yes :- x<=2 (3000/0).");
