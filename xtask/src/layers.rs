@@ -46,8 +46,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "handover",
         ],
     ),
-    ("learn", &["day", "target", "examples", "judge", "rules", "ripper", "boost"]),
     ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),
+    (
+        "learn",
+        &[
+            // When peaks are, how far one can be lowered, and what a trace says of them.
+            "day", "target", "profile", "analysis",
+            // What is learned from, what comes of it, and how.
+            "examples", "judge", "rules", "ripper", "boost",
+        ],
+    ),
     (
         "lab",
         &[

@@ -1,15 +1,13 @@
-//! Boosted trees beside the rules of bandwidth smoothing: a modern learner (PerpetualBooster) as the reference. Only evaluation needs it,
+//! Boosted trees beside the rules of bandwidth smoothing: histogram trees with gradient boosting (forust) as the modern reference. Only evaluation needs it,
 //! so it is a crate of its own, which the proxy is built without.
 //!
 //! Trees take numbers. A number is one column. A nominal value is the share of positives among the examples that have it, drawn to the
 //! share of all by ten examples' weight; a value that was not there when learning is missing. A set is a column for each of its words
 //! that come most often.
 
-use hashbrown::HashMap;
-use learn::examples::{Column, Examples, Kind, MISSING};
+use forust_ml::{GradientBooster, Matrix};
+use learn::examples::{Column, Examples, MISSING, Words};
 use learn::judge::{Judge, Verdict};
-use perpetual::objective::Objective;
-use perpetual::{Matrix, PerpetualBooster};
 
 /// Words of a set that have a column.
 const WORDS: usize = 64;
@@ -19,8 +17,10 @@ const DRAWN: f64 = 10.0;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How far the trees go into detail, above 0: 0.5 is quick, 2 and more is slow.
-    pub budget: f32,
+    /// Trees that are made, one after another; at least 1.
+    pub count: usize,
+    /// Share of its step that each takes, in 0 to 1: with less, more trees are needed, which together are smoother.
+    pub rate: f32,
     /// The class whose likelihood is learned.
     pub positive: String,
     /// Cost of a false positive over that of a false negative, above 0: a class is said where the likelihood is above what this asks.
@@ -31,7 +31,7 @@ pub struct Settings {
 
 /// Trees that tell two classes apart.
 pub struct Trees {
-    booster: PerpetualBooster,
+    booster: GradientBooster,
     /// The positive one, and the other.
     classes: [String; 2],
     /// Likelihood from which an example is taken for positive.
@@ -43,16 +43,23 @@ pub struct Trees {
 enum Encoding {
     Number,
     /// The share of positives of each value.
-    Nominal(HashMap<String, f64>),
+    Nominal(Words, Vec<f64>),
     /// Words with a column each.
     Set(Vec<String>),
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { count: 200, rate: 0.1, positive: String::new(), loss_ratio: 1.0, seed: 1, threads: 1 }
+    }
 }
 
 impl Trees {
     /// Fails if the examples are not of two classes, one of them the positive one, or have no attributes.
     pub fn learn(examples: &Examples, settings: &Settings) -> Result<Trees, String> {
         let positive = examples.classes().number(&settings.positive);
-        let positive = positive.ok_or_else(|| format!("no example is of the class `{}`", settings.positive))?;
+        let positive =
+            positive.ok_or_else(|| format!("no example is of the class `{}`", settings.positive))?;
         let negative = match examples.classes().len() {
             2 => 1 - positive,
             count => return Err(format!("trees tell two classes apart, and there are {count}")),
@@ -60,8 +67,15 @@ impl Trees {
         if examples.columns().is_empty() {
             return Err("the examples have no attributes".into());
         }
-        if !(settings.budget > 0.0 && settings.loss_ratio > 0.0 && settings.loss_ratio.is_finite()) {
-            return Err("the budget and the loss ratio are numbers above 0".into());
+        let rate_fits = settings.rate > 0.0 && settings.rate <= 1.0;
+        if settings.count == 0
+            || !rate_fits
+            || !(settings.loss_ratio > 0.0 && settings.loss_ratio.is_finite())
+        {
+            return Err(
+                "the count, the rate and the loss ratio of trees are above 0, and the rate is at most 1"
+                    .into(),
+            );
         }
         let of: Vec<f64> = examples.class().iter().map(|class| f64::from(*class == positive)).collect();
         if of.iter().all(|of| *of == 0.0) || of.iter().all(|of| *of == 1.0) {
@@ -70,23 +84,25 @@ impl Trees {
         let mean = examples.weights().iter().sum::<f64>() / examples.len() as f64;
         let weights: Vec<f64> = examples.weights().iter().map(|weight| weight / mean).collect();
         let attributes = examples.schema().attributes().iter().zip(examples.columns());
-        let attributes: Vec<(String, Encoding)> =
-            attributes.map(|(attribute, column)| (attribute.name.clone(), Encoding::of(column, &of, &weights))).collect();
-        let mut booster = PerpetualBooster::default()
-            .set_objective(Objective::LogLoss)
-            .set_budget(settings.budget)
+        let attributes: Vec<(String, Encoding)> = attributes
+            .map(|(attribute, column)| (attribute.name.clone(), Encoding::of(column, &of, &weights)))
+            .collect();
+        let mut booster = GradientBooster::default()
+            .set_iterations(settings.count)
+            .set_learning_rate(settings.rate)
             .set_seed(settings.seed)
+            .set_parallel(settings.threads > 1)
             .set_num_threads(Some(settings.threads.max(1)));
         let (cells, columns) = cells(&attributes, examples)?;
         let matrix = Matrix::new(&cells, examples.len(), columns);
-        booster.fit(&matrix, &of, Some(&weights), None).map_err(|e| format!("trees: {e}"))?;
+        booster.fit(&matrix, &of, &weights, None).map_err(|e| format!("trees: {e}"))?;
         let classes = [positive, negative].map(|class| examples.classes().word(class).to_owned());
         let threshold = settings.loss_ratio / (1.0 + settings.loss_ratio);
         Ok(Trees { booster, classes, threshold, attributes })
     }
 
     pub fn count(&self) -> usize {
-        self.booster.get_prediction_trees().len()
+        self.booster.trees.len()
     }
 }
 
@@ -100,12 +116,13 @@ impl Judge for Trees {
             return Ok(Vec::new());
         }
         let (cells, columns) = cells(&self.attributes, examples)?;
-        let likely = self.booster.predict_proba(&Matrix::new(&cells, examples.len(), columns), true, false);
+        let odds = self.booster.predict(&Matrix::new(&cells, examples.len(), columns), false);
+        let likely = odds.into_iter().map(|odds| 1.0 / (1.0 + (-odds).exp()));
         let verdict = |likely: f64| match likely >= self.threshold {
             true => Verdict { class: 0, confidence: likely, rule: None },
             false => Verdict { class: 1, confidence: 1.0 - likely, rule: None },
         };
-        Ok(likely.into_iter().map(verdict).collect())
+        Ok(likely.map(verdict).collect())
     }
 
     fn reason(&self, verdict: &Verdict) -> String {
@@ -126,14 +143,18 @@ impl Encoding {
                         *sum = (sum.0 + of * weight, sum.1 + weight);
                     }
                 }
-                let share = |(right_of, all_of): &(f64, f64)| (right_of + DRAWN * right / all) / (all_of + DRAWN);
-                Encoding::Nominal(words.iter().map(String::from).zip(sums.iter().map(share)).collect())
+                let share =
+                    |(right_of, all_of): &(f64, f64)| (right_of + DRAWN * right / all) / (all_of + DRAWN);
+                Encoding::Nominal(words.clone(), sums.iter().map(share).collect())
             }
             Column::Set(sets) => {
-                let mut counts: Vec<(u32, u64)> = (0..sets.words().len() as u32).map(|word| (word, 0)).collect();
+                let mut counts: Vec<(u32, u64)> =
+                    (0..sets.words().len() as u32).map(|word| (word, 0)).collect();
                 (0..of.len()).flat_map(|row| sets.set(row)).for_each(|word| counts[*word as usize].1 += 1);
                 counts.sort_by_key(|(word, count)| (std::cmp::Reverse(*count), *word));
-                Encoding::Set(counts.iter().take(WORDS).map(|(word, _)| sets.words().word(*word).to_owned()).collect())
+                Encoding::Set(
+                    counts.iter().take(WORDS).map(|(word, _)| sets.words().word(*word).to_owned()).collect(),
+                )
             }
         }
     }
@@ -143,13 +164,19 @@ impl Encoding {
 fn cells(attributes: &[(String, Encoding)], examples: &Examples) -> Result<(Vec<f64>, usize), String> {
     let mut cells = Vec::new();
     for (name, encoding) in attributes {
-        let column = examples.column(name).ok_or_else(|| format!("trees ask for `{name}`, which the examples lack"))?;
+        let column = examples
+            .column(name)
+            .ok_or_else(|| format!("trees ask for `{name}`, which the examples lack"))?;
         match (encoding, column) {
             (Encoding::Number, Column::Number(values)) => cells.extend_from_slice(values),
-            (Encoding::Nominal(shares), Column::Nominal { words, values }) => {
-                let shares: Vec<f64> =
-                    words.iter().map(|word| shares.get(word).copied().unwrap_or(f64::NAN)).collect();
-                cells.extend(values.iter().map(|value| if *value == MISSING { f64::NAN } else { shares[*value as usize] }));
+            (Encoding::Nominal(known, shares), Column::Nominal { words, values }) => {
+                let share = |word| known.number(word).map_or(f64::NAN, |word| shares[word as usize]);
+                let shares: Vec<f64> = words.iter().map(share).collect();
+                cells.extend(
+                    values
+                        .iter()
+                        .map(|value| if *value == MISSING { f64::NAN } else { shares[*value as usize] }),
+                );
             }
             (Encoding::Set(known), Column::Set(sets)) => {
                 for word in known {
@@ -159,8 +186,7 @@ fn cells(attributes: &[(String, Encoding)], examples: &Examples) -> Result<(Vec<
                 }
             }
             _ => {
-                let kinds = Kind::ALL.map(Kind::name).join(", ");
-                return Err(format!("trees ask for `{name}` as another of the kinds {kinds}"));
+                return Err(format!("trees ask for `{name}` as what the examples do not have it as"));
             }
         }
     }
@@ -171,12 +197,13 @@ fn cells(attributes: &[(String, Encoding)], examples: &Examples) -> Result<(Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use learn::examples::{Schema, Value};
+    use learn::examples::{Kind, Schema, Value};
     use learn::judge::Matrix;
     use trace::random::Random;
 
     fn examples(rows: usize, seed: u64) -> Examples {
-        let schema = Schema::new([("size", Kind::Number), ("server", Kind::Nominal), ("words", Kind::Set)]).unwrap();
+        let schema =
+            Schema::new([("size", Kind::Number), ("server", Kind::Nominal), ("words", Kind::Set)]).unwrap();
         let mut examples = Examples::new(schema, ["yes", "no"]);
         let mut random = Random::of(seed);
         for _ in 0..rows {
@@ -192,7 +219,7 @@ mod tests {
     }
 
     fn settings() -> Settings {
-        Settings { budget: 0.5, positive: "yes".into(), loss_ratio: 1.0, seed: 1, threads: 1 }
+        Settings { count: 50, positive: "yes".into(), ..Settings::default() }
     }
 
     #[test]
@@ -206,10 +233,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_learned_from_is_an_error() {
-        let refused = |examples: &Examples, settings: &Settings| Trees::learn(examples, settings).err().unwrap();
+        let refused =
+            |examples: &Examples, settings: &Settings| Trees::learn(examples, settings).err().unwrap();
         let some = examples(50, 1);
         assert!(refused(&some, &Settings { positive: "x".into(), ..settings() }).contains("`x`"));
-        assert!(refused(&some, &Settings { budget: f32::NAN, ..settings() }).contains("budget"));
+        assert!(refused(&some, &Settings { rate: f32::NAN, ..settings() }).contains("rate"));
         let first = some.class()[0];
         let alike: Vec<u32> = (0..50).filter(|row| some.class()[*row as usize] == first).collect();
         assert!(refused(&some.rows(&alike), &settings()).contains("one class"));
