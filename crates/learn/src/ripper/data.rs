@@ -100,9 +100,9 @@ impl Rows {
 
 /// Removes what is at these places, which are in order.
 pub fn remove<T: Copy>(from: &mut Vec<T>, places: &[u32]) {
-    let Some(first) = places.first() else { return };
-    let (mut kept, mut next) = (*first as usize, 0);
-    for at in kept..from.len() {
+    let Some(first) = places.first().map(|place| *place as usize) else { return };
+    let (mut kept, mut next) = (first, 0);
+    for at in first..from.len() {
         if next < places.len() && places[next] as usize == at {
             next += 1;
         } else {
