@@ -52,6 +52,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             // When peaks are, how far one can be lowered, and what a trace says of them.
             "day", "target", "profile", "analysis",
+            // What is learned from, what comes of it, and how.
+            "examples", "judge", "rules", "ripper", "boost",
         ],
     ),
     (

@@ -2,6 +2,11 @@
 //! far that lowers the peak, and learners that choose what to fetch. No sockets, no clock.
 
 pub mod analysis;
+pub mod boost;
 pub mod day;
+pub mod examples;
+pub mod judge;
 pub mod profile;
+pub mod ripper;
+pub mod rules;
 pub mod target;

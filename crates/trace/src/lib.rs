@@ -14,4 +14,4 @@ pub mod synthetic;
 pub use access::{Access, Method, Unusable, hash, host};
 pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
-pub use source::{Faults, Source, line};
+pub use source::{Faults, Source, line, unpacked};
