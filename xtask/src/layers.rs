@@ -48,6 +48,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),
     (
+        "learn",
+        &[
+            // When peaks are, how far one can be lowered, and what a trace says of them.
+            "day", "target", "profile", "analysis",
+            // What is learned from, what comes of it, and how.
+            "examples", "judge", "rules", "ripper", "boost",
+        ],
+    ),
+    (
         "lab",
         &[
             // Ground: what is replayed.

@@ -101,17 +101,19 @@ pub enum NotStored {
     Restricted,
     /// The store is behind with writing or reading.
     Busy,
+    /// There is too little memory to gather it in.
+    Crowded,
     /// The cache has no place for anything: none is configured, or the disk takes no writes.
     NoRoom,
 }
 
 impl NotStored {
     #[rustfmt::skip]
-    pub const ALL: [NotStored; 20] = {
+    pub const ALL: [NotStored; 21] = {
         use NotStored::*;
         [
             Request, Method, Interim, Partial, NotModified, Status, NotUnderstood, NoStore, Private, Authorization,
-            SetCookie, VaryStar, VaryChanged, NoFreshness, TooLarge, NotAdmitted, Unframed, Restricted, Busy, NoRoom,
+            SetCookie, VaryStar, VaryChanged, NoFreshness, TooLarge, NotAdmitted, Unframed, Restricted, Busy, Crowded, NoRoom,
         ]
     };
 
@@ -146,6 +148,7 @@ impl NotStored {
             NotStored::Unframed => ("unframed", "only the end of the connection marks the end of its body"),
             NotStored::Restricted => ("restricted", "it came from an address that not every client may reach"),
             NotStored::Busy => ("busy", "the store is behind"),
+            NotStored::Crowded => ("crowded", "the memory for bodies on their way is nearly used up (`--memory-total`)"),
             NotStored::NoRoom => ("no-room", "no cache is configured, or its disk takes no writes"),
         }
     }

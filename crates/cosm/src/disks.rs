@@ -3,6 +3,7 @@
 use crate::preflight::same_twice;
 use crate::settings::Config;
 use proxy::{Disk, Obstacle, Opening, Patience, Stores, Unopened};
+use rustix::fs::{Access, access};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
@@ -41,7 +42,8 @@ fn open_one(options: &Options, how: Opening) -> Result<Store, Unopened> {
     })
 }
 
-/// Whether it cannot be read, or is a cache that was cut off. Otherwise something is there that is not to be touched, and the reason not to
+/// Whether it cannot be read, or is a cache that cannot be written (a filesystem that turned read-only), or one that was cut off, be it to
+/// nothing. Otherwise something is there that is not to be touched, and the reason not to
 /// open it does not go away by itself.
 fn may_work_later(path: &Path) -> bool {
     // A pipe would be waited for.
@@ -55,6 +57,12 @@ fn may_work_later(path: &Path) -> bool {
         Ok::<_, io::Error>((first, file.seek(SeekFrom::End(0))?))
     };
     let Ok((first, size)) = read() else { return true };
+    if size == 0 {
+        return true;
+    }
+    let takes_no_writes = access(path, Access::WRITE_OK).is_err();
     let copies = first.chunks_exact(BLOCK).take(superblock::COPIES.len());
-    copies.filter_map(|copy| superblock::decode(copy).ok()).any(|layout| layout.size() > size)
+    copies
+        .filter_map(|copy| superblock::decode(copy).ok())
+        .any(|layout| layout.size() > size || takes_no_writes)
 }

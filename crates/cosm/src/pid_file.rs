@@ -1,5 +1,6 @@
 //! A file with this process's id, for programs that send signals. Of two processes during an upgrade, the one that serves is in it.
 
+use crate::preflight::{folder_of, makes_files_in};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,7 @@ impl PidFile {
 
     /// Whether it could be written: before anything begins that depends on it.
     pub fn check(path: &Path) -> Result<(), String> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)
+        makes_files_in(folder_of(path))
             .map_err(|error| format!("cannot write pid-file {}: {error}", path.display()))
     }
 

@@ -1,6 +1,7 @@
 //! What can be known of a start before it: `cosm serve --check`. Writes nothing, also beside a running server.
 
 use crate::machine::Machine;
+use crate::pid_file::PidFile;
 use crate::settings::Config;
 use crate::values::say_size;
 use proxy::Address;
@@ -50,6 +51,13 @@ pub fn check(config: &Config) -> Found {
         }
     }
     found.wrong.extend(same_twice(&config.stores()));
+    let logs = [("access log", config.access_log.to.as_ref()), ("error log", Some(&config.error_log.to))];
+    for (name, to) in logs.into_iter().filter_map(|(name, to)| Some((name, to?))) {
+        if let Err(error) = to.check() {
+            found.wrong.push(format!("cannot write {name} {to}: {error}"));
+        }
+    }
+    found.wrong.extend(config.pid_file.iter().filter_map(|path| PidFile::check(path).err()));
     found
 }
 
@@ -85,6 +93,14 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
             "memory-total {}, but this machine or container has {} MiB: the process may be killed when the cache fills",
             say_size(memory),
             machine.memory >> 20
+        ));
+    }
+    if let Some(path) = &config.admin_token_file
+        && std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o004 != 0)
+    {
+        doubts.push(format!(
+            "admin-token {}: every user of this machine may read it (chmod 640)",
+            path.display()
         ));
     }
     doubts
@@ -147,10 +163,10 @@ fn new_cache(options: &Options) -> Result<String, String> {
     Ok(format!("a start will create it, with {}", say_size(size)))
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn makes_files_in(folder: &Path) -> rustix::io::Result<()> {
+pub fn makes_files_in(folder: &Path) -> rustix::io::Result<()> {
     access(folder, Access::WRITE_OK | Access::EXEC_OK)
 }

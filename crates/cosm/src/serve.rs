@@ -16,6 +16,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub fn command() -> Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
@@ -57,7 +58,7 @@ pub fn serve(args: &ArgMatches) -> Result<(), Failure> {
     let mut successor = Successor::of_environment().map_err(Failure::Failed)?;
     let machine = Machine::here();
     let checks = args.get_flag("check");
-    let given = given(args, |path| std::fs::read_to_string(path).map_err(|error| error.to_string()))?;
+    let given = given(args, file::load)?;
     let mut config = match Config::build(&given, &machine) {
         Ok(config) => config,
         Err(wrong) => return Err(said(wrong, checks)),
@@ -133,9 +134,6 @@ fn survive_signals() {
     }
 }
 
-/// Bytes of a configuration file that is read again.
-const MOST: u64 = 16 << 20;
-
 /// What a reload needs but for the proxy.
 fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
     let args = args.clone();
@@ -143,7 +141,7 @@ fn again(args: &ArgMatches, given: Vec<Given>, machine: Machine) -> Reload {
         args.get_one::<String>("config")?;
         let why = |(Failure::Usage(why) | Failure::Failed(why))| why;
         // A pipe has been read already, and nobody waits for what has no end.
-        let read = |path: &str| proxy::read_small(path.as_ref(), MOST);
+        let read = |path: &str| proxy::read_small(path.as_ref(), file::MOST);
         Some(self::given(&args, read).map_err(why))
     };
     Reload { given, machine, read: Box::new(read), adopt: Box::new(|_| {}) }
@@ -212,6 +210,7 @@ fn run(
     let read_again = move || reload.lock().unwrap_or_else(PoisonError::into_inner).again();
     running.on_reload(read_again.clone());
     let tells = notify.clone();
+    let (stops, told_to_stop) = unbounded_channel();
     let obey = move |signal| match signal {
         Word::Reload => {
             tells.reloading();
@@ -221,15 +220,18 @@ fn run(
             }
             tells.reloaded();
         }
+        Word::Stop => _ = stops.send(Stop::Soon),
+        Word::StopGracefully => _ = stops.send(Stop::Gracefully),
         _ => reopen(),
     };
-    let words = std::env::args_os().collect();
-    let upgrade = Arc::new(Upgrade::new(words, running.predecessor(), pid_file.clone(), obey));
+    let (words, goes) = (std::env::args_os().collect(), notify.clone());
+    let goes = move || goes.mute();
+    let upgrade = Arc::new(Upgrade::new(words, running.predecessor(), pid_file.clone(), obey, goes));
     let (stopper, stopping) = (running.stopper(), notify.clone());
     let (listens, listening) = channel();
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let (others, upgrades, exits) = (listens.clone(), upgrade.clone(), upgrade.clone());
-    thread("signals").spawn(move || on_signal(listens, stopper, &stopping, &exits))?;
+    thread("signals").spawn(move || on_signal(listens, told_to_stop, stopper, &stopping, &exits))?;
     // A thread of its own: when nobody reads what it says, a stop must still be heard.
     thread("other-signals").spawn(move || on_other_signal(others, upgrades))?;
     // Whoever reads the line may send a signal at once.
@@ -248,14 +250,7 @@ fn run(
     notify.ready(&format!("{kind} on {}", addresses.join(", ")));
     if let Some(period) = watchdog {
         let (is_alive, notify) = (running.is_alive(), notify.clone());
-        thread("watchdog").spawn(move || {
-            loop {
-                if is_alive() {
-                    notify.is_alive();
-                }
-                std::thread::sleep(period);
-            }
-        })?;
+        thread("watchdog").spawn(move || notify.keep_alive(period, is_alive))?;
     }
     let result = running.wait();
     upgrade.end();
@@ -296,8 +291,15 @@ fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
     }
 }
 
-/// The first signal drains; a second one does not wait, nor does the process much longer than running requests may take.
-fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Notify, upgrade: &Upgrade) {
+/// The first signal drains, as does the process after this one when it stops; a second signal does not wait, nor does the process much
+/// longer than running requests may take.
+fn on_signal(
+    listens: Sender<()>,
+    mut told: UnboundedReceiver<Stop>,
+    stop: impl Fn(Stop) -> Duration,
+    notify: &Notify,
+    upgrade: &Upgrade,
+) {
     /// Beyond that time: enough for a disk that answers at all.
     const DISK: Duration = Duration::from_secs(60);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -311,15 +313,24 @@ fn on_signal(listens: Sender<()>, stop: impl Fn(Stop) -> Duration, notify: &Noti
             return;
         };
         drop(listens);
-        let is_graceful = tokio::select! {
-            () = either(&mut term, &mut int) => false,
-            _ = quit.recv() => true,
+        let how = tokio::select! {
+            () = either(&mut term, &mut int) => Stop::Soon,
+            _ = quit.recv() => Stop::Gracefully,
+            Some(how) = told.recv() => how,
         };
         notify.stopping();
-        let mut drain = stop(if is_graceful { Stop::Gracefully } else { Stop::Soon });
-        if is_graceful {
+        upgrade.stop(how);
+        let mut drain = stop(how);
+        if how == Stop::Gracefully {
             say("stopping gracefully; SIGTERM stops sooner");
-            if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_ok() {
+            let sooner = async {
+                tokio::select! {
+                    () = either(&mut term, &mut int) => {}
+                    () = async { while told.recv().await == Some(Stop::Gracefully) {} } => {}
+                }
+            };
+            if tokio::time::timeout(drain + DISK, sooner).await.is_ok() {
+                upgrade.stop(Stop::Soon);
                 drain = stop(Stop::Soon);
             }
         }

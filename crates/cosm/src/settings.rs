@@ -31,6 +31,8 @@ pub struct Config {
     /// Bytes of memory for all of the process (`memory::divide`).
     pub memory_total: u64,
     pub pid_file: Option<PathBuf>,
+    /// Where the admin interface's token was read from.
+    pub admin_token_file: Option<PathBuf>,
     /// What is left to that.
     pub auto: Auto,
     pub access_log: access_log::Settings,
@@ -165,6 +167,7 @@ impl Config {
             proxy: Proxy::default(),
             memory_total: 0,
             pid_file: None,
+            admin_token_file: None,
             auto: Auto::default(),
             access_log: access_log::Settings::default(),
             error_log: error_log::Settings::default(),

@@ -1,7 +1,8 @@
 //! Where lines of logs go: a file, which is kept small by moving it aside, standard output or error, or a log daemon's socket.
 
+use crate::preflight::{folder_of, makes_files_in};
 use proxy::say;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -65,15 +66,27 @@ pub enum Output {
     Daemon(Daemon),
 }
 
+impl To {
+    /// Whether it could be opened; makes no file.
+    pub fn check(&self) -> io::Result<()> {
+        match self {
+            To::File(path) if path.exists() => Ok(access(path, Access::WRITE_OK)?),
+            To::File(path) => Ok(makes_files_in(folder_of(path))?),
+            To::Stdout | To::Stderr => Ok(()),
+            To::Syslog | To::Journald => Output::open(self, Rotation::default()).map(|_| ()),
+        }
+    }
+}
+
 impl Output {
     pub fn open(to: &To, rotation: Rotation) -> io::Result<Output> {
         match to {
             To::File(path) => Rotated::open(path, rotation).map(Output::File),
             To::Stdout => Ok(Output::Stdout),
             To::Stderr => Ok(Output::Stderr),
-            To::Syslog => Daemon::connect("/dev/log", Style::Syslog).map(Output::Daemon),
+            To::Syslog => Daemon::connect("/dev/log".into(), Style::Syslog).map(Output::Daemon),
             To::Journald => {
-                Daemon::connect("/run/systemd/journal/socket", Style::Journald).map(Output::Daemon)
+                Daemon::connect("/run/systemd/journal/socket".into(), Style::Journald).map(Output::Daemon)
             }
         }
     }
@@ -208,7 +221,7 @@ fn move_aside(from: &Path, to: &Path) -> io::Result<()> {
 /// A log daemon of this machine.
 pub struct Daemon {
     socket: UnixDatagram,
-    path: &'static str,
+    path: PathBuf,
     style: Style,
     message: Vec<u8>,
 }
@@ -220,9 +233,10 @@ enum Style {
 }
 
 impl Daemon {
-    fn connect(path: &'static str, style: Style) -> io::Result<Daemon> {
+    fn connect(path: PathBuf, style: Style) -> io::Result<Daemon> {
         let socket = UnixDatagram::unbound()?;
-        socket.connect(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        socket.connect(&path).map_err(named)?;
         socket.set_write_timeout(Some(Duration::from_secs(1)))?;
         Ok(Daemon { socket, path, style, message: Vec::new() })
     }
@@ -243,7 +257,7 @@ impl Daemon {
             }
             if self.socket.send(&self.message).is_err() {
                 // It was started anew.
-                self.socket.connect(self.path)?;
+                self.socket.connect(&self.path)?;
                 self.socket.send(&self.message)?;
             }
         }
@@ -338,6 +352,41 @@ mod tests {
         file.write(b"three\n", at(1)).unwrap();
         file.write(b"four\n", at(2)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntw\nthree\nfour\n");
+    }
+
+    /// As RFC 3164 and journald's native protocol have it, also once the daemon was started anew.
+    #[test]
+    fn a_daemon_gets_a_datagram_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        for (style, expected) in [
+            (Style::Syslog, ["<28>cosm: one", "<28>cosm: two"]),
+            (
+                Style::Journald,
+                [
+                    "SYSLOG_IDENTIFIER=cosm\nPRIORITY=4\nMESSAGE=one\n",
+                    "SYSLOG_IDENTIFIER=cosm\nPRIORITY=4\nMESSAGE=two\n",
+                ],
+            ),
+        ] {
+            let path = folder.path().join("log");
+            let socket = UnixDatagram::bind(&path).unwrap();
+            let mut daemon = Daemon::connect(path.clone(), style).unwrap();
+            let heard = |socket: &UnixDatagram| {
+                let mut buffer = [0; 100];
+                let len = socket.recv(&mut buffer).unwrap();
+                String::from_utf8(buffer[..len].to_vec()).unwrap()
+            };
+            daemon.write(b"one\ntwo\n", Severity::Warning).unwrap();
+            assert_eq!([heard(&socket), heard(&socket)], expected);
+            drop(socket);
+            fs::remove_file(&path).unwrap();
+            assert!(daemon.write(b"lost\n", Severity::Warning).is_err());
+            let socket = UnixDatagram::bind(&path).unwrap();
+            daemon.write(b"one\n", Severity::Warning).unwrap();
+            assert_eq!(heard(&socket), expected[0]);
+            drop(socket);
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

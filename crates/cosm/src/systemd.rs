@@ -7,20 +7,34 @@ use std::env::var;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Whom a service tells how it is, if anybody wants to know.
 #[derive(Clone)]
-pub struct Notify(Option<SocketAddr>);
+pub struct Notify {
+    to: Option<SocketAddr>,
+    is_mute: Arc<AtomicBool>,
+}
 
 impl Notify {
     pub fn of_environment() -> Notify {
-        Notify(var("NOTIFY_SOCKET").ok().and_then(|path| address(&path)))
+        Notify::to(var("NOTIFY_SOCKET").ok().and_then(|path| address(&path)))
+    }
+
+    fn to(to: Option<SocketAddr>) -> Notify {
+        Notify { to, is_mute: Arc::default() }
+    }
+
+    /// Another process serves: it speaks for the service, and this one says nothing more.
+    pub fn mute(&self) {
+        self.is_mute.store(true, Relaxed);
     }
 
     /// That nobody listens is no reason to stop.
     fn tell(&self, text: &str) {
-        if let Some(to) = &self.0 {
+        if let Some(to) = self.to.as_ref().filter(|_| !self.is_mute.load(Relaxed)) {
             let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(text.as_bytes(), to));
         }
     }
@@ -44,8 +58,14 @@ impl Notify {
         self.tell("STOPPING=1\nSTATUS=finishes what is under way");
     }
 
-    pub fn is_alive(&self) {
-        self.tell("WATCHDOG=1");
+    /// Tells each `period` that this process is alive, if it is, for as long as it speaks for the service.
+    pub fn keep_alive(&self, period: Duration, is_alive: impl Fn() -> bool) {
+        while !self.is_mute.load(Relaxed) {
+            if is_alive() {
+                self.tell("WATCHDOG=1");
+            }
+            std::thread::sleep(period);
+        }
     }
 }
 
@@ -88,6 +108,7 @@ pub fn sockets() -> Result<Vec<Handed>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
 
     #[test]
     fn what_is_told_arrives_by_path_and_by_name() {
@@ -97,7 +118,7 @@ mod tests {
         for at in [path.to_str().unwrap(), &name] {
             let receiver = UnixDatagram::bind_addr(&address(at).unwrap()).unwrap();
             receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            let notify = Notify(address(at));
+            let notify = Notify::to(address(at));
             let heard = || {
                 let mut text = [0; 200];
                 let n = receiver.recv(&mut text).unwrap();
@@ -111,6 +132,35 @@ mod tests {
             assert!(micros.parse::<u64>().unwrap() > 0);
         }
         // Nobody listens there any more.
-        Notify(address(path.to_str().unwrap())).stopping();
+        Notify::to(address(path.to_str().unwrap())).stopping();
+    }
+
+    #[test]
+    fn the_watchdog_hears_nothing_of_a_process_that_is_stuck_or_was_replaced() {
+        let name = format!("@cosm-test-watchdog-{}", std::process::id());
+        let receiver = UnixDatagram::bind_addr(&address(&name).unwrap()).unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let heard = || {
+            let mut text = [0; 200];
+            std::iter::from_fn(|| receiver.recv(&mut text).ok().map(|n| text[..n].to_vec()))
+                .collect::<Vec<_>>()
+        };
+        let notify = Notify::to(address(&name));
+        let (looks, by_look) = (Cell::new(0), RefCell::new(Vec::new()));
+        notify.keep_alive(Duration::from_millis(1), || {
+            by_look.borrow_mut().push(heard().len());
+            looks.set(looks.get() + 1);
+            match looks.get() {
+                1 | 4 => true,
+                2 | 3 => false,
+                _ => {
+                    notify.mute();
+                    true
+                }
+            }
+        });
+        assert_eq!(by_look.into_inner(), [0, 1, 0, 0, 1]);
+        notify.stopping();
+        assert_eq!(heard(), [] as [Vec<u8>; 0]);
     }
 }

@@ -176,6 +176,11 @@ fn a_cache_that_was_cut_off_is_refused_alone_and_left_by_others() {
     let output = run(["serve", "--listen", "127.0.0.1:0", "--cache", disks.two.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("was cut off"));
+    fs::File::options().write(true).open(&disks.two).unwrap().set_len(0).unwrap();
+    let server = disks.both();
+    assert!(server.opened.contains("is an empty file"), "{}", server.opened);
+    assert!(server.opened.contains("it is left until it works"), "{}", server.opened);
+    assert!(server.stop().success());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -193,6 +194,17 @@ fn options_that_messages_name_are_there() {
 // Before a start
 
 #[test]
+fn a_configuration_without_end_is_refused() {
+    for words in [&["serve", "--check"][..], &["reload"], &["top"]] {
+        let output = run(words.iter().chain(&["--config", "/dev/zero"]));
+        assert!(
+            !output.status.success() && said(&output).contains("larger than 16777216 bytes"),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
 fn a_check_finds_what_a_start_would_and_writes_nothing() {
     let folder = Folder::new();
     let (cache, foreign) = (folder.path("cache"), folder.write("foreign", &"not ours\n".repeat(10_000)));
@@ -214,6 +226,11 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     let elsewhere = Folder::new();
     elsewhere.write("token", "0123456789abcdef\n");
     let token = elsewhere.path("token").display().to_string();
+    let may_be_read = |mode| fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+    may_be_read(0o644);
+    let open = check(&format!("--cache off --admin-token {token}"));
+    assert!(out(&open) == "ok\n" && said(&open).contains("every user of this machine may read it"));
+    may_be_read(0o640);
     for (words, code, says) in [
         ("--cache off --cmax 4 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),
         (&format!("--cache {}", missing.display()), 1, &["cannot be created", "the check found 1 error"]),
@@ -240,6 +257,14 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
             &format!("--cache off --admin unix:{}", missing.display()),
             1,
             &["cache: its folder is not there", "the check found 1 error"],
+        ),
+        (
+            &format!(
+                "--cache off --access-log {0} --error-log {0}.error --pid-file {0}.pid",
+                missing.display()
+            ),
+            1,
+            &["cannot write access log", "cannot write error log", "cannot write pid-file", "3 errors"],
         ),
     ] {
         let output = check(words);

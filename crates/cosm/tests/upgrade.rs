@@ -2,9 +2,14 @@
 
 mod support;
 
+use rustix::cmsg_space;
+use rustix::net::sockopt::set_socket_passcred;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -428,6 +433,90 @@ fn systemd_hears_how_it_is_and_gives_the_socket() {
     assert!(has_two(main), "{:?}", open_files(main));
     kill_process(Pid::from_raw(main).unwrap(), Signal::TERM).unwrap();
     hears("STOPPING=1");
+}
+
+/// What a test that fails leaves behind.
+struct Left(Vec<i32>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        for id in self.0.iter().filter(|_| thread::panicking()) {
+            let _ = kill_process(Pid::from_raw(*id).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+/// Else a new process that hangs would count as alive, and a service as stopping that serves.
+#[test]
+fn who_only_finishes_what_is_under_way_says_nothing_to_systemd() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let ear = UnixDatagram::bind(at("notify")).unwrap();
+    set_socket_passcred(&ear, true).unwrap();
+    ear.set_nonblocking(true).unwrap();
+    // Who said what, of what has come.
+    let heard = || {
+        let next = || {
+            let (mut text, mut space) = ([0; 500], [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1))]);
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::empty();
+            let got = recvmsg(&ear, &mut [IoSliceMut::new(&mut text)], &mut ancillary, flags).ok()?.bytes;
+            let sender = ancillary.drain().find_map(|message| match message {
+                RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid.as_raw_nonzero().get()),
+                _ => None,
+            });
+            Some((sender.unwrap(), String::from_utf8_lossy(&text[..got]).into_owned()))
+        };
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    let hears = |by: &dyn Fn(i32) -> bool, what: &str| {
+        let mut found = None;
+        await_that(what, || {
+            found = heard().into_iter().find(|(sender, said)| by(*sender) && said.contains(what));
+            found.is_some()
+        });
+        found.unwrap()
+    };
+    let target = echo();
+    let mut child = Command::new(COSM)
+        .args(["serve", "--workers", "1", "--listen", "127.0.0.1:0", "--cache", "off"])
+        .args(["--tunnel-drain-timeout", "100ms", "--connect-ports", &target.port().to_string()])
+        .args([OsStr::new("--error-log"), at("errors").as_os_str()])
+        .env("NOTIFY_SOCKET", at("notify"))
+        .env("WATCHDOG_USEC", "40000")
+        .env_remove("WATCHDOG_PID")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let old = child.id() as i32;
+    let mut left = Left(vec![old]);
+    let (_, ready) = hears(&|by| by == old, "READY=1");
+    let mut tunnel = tunnel_to(ready.rsplit(' ').next().unwrap().parse().unwrap(), target);
+    says_back(&mut tunnel, 1);
+    hears(&|by| by == old, "WATCHDOG=1");
+    kill_process(Pid::from_child(&child), Signal::USR2).unwrap();
+    let (new, _) = hears(&|by| by != old, "MAINPID=");
+    left.0.push(new);
+    await_that("the other to know", || {
+        fs::read_to_string(at("errors")).unwrap_or_default().contains("serves; this one ends")
+    });
+    let (mut of_old, mut of_new) = (0, 0);
+    await_that("the watchdog to hear the new one", || {
+        for (sender, _) in heard() {
+            *if sender == old { &mut of_old } else { &mut of_new } += 1;
+        }
+        of_new >= 20
+    });
+    // One may have been on its way.
+    assert!(of_old <= 1, "{of_old} of the old one, {of_new} of the new one");
+    says_back(&mut tunnel, 2);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    let said = heard();
+    assert!(said.iter().all(|(sender, _)| *sender == new), "{said:?}");
+    kill_process(Pid::from_raw(new).unwrap(), Signal::TERM).unwrap();
+    hears(&|by| by == new, "STOPPING=1");
 }
 
 #[test]

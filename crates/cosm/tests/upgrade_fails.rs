@@ -232,6 +232,67 @@ fn each_process_outlives_the_one_before_it() {
     await_that("the second one's end", || !is_running(second));
 }
 
+/// What is invalidated there reaches the cache, however each of the two hears that it is to stop.
+#[test]
+fn a_stop_has_the_process_before_stop_too_and_waits_for_it() {
+    let stop = |signal, line: &str, is_first_told: bool| {
+        let (version, gate) = (Arc::new(AtomicU32::new(1)), Gate::default());
+        let origin = gated(&version, &gate);
+        let mut service = Service::start(SMALL, SIZE);
+        let (url, host) = (origin.url("/changes"), origin.address);
+        assert_eq!(text(&mut Client::new(service.address), &url), "1");
+        let post = format!("POST {url} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+        let mut held = asking(&service, &post);
+        await_that("the request", || origin.asked_for("/changes") == 2);
+        service.upgrade();
+        let (first, second) = (service.server.take().unwrap(), service.id());
+        if is_first_told {
+            service.signal(first.id() as i32, signal);
+        }
+        service.signal(second, signal);
+        // Both say so, on the same standard error.
+        (0..2).for_each(|_| while !first.next_line().contains(line) {});
+        version.store(2, SeqCst);
+        thread::sleep(Duration::from_millis(200));
+        assert!(is_running(second), "it does not wait");
+        gate.open();
+        assert!(answer(&mut held).0.starts_with("HTTP/1.1 204 "));
+        assert!(first.wait().success(), "{}", service.errors());
+        await_that("the second one's end", || !is_running(second));
+        assert_eq!(service.events("purge it"), 0, "{}", service.errors());
+        let again = Server::start(&service.at("cache"), SMALL);
+        assert_eq!(text(&mut Client::new(again.address), &url), "2");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| stop(Signal::TERM, "a second signal", false));
+        scope.spawn(|| stop(Signal::TERM, "a second signal", true));
+        scope.spawn(|| stop(Signal::QUIT, "stopping gracefully", false));
+    });
+}
+
+#[test]
+fn what_nobody_hears_any_more_is_told_of_once() {
+    let gate = Gate::default();
+    let origin = gated(&Arc::default(), &gate);
+    let mut service = Service::start(SMALL, SIZE);
+    let host = origin.address;
+    let post = |path: &str| {
+        let url = origin.url(path);
+        asking(&service, &format!("POST {url} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"))
+    };
+    let mut held = [post("/one"), post("/two")];
+    await_that("the requests", || origin.asked_for("/one") + origin.asked_for("/two") == 2);
+    service.upgrade();
+    let second = service.id();
+    service.signal(second, Signal::KILL);
+    await_that("its end", || !is_running(second));
+    gate.open();
+    held.iter_mut().for_each(|held| assert!(answer(held).0.starts_with("HTTP/1.1 204 ")));
+    assert!(service.server.take().unwrap().wait().success());
+    let said = service.events("the process that took over has ended: the next start may serve");
+    assert_eq!(said, 1, "{}", service.errors());
+}
+
 #[test]
 fn who_finishes_what_is_under_way_opens_its_logs_anew_too() {
     let gate = Gate::default();

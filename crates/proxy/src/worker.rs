@@ -100,7 +100,7 @@ pub struct Handover {
     held: Mutex<(u32, usize)>,
     /// Takes connections to the other process.
     pub mover: Mutex<Option<Mover>>,
-    /// The process before this one ends with what it still has under way, and may give this one connections.
+    /// The process before this one ends with what it still has under way: it may tell of changes until then, and give this one connections.
     pub has_predecessor: AtomicBool,
 }
 

@@ -94,6 +94,9 @@ async fn requests_that_a_cache_could_answer_are_asked_of_others() {
         );
         assert_eq!(point["since"], shadow["since"]);
     }
+    let metrics = proxy.admin("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.body;
+    let line = format!("cosm_shadow_hit_ratio{{policy=\"s3-fifo\",size=\"1048576\"}} {}", 4.0 / 11.0);
+    assert!(std::str::from_utf8(&metrics).unwrap().lines().any(|found| found == line));
 }
 
 /// A larger cache would have what this one lost.

@@ -5,12 +5,13 @@
 mod access;
 pub mod convert;
 pub mod format;
+pub mod inventory;
 pub mod random;
 mod source;
 pub mod statistics;
 pub mod synthetic;
 
-pub use access::{Access, Method, Unusable, hash};
+pub use access::{Access, Method, Unusable, hash, host};
 pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
-pub use source::{Faults, Source, line};
+pub use source::{Faults, Source, line, unpacked};

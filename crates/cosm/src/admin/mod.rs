@@ -99,7 +99,7 @@ fn admin(args: &ArgMatches) -> Result<Admin, Failure> {
     let settings = || SETTINGS.into_iter().filter_map(|name| Setting::named(name).ok());
     let mut given = Vec::new();
     if let Some(path) = args.get_one::<String>("config") {
-        let text = std::fs::read_to_string(path)
+        let text = file::load(path)
             .map_err(|error| Failure::Failed(format!("cannot read configuration {path}: {error}")))?;
         given = file::read(&text, path).map_err(first)?;
         given.retain(|given| SETTINGS.contains(&given.name));

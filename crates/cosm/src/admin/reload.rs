@@ -30,7 +30,7 @@ pub fn command() -> Command {
 pub fn reload(args: &ArgMatches) -> Result<(), Failure> {
     let mut given = Vec::new();
     if let Some(path) = args.get_one::<String>("config") {
-        let text = std::fs::read_to_string(path)
+        let text = file::load(path)
             .map_err(|error| Failure::Failed(format!("cannot read configuration {path}: {error}")))?;
         // The proxy tells all that is wrong; here only these are of interest.
         given = file::read(&text, path)

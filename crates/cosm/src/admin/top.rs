@@ -115,7 +115,7 @@ fn drawn(lines: &[String], (columns, rows): (usize, usize)) -> String {
     text
 }
 
-const HITS: [&str; 2] = ["hit-memory", "hit-disk"];
+const HITS: [&str; 3] = ["hit-memory", "hit-disk", "hit-offline"];
 const FETCHES: [&str; 3] = ["miss", "collapsed", "revalidated"];
 const FAILED: [&str; 3] = ["refused-502", "refused-503", "refused-504"];
 

@@ -5,7 +5,20 @@
 //! its line; `#` begins a comment at the start of a line, or after a blank.
 
 use super::{Given, Setting, Source};
+use std::fs::File as Opened;
+use std::io::Read;
 use toml::de::{DeTable, DeValue};
+
+/// Bytes of a configuration at most.
+pub const MOST: u64 = 16 << 20;
+
+/// The text of a file, or of a pipe, which is waited for; no more of it than `MOST` bytes.
+pub fn load(path: &str) -> Result<String, String> {
+    let mut text = String::new();
+    let file = Opened::open(path).map_err(|error| error.to_string())?;
+    file.take(MOST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MOST { Err(format!("it is larger than {MOST} bytes")) } else { Ok(text) }
+}
 
 /// The settings of a file, by rising lines; or what is wrong with it, a line each, which names the file.
 pub fn read(text: &str, name: &str) -> Result<Vec<Given>, Vec<String>> {

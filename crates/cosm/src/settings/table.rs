@@ -73,8 +73,9 @@ pub static TABLE: &[Setting] = &[
                 format!("{v} has no token: one line of {} to 1024 visible ASCII characters, as of `openssl rand -hex 32`", Token::LEAST)
             })?;
             c.proxy.admin_token = Some(Arc::new(token));
+            c.admin_token_file = Some(v.into());
             Ok(())
-        }), [Is("none", |c| c.proxy.admin_token = None)], "none", Proxy, Reload,
+        }), [Is("none", |c| (c.proxy.admin_token, c.admin_token_file) = (None, None))], "none", Proxy, Reload,
         "File with the token that the admin interface wants, as `Authorization: Bearer TOKEN` or as the password of Basic"),
     row!(SERVICE, "pac", Other("FILE", |c, v| {
             let text = proxy::read_small(v.as_ref(), 256 << 10).map_err(|why| format!("cannot read pac {v}: {why}"))?;

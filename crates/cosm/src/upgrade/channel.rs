@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Of what is said; another one is not understood. With another set of words it is another version.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Bytes of a text, at most: a key and what was read of a connection are as long as a request's head.
 const TEXT: usize = 64 << 20;
@@ -71,6 +71,9 @@ words! {
     Reopen = 17,
     /// And to read the configuration file again.
     Reload = 18,
+    /// To the predecessor: the successor stops, and so is it to do.
+    Stop = 19,
+    StopGracefully = 20,
 }
 
 pub struct Message {

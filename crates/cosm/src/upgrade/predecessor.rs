@@ -3,7 +3,7 @@
 use super::OF;
 use super::channel::{Channel, Message, VERSION, Word};
 use crate::pid_file::PidFile;
-use proxy::{Change, Handed, Moved, Predecessor, Service};
+use proxy::{Change, Handed, Moved, Predecessor, Service, Stop};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -35,12 +35,17 @@ const LAST: Duration = Duration::from_millis(100);
 const ENDS: Duration = Duration::from_secs(1);
 /// The successor, until it has read what this process told it last.
 const READS: Duration = Duration::from_secs(60);
+/// The process before this one, which has the same time to drain, beyond that.
+const FOLLOWS: Duration = Duration::from_secs(5);
 /// The caches, once more, at the end of this process.
 const RETURNS: Duration = Duration::from_secs(5);
 /// Between attempts to have the caches again: the first pause, and the longest.
 const REGAINS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 const UNTOLD: &str = "the process that took over reads nothing: it may serve what was invalidated here";
+const UNHEARD: &str = "the process that took over has ended: the next start may serve what was invalidated here since; purge it";
+const UNTAKEN: &str =
+    "the process before this one does not end: the next start may serve what is invalidated there now";
 
 /// How this process is replaced.
 pub struct Upgrade {
@@ -50,11 +55,20 @@ pub struct Upgrade {
     pid_file: Option<PathBuf>,
     /// Does what a signal says that came to another of these processes.
     obey: Box<dyn Fn(Word) + Send + Sync>,
+    /// Told when another process serves.
+    goes: Box<dyn Fn() + Send + Sync>,
     state: Mutex<State>,
     /// An attempt is under way, or what it left is taken back.
     attempts: AtomicBool,
-    /// The process before this one, while it still has something under way.
-    older: Mutex<Option<Arc<Mutex<Channel>>>>,
+    older: Mutex<Older>,
+}
+
+#[derive(Default)]
+struct Older {
+    /// To the process before this one, while it still has something under way.
+    channel: Option<Arc<Mutex<Channel>>>,
+    /// How this process stops, and that one with it.
+    stops: Option<Word>,
 }
 
 #[derive(Default)]
@@ -67,6 +81,17 @@ enum State {
     Done(Arc<Link>, JoinHandle<()>),
     /// This process is told to stop: nobody takes over.
     Over,
+}
+
+impl Older {
+    /// Nobody waits for it to read.
+    fn tell(&self, word: Word) {
+        let Some(channel) = self.channel.clone() else { return };
+        let tell = move || {
+            let _ = channel.lock().unwrap_or_else(PoisonError::into_inner).send(&Message::of(word, []));
+        };
+        let _ = std::thread::Builder::new().name("tell-older".into()).spawn(tell);
+    }
 }
 
 /// Why nobody takes over.
@@ -99,11 +124,13 @@ impl Upgrade {
         predecessor: Predecessor,
         pid_file: Option<PathBuf>,
         obey: impl Fn(Word) + Send + Sync + 'static,
+        goes: impl Fn() + Send + Sync + 'static,
     ) -> Upgrade {
         let exe = std::env::current_exe().ok();
         let program = program(words.first(), std::env::var_os("PATH"), exe);
         let (state, attempts, older) = Default::default();
-        Upgrade { program, words, predecessor, pid_file, obey: Box::new(obey), state, attempts, older }
+        let (obey, goes) = (Box::new(obey), Box::new(goes));
+        Upgrade { program, words, predecessor, pid_file, obey, goes, state, attempts, older }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -216,7 +243,10 @@ impl Upgrade {
 
     fn obey_newer(&self, word: Word) {
         (self.obey)(word);
-        self.tell_older(word);
+        // A stop goes on from `stop`.
+        if word == Word::Reopen {
+            self.tell_older(word);
+        }
     }
 
     /// A signal came. Who only finishes what is under way has logs too, and goes on with the settings that it has.
@@ -235,15 +265,45 @@ impl Upgrade {
     }
 
     fn tell_older(&self, word: Word) {
-        let older = self.older.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(older) = older {
-            let _ = older.lock().unwrap_or_else(PoisonError::into_inner).send(&Message::of(word, []));
-        }
+        self.older().tell(word);
+    }
+
+    fn older(&self) -> MutexGuard<'_, Older> {
+        self.older.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The process before this one, as long as it is there.
-    pub fn follows(&self, older: Option<Arc<Mutex<Channel>>>) {
-        *self.older.lock().unwrap_or_else(PoisonError::into_inner) = older;
+    pub fn follows(&self, channel: Option<Arc<Mutex<Channel>>>) {
+        let mut older = self.older();
+        older.channel = channel;
+        if let Some(word) = older.stops {
+            older.tell(word);
+        }
+    }
+
+    /// This process stops, and has the one before it stop: what that one invalidates meanwhile reaches the caches before they are closed.
+    pub fn stop(&self, how: Stop) {
+        let word = match how {
+            Stop::Soon => Word::Stop,
+            Stop::Gracefully => Word::StopGracefully,
+        };
+        let mut older = self.older();
+        older.stops = Some(word);
+        older.tell(word);
+    }
+
+    /// Waits until the process before this one has ended, which has its time to drain from about the same moment on.
+    fn outlive_older(&self) {
+        if self.older().stops.is_none() {
+            self.stop(Stop::Soon);
+        }
+        let until = Instant::now() + FOLLOWS;
+        while self.older().channel.is_some() {
+            if Instant::now() > until {
+                return tracing::warn!(target: "service", "{UNTAKEN}");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// What the successor is told first.
@@ -321,6 +381,8 @@ impl Upgrade {
             }
             *state = State::Done(link.clone(), writer);
         }
+        (self.goes)();
+        link.took_over.store(true, Release);
         tracing::info!(target: "service", "process {id} serves; this one ends with what is under way");
         hears.set_patience(None);
         let (upgrade, reads) = (self.clone(), link.clone());
@@ -335,6 +397,7 @@ impl Upgrade {
     /// was given to it is back.
     pub fn end(&self) {
         let before = std::mem::replace(&mut *self.state(), State::Over);
+        self.outlive_older();
         match before {
             State::Done(link, writer) => {
                 link.finish();
@@ -426,6 +489,10 @@ struct Link {
     changed: Condvar,
     /// It serves, or is about to: what it is told is to be done before anybody hears of it.
     serves: AtomicBool,
+    /// It serves: nothing is taken back any more.
+    took_over: AtomicBool,
+    /// That it does not hear was said.
+    is_said: AtomicBool,
 }
 
 #[derive(Default)]
@@ -441,8 +508,8 @@ struct Questions {
 impl Link {
     fn new() -> (Arc<Link>, Receiver<Option<Message>>) {
         let (queue, receiver) = channel();
-        let (questions, changed, serves) = Default::default();
-        (Arc::new(Link { queue, questions, changed, serves }), receiver)
+        let (questions, changed, serves, took_over, is_said) = Default::default();
+        (Arc::new(Link { queue, questions, changed, serves, took_over, is_said }), receiver)
     }
 
     fn queue(&self, message: Message) {
@@ -469,14 +536,26 @@ impl Link {
         while let Ok(Some(message)) = queue.recv() {
             if to.send(&message).is_err() {
                 to.end();
-                return self.close();
+                self.close();
+                let mut unsent = std::iter::once(message).chain(queue.try_iter().flatten());
+                if unsent.any(|message| matches!(message.word, Word::Removed | Word::Purged)) {
+                    self.say_unheard();
+                }
+                return;
             }
+        }
+    }
+
+    /// Nobody else knows of a change. Once is enough.
+    fn say_unheard(&self) {
+        if self.took_over.load(Acquire) && !self.is_said.swap(true, AcqRel) {
+            tracing::warn!(target: "service", "{UNHEARD}");
         }
     }
 
     fn hear(&self, channel: &Channel, obey: impl Fn(Word)) {
         while let Ok(message) = channel.receive() {
-            if message.word == Word::Reopen {
+            if let Word::Reopen | Word::Stop | Word::StopGracefully = message.word {
                 obey(message.word);
                 continue;
             }
@@ -490,6 +569,10 @@ impl Link {
             self.changed.notify_all();
         }
         self.close();
+        // What it was told last it had not done.
+        if self.questions().late {
+            self.say_unheard();
+        }
     }
 
     fn ask(&self, question: Word, patience: Duration) -> bool {
@@ -518,11 +601,15 @@ impl proxy::Successor for Link {
             Change::Removed(key) => Message::of(Word::Removed, key),
             Change::Purged(scope) => Message::of(Word::Purged, scope),
         });
+        if self.questions().closed {
+            self.say_unheard();
+        }
     }
 
     fn confirm(&self) {
-        if self.serves.load(Acquire) && !self.questions().late {
-            self.ask(Word::Confirm, CONFIRMS);
+        let asks = self.serves.load(Acquire) && !self.questions().late;
+        if asks && !self.ask(Word::Confirm, CONFIRMS) && self.questions().closed {
+            self.say_unheard();
         }
     }
 

@@ -97,6 +97,7 @@ impl Successor {
                     _ => {}
                 }
             }
+            // What it told is done.
             upgrade.follows(None);
             drop(before);
         };

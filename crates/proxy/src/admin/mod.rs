@@ -91,6 +91,9 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
     })
 }
 
+/// How long the rest of an answer may take on a connection that makes way.
+const GOES_OUT: Duration = Duration::from_secs(1);
+
 /// How often it is noted what came.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -132,10 +135,15 @@ async fn accept(
                 service_fn(|request| visitor.clone().answer(shared.clone(), search.clone(), request));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+            let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
             tokio::select! {
                 // An error is the client's: it went away, or was no client.
-                _ = server.serve_connection(TokioIo::new(stream), service) => {}
-                () = visitor.makes_way.notified() => {}
+                _ = &mut connection => {}
+                // What was answered may not have gone out yet.
+                () = visitor.makes_way.notified() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = tokio::time::timeout(GOES_OUT, connection).await;
+                }
             }
             drop(permit);
         });

@@ -303,6 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_charged_to_nobody_has_one_turn_of_four() {
+        let budget = Budget::new(LEAST, 0);
+        let pool = &budget.origins;
+        let mut context = Context::from_waker(Waker::noop());
+        let client = |n: u8| Some(IpAddr::from([192, 0, 2, n]));
+        let mut ready = |claim: &mut ClientsClaim| claim.poll(&mut context, pool, FLOOR).is_ready();
+        let mut rest = pool.try_take(pool.free()).unwrap();
+        let claims = |of: &dyn Fn(u8) -> Option<IpAddr>| {
+            (0..16).map(|n| ClientsClaim::new(&budget.clients, of(n))).collect::<Vec<_>>()
+        };
+        let (mut charged, mut of_nobody) = (claims(&client), claims(&|_| None));
+        let mut waiting = charged.iter_mut().chain(&mut of_nobody).collect::<Vec<_>>();
+        assert!(!waiting.iter_mut().any(|claim| ready(claim)));
+        rest.shrink(rest.bytes() - 16 * FLOOR);
+        let had = |claims: &mut [ClientsClaim], ready: &mut dyn FnMut(&mut ClientsClaim) -> bool| {
+            claims.iter_mut().filter_map(|claim| ready(claim).then_some(())).count()
+        };
+        // The one that waits for longest may be of either kind.
+        let of_nobody = had(&mut of_nobody, &mut ready);
+        assert!((4..=8).contains(&of_nobody), "{of_nobody}");
+        assert_eq!(had(&mut charged, &mut ready), 16 - of_nobody);
+    }
+
+    #[test]
     fn what_a_client_holds_follows_its_lease() {
         let budget = Budget::new(LEAST, 0);
         let (pool, shares) = (&budget.disk, &budget.readers);

@@ -1,7 +1,8 @@
 //! One budget for bytes in transit: what of requests and responses is in memory beyond what each connection has anyway.
 //!
 //! It is divided into three pools, so that who sends heads without end takes nothing from those who read. A pool is used up by
-//! degrees. Until a third of it is taken bodies are kept; those that begin later pass. Until half of it is taken whoever wants more
+//! degrees. Until a third of it is taken windows grow, until five eighths bodies are kept, until three quarters small ones; those that
+//! begin later pass. Until half of it is taken whoever wants more
 //! gets it; later a body has the least with which it moves. At the end those who begin wait until others end, and as long as an
 //! origin or a client may stall, or a disk be late. What moves is not broken off; clients that hardly take or send anything make way
 //! while others wait (`client::relieve`).
@@ -13,8 +14,9 @@
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
 //! Of `origins` one client's address has no more than half, beside windows while there is plenty ([`Shares`]): who has that waits,
-//! others do not. Where a pool is used up, what comes back goes to the address that holds least of it, and now and then to
-//! the one that waits for longest. Content and response of
+//! others do not. Where a pool is used up, what comes back goes to the address that holds least of it, to the one that waits for
+//! longest, and to claims with which no address is charged (clients of proxies in `trust` and on Unix sockets, repairs, objects
+//! that are read whole), by turns ([`pool`]). Content and response of
 //! one exchange have one lease. What a body took it keeps until its last byte has gone to the client.
 //!
 //! A hit in memory takes nothing: its bytes are the memory tier's, also when they have left it (`tiers::lent`). A connection has

@@ -15,9 +15,6 @@ const UNIT: usize = 1 << 10;
 /// Of those who wait for longest, so many are looked at for whose turn it is: what that costs is bounded.
 const LOOKED_AT: usize = 256;
 
-/// One turn of so many is the turn of who waits for longest: also a client that holds more than all who come has one.
-const BY_AGE: u64 = 4;
-
 /// Bytes that may be taken by several workers.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<Pool>);
@@ -149,13 +146,20 @@ impl Allowance {
         Some(Lease { pool: self.clone(), units, of_client: None })
     }
 
-    /// For what can be done without: nothing of the last two thirds.
+    /// More than two thirds are free.
+    pub fn is_plenty(&self) -> bool {
+        3 * self.free() > 2 * self.size()
+    }
+
+    /// For what can be done without: bodies are kept while windows and large bodies that clients take slowly are on their way, small
+    /// ones for longest. Of the last quarter it is nothing, of the last three eighths no more than `SMALL` bytes at once.
     pub fn try_spare(&self, bytes: usize) -> Option<Lease> {
         if self.can_spare(bytes) { self.try_take(bytes) } else { None }
     }
 
     pub fn can_spare(&self, bytes: usize) -> bool {
-        bytes <= self.free().saturating_sub(self.size() / 3 * 2)
+        let stays = if bytes <= SMALL { self.size() / 4 } else { self.size() / 8 * 3 };
+        bytes <= self.free().saturating_sub(stays)
     }
 
     /// As many bytes, when they are there; all of it for more than it has.
@@ -245,14 +249,21 @@ impl Queue {
         wakers
     }
 
-    /// Of the client that holds least, of several the first; or of the first of all.
+    /// Of four turns one is of who waits for longest, so that also a client that holds more than all who come has it; one of the
+    /// claims with which no client is charged; two of the client that holds least, of several the first.
     fn turn(&self) -> Option<u64> {
-        if self.turns % BY_AGE == BY_AGE - 1 {
-            return self.lines.keys().next().copied();
+        let first = || self.lines.keys().next().copied();
+        let least = || {
+            let some = self.lines.iter().take(LOOKED_AT);
+            let held = some.filter_map(|(at, line)| Some((line.share.as_ref()?.held.load(Relaxed), *at)));
+            held.min().map(|(_, at)| at)
+        };
+        match self.turns % 4 {
+            1 => self.line_of.get(&None).copied().or_else(least),
+            3 => None,
+            _ => least(),
         }
-        let held = |line: &Line| line.share.as_ref().map_or(0, |share| share.held.load(Relaxed));
-        let some = self.lines.iter().take(LOOKED_AT);
-        some.min_by_key(|(at, line)| (held(line), **at)).map(|(at, _)| *at)
+        .or_else(first)
     }
 
     /// A line that has had its turn, or is gone.
@@ -398,10 +409,10 @@ mod tests {
     #[test]
     fn a_pool_is_used_up_by_degrees_and_comes_back() {
         let pool = Allowance::new(100 << 10);
-        assert!(pool.is_ample() && pool.try_spare(35 << 10).is_none());
-        let mut half = pool.try_spare(30 << 10).unwrap();
-        assert!(pool.try_spare(10 << 10).is_none(), "two thirds stay for who cannot do without");
+        let mut half = pool.try_take(30 << 10).unwrap();
+        assert!(pool.is_ample() && pool.is_plenty());
         half.merge(pool.try_take(20 << 10).unwrap());
+        assert!(!pool.is_plenty());
         assert!(!pool.is_ample());
         let more = pool.try_take(30 << 10).unwrap();
         assert!(pool.try_take(21 << 10).is_none());
@@ -411,6 +422,18 @@ mod tests {
         assert_eq!(pool.taken(), 10 << 10);
         drop(half);
         assert_eq!((pool.taken(), pool.free()), (0, pool.size()));
+    }
+
+    #[test]
+    fn small_bodies_are_kept_for_longest() {
+        let pool = Allowance::new(800 << 10);
+        assert!(pool.try_spare(501 << 10).is_none());
+        let large = pool.try_spare(500 << 10).unwrap();
+        assert!(pool.try_spare(SMALL + 1).is_none());
+        let small = pool.try_spare(SMALL).unwrap();
+        assert!(pool.try_spare(SMALL).is_none() && pool.try_spare(36 << 10).is_some());
+        drop(large);
+        assert!(pool.try_spare(436 << 10).is_some() && small.bytes() == SMALL);
     }
 
     #[test]

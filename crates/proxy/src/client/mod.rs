@@ -14,6 +14,7 @@ use crate::worker::{Shared, Worker};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ struct Clients {
     worker: Rc<Worker>,
     limit: Arc<ConnectionLimit>,
     links: RefCell<HashMap<u64, Rc<Link>>>,
+    /// Connections of the process before this one.
+    arrivals: RefCell<UnboundedReceiver<Moved>>,
     /// Connections that are to be served as soon as there may be one more.
     coming: Cell<usize>,
     next: Cell<u64>,
@@ -73,7 +76,8 @@ pub async fn run(
 ) -> io::Result<()> {
     let worker = Worker::new(shared, exit);
     let (links, coming, next) = Default::default();
-    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, coming, next });
+    let arrivals = RefCell::new(arrivals);
+    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, arrivals, coming, next });
     let mut accepting = Vec::new();
     for listener in listeners {
         accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?, phases.clone())));
@@ -81,7 +85,7 @@ pub async fn run(
     let tending = [
         spawn_local(sweep(clients.clone())),
         spawn_local(help(clients.clone())),
-        spawn_local(take_in(clients.clone(), arrivals)),
+        spawn_local(take_in(clients.clone())),
     ];
     loop {
         let phase = *phases.borrow_and_update();
@@ -130,11 +134,18 @@ impl Clients {
         };
     }
 
-    /// Waits until the last request ended. A head that is on its way may come to its end.
+    /// Waits until the last request ended. A head that is on its way may come to its end. The process before this one stops too, and
+    /// what its requests invalidate is heard here until then.
     async fn ended(&self) {
-        if timeout(GRACE, self.idle()).await.is_err() {
-            self.end_without_request();
-            self.idle().await;
+        loop {
+            if timeout(GRACE, self.idle()).await.is_err() {
+                self.end_without_request();
+                self.idle().await;
+            }
+            if !self.follows() {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
         }
     }
 
@@ -146,10 +157,16 @@ impl Clients {
     /// Waits until the last connection has gone over, and none can come of the process before this one.
     async fn moved(&self) {
         self.idle().await;
-        while self.coming.get() > 0 || self.worker.shared.handover.has_predecessor.load(Acquire) {
+        while self.follows() || self.coming.get() > 0 {
             tokio::time::sleep(LOOK).await;
             self.idle().await;
         }
+    }
+
+    /// Whether the process before this one is there, or what it sent last is still to be taken in. In this order: what it sent is there
+    /// before it is gone.
+    fn follows(&self) -> bool {
+        self.worker.shared.handover.has_predecessor.load(Acquire) || !self.arrivals.borrow().is_empty()
     }
 
     async fn idle(&self) {
@@ -261,8 +278,8 @@ async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Rec
 }
 
 /// Takes connections that another process accepted.
-async fn take_in(clients: Rc<Clients>, mut arrivals: UnboundedReceiver<Moved>) {
-    while let Some(Moved { socket, read }) = arrivals.recv().await {
+async fn take_in(clients: Rc<Clients>) {
+    while let Some(Moved { socket, read }) = poll_fn(|cx| clients.arrivals.borrow_mut().poll_recv(cx)).await {
         if let Ok((socket, peer)) = Socket::of(socket) {
             clients.take(socket, peer, read).await;
         }
@@ -313,4 +330,45 @@ fn sweep_period(timeouts: &Timeouts) -> Duration {
     ];
     let shortest = watched.into_iter().min().unwrap_or_default();
     (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handover::Before;
+    use crate::report::Transaction;
+    use crate::settings::Settings;
+    use crate::tiers::stores::Stores;
+    use std::net::{TcpListener, TcpStream};
+    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    /// Else it would be closed, as nobody's.
+    #[test]
+    fn what_the_process_before_sent_last_is_taken_in_before_this_one_ends() {
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
+            let shared = crate::shared(settings, Stores::default(), Arc::new(|_: &Transaction| {}));
+            let shared = Arc::new(shared);
+            let exit = Exit::new(Arc::default(), Arc::new(|_: &Transaction| {}));
+            let (arrive, arrivals) = unbounded_channel();
+            let (links, coming, next) = Default::default();
+            let (worker, limit) = (Worker::new(shared.clone(), exit), ConnectionLimit::new(10));
+            let arrivals = RefCell::new(arrivals);
+            let clients = Rc::new(Clients { worker, limit, links, arrivals, coming, next });
+            let before = Before::of(&shared);
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let socket = listener.accept().unwrap().0.into();
+            arrive.send(Moved { socket, read: Bytes::new() }).unwrap();
+            drop(before);
+            assert!(timeout(5 * LOOK, clients.moved()).await.is_err(), "it is not taken in yet");
+            let taking = spawn_local(take_in(clients.clone()));
+            assert!(timeout(5 * LOOK, clients.moved()).await.is_err(), "it is served here");
+            drop(client);
+            timeout(Duration::from_secs(30), clients.moved()).await.expect("nothing is left");
+            taking.abort();
+        });
+    }
 }

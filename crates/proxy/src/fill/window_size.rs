@@ -34,11 +34,11 @@ impl WindowSize {
         self.bytes
     }
 
-    /// Grows by doubling, while memory is ample, for a body of which so many bytes came.
+    /// Grows by doubling, while there is plenty of memory, for a body of which so many bytes came.
     pub fn widen(&mut self, windows: &Windows, came: u64) {
         let Windows { most, allowance } = windows;
         let earned = usize::try_from(came / OF_TAKEN).unwrap_or(usize::MAX).max(allowance.free() / OF_FREE);
-        while self.bytes < *most && 2 * self.bytes <= earned && allowance.is_ample() {
+        while self.bytes < *most && 2 * self.bytes <= earned && allowance.is_plenty() {
             let next = (2 * self.bytes).min(*most);
             let Some(lease) = allowance.try_take(next - self.bytes) else { return };
             match &mut self.lease {
@@ -56,7 +56,7 @@ mod tests {
     use crate::budget::Budget;
 
     #[test]
-    fn a_window_grows_with_what_went_through_it_while_memory_is_ample() {
+    fn a_window_grows_with_what_went_through_it_while_there_is_plenty() {
         let allowance = Budget::new(32 << 20, 0).origins;
         let windows = Windows { most: 1 << 20, allowance: allowance.clone() };
         let mut size = WindowSize::default();

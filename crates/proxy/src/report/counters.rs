@@ -132,6 +132,7 @@ table! {
     BrokenOff ("responses", "broken-off", Kind::Counter, plain("responses_broken_off_total"), "responses and tunnels that did not end as \
         they should: the origin broke off, the client left, or neither moved");
     Healed ("responses", "healed", Kind::Counter, plain("responses_healed_total"), "answers from disk of which the origin gave pieces that the disk had lost");
+    Crowded ("responses", "crowded", Kind::Counter, plain("responses_crowded_total"), "responses that were not kept, for the memory for bodies on their way was nearly used up");
     Accepted ("connections", "accepted", Kind::Counter, plain("connections_accepted_total"), "connections of clients that were accepted");
     Open ("connections", "open", Kind::Gauge, plain("connections_open"), "connections of clients that are open");
     MadeWay ("connections", "made-way", Kind::Counter, plain("connections_made_way_total"), "connections that were ended in the middle, for they moved hardly anything while others waited for memory");
@@ -161,6 +162,7 @@ table! {
     Time, (&'static str, &'static str, &'static str, Metric, &'static str),
     HitMemory ("first-byte", "hit-memory", "hit-memory-sum", first_byte("hit-memory"), "time to the first byte of answers from memory");
     HitDisk ("first-byte", "hit-disk", "hit-disk-sum", first_byte("hit-disk"), "time to the first byte of answers from disk");
+    Offline ("first-byte", "hit-offline", "hit-offline-sum", first_byte("hit-offline"), "the same of stale answers while offline");
     Stale ("first-byte", "stale-on-error", "stale-on-error-sum", first_byte("stale-on-error"), "the same of stale answers for the origin's");
     Revalidated ("first-byte", "revalidated", "revalidated-sum", first_byte("revalidated"), "the same of what the origin said still holds");
     Miss ("first-byte", "miss", "miss-sum", first_byte("miss"), "time to the first byte of what was fetched");
@@ -179,6 +181,7 @@ impl Time {
         Some(match class {
             Class::HitMemory => Time::HitMemory,
             Class::HitDisk => Time::HitDisk,
+            Class::HitOffline => Time::Offline,
             Class::StaleOnError => Time::Stale,
             Class::Revalidated => Time::Revalidated,
             Class::Miss => Time::Miss,

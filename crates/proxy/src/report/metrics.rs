@@ -15,8 +15,8 @@ const PREFIX: &str = "cosm_";
 pub struct Family {
     pub name: &'static str,
     pub kind: Kind,
-    /// What tells its values apart, if anything does.
-    pub label: Option<&'static str>,
+    /// What tells its values apart.
+    pub labels: Vec<&'static str>,
     pub help: &'static str,
 }
 
@@ -33,15 +33,28 @@ const HELP: &[(&str, &str)] = &[
 ];
 
 /// What is told of the program and of each disk beside the rows.
-type DiskRow = (&'static str, &'static str, fn(&DiskStats) -> f64);
+type DiskRow = (&'static str, &'static str, fn(&DiskStats) -> Option<f64>);
 
 const DISKS: &[DiskRow] = &[
     ("disk_serves", "1 while the disk serves, 0 while it is left", |disk| match disk.state {
-        State::Serves => 1.0,
-        State::Left => 0.0,
+        State::Serves => Some(1.0),
+        State::Left => Some(0.0),
     }),
-    ("disk_keys_ratio", "share of the keys that belong to the disk, of 1", |disk| disk.share),
+    ("disk_keys_ratio", "share of the keys that belong to the disk, of 1", |disk| Some(disk.share)),
+    (
+        "disk_write_amplification_ratio",
+        "bytes written to the device for each byte of records and updates taken, since the start",
+        |disk| {
+            let stats = disk.stats.as_ref()?;
+            (stats.engine.put_bytes > 0)
+                .then(|| stats.device_written_bytes as f64 / stats.engine.put_bytes as f64)
+        },
+    ),
 ];
+const SHADOW: (&str, &str) = (
+    "shadow_hit_ratio",
+    "share of requests that another policy or size would have answered, of 1 (--shadow)",
+);
 const BUILD: (&str, &str) = ("build_info", "1; which version this is");
 
 /// A label of a disk.
@@ -52,23 +65,29 @@ const ENDS: std::ops::Range<usize> = 4..BUCKETS - 1;
 
 /// All that `text` tells.
 pub fn families() -> Vec<Family> {
+    let gauge = |name, help, labels: &[&'static str]| Family {
+        name,
+        kind: Kind::Gauge,
+        labels: labels.to_vec(),
+        help,
+    };
     let (name, help) = BUILD;
-    let mut families = vec![Family { name, kind: Kind::Gauge, label: Some("version"), help }];
+    let mut families = vec![gauge(name, help, &["version"])];
     for row in rows() {
         let Some(metric) = row.metric else { continue };
         if families.iter().any(|family| family.name == metric.family) {
             continue;
         }
         let common = HELP.iter().find(|(name, _)| *name == metric.family);
-        let label = match row.source {
-            Source::Store(_) => Some(DISK),
-            _ => metric.label.map(|(label, _)| label),
+        let labels = match row.source {
+            Source::Store(_) => vec![DISK],
+            _ => metric.label.iter().map(|(label, _)| *label).collect(),
         };
         let help = common.map_or(row.help, |(_, help)| help);
-        families.push(Family { name: metric.family, kind: row.kind, label, help });
+        families.push(Family { name: metric.family, kind: row.kind, labels, help });
     }
-    let gauge = |&(name, help, _): &DiskRow| Family { name, kind: Kind::Gauge, label: Some(DISK), help };
-    families.extend(DISKS.iter().map(gauge));
+    families.extend(DISKS.iter().map(|(name, help, _)| gauge(name, help, &[DISK])));
+    families.push(gauge(SHADOW.0, SHADOW.1, &["policy", "size"]));
     families
 }
 
@@ -83,7 +102,14 @@ pub fn text(now: &Now<'_>) -> String {
         let of_family = |row: &&Row| row.metric.is_some_and(|metric| metric.family == family.name);
         rows.iter().filter(of_family).for_each(|row| samples.add_row(row, now));
         for (_, _, of) in DISKS.iter().filter(|(name, ..)| *name == family.name) {
-            now.disks.iter().for_each(|disk| samples.add("", &[(DISK, &disk.name)], of(disk)));
+            for (disk, value) in now.disks.iter().filter_map(|disk| Some((disk, of(disk)?))) {
+                samples.add("", &[(DISK, &disk.name)], value);
+            }
+        }
+        if family.name == SHADOW.0 {
+            for (policy, size, ratio) in now.shadow.iter().flat_map(|shadow| shadow.hit_ratios()) {
+                samples.add("", &[("policy", policy), ("size", &size.to_string())], ratio);
+            }
         }
         if samples.text.is_empty() {
             continue;
@@ -201,9 +227,9 @@ mod tests {
         let page = include_str!("../../../../docs/metrics.md");
         let expected: Vec<String> = families()
             .iter()
-            .map(|Family { name, kind, label, help }| {
-                let label = label.map_or(String::new(), |label| format!("`{label}`"));
-                format!("| `{PREFIX}{name}` | {kind:?} | {label} | {help} |")
+            .map(|Family { name, kind, labels, help }| {
+                let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+                format!("| `{PREFIX}{name}` | {kind:?} | {labels} | {help} |")
             })
             .collect();
         let listed: Vec<_> = page.lines().filter(|line| line.starts_with("| `cosm_")).collect();

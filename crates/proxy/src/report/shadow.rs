@@ -43,6 +43,12 @@ impl Shadow {
         Teller { policies: self.policies.teller(worker), much: self.much.clone() }
     }
 
+    /// Share of hits of each policy and size that has counted requests.
+    pub(super) fn hit_ratios(&self) -> Vec<(&'static str, u64, f64)> {
+        let points = self.policies.view(now()).points.into_iter();
+        points.filter_map(|point| Some((point.policy, point.size, point.ratios?.hits))).collect()
+    }
+
     /// As docs/caching.md describes it.
     pub fn json(&self) -> Json {
         let view = self.policies.view(now());

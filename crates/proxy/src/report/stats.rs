@@ -253,7 +253,7 @@ pub struct Now<'a> {
     lost: u64,
     /// Of all stores that serve, if there are any.
     stats: Option<Stats>,
-    shadow: Option<&'a Shadow>,
+    pub(super) shadow: Option<&'a Shadow>,
     is_offline: bool,
     watchers: u64,
     parts: Vec<Part>,

@@ -242,7 +242,12 @@ impl Invalidation {
 
     /// Purges scopes; softly, what they cover is stale. `Store::persist` tells when a kill cannot undo it any more.
     pub fn purge<'a>(&self, scopes: impl IntoIterator<Item = Scope<'a>>, softly: bool, stores: &Stores) {
-        let scopes: Vec<Scope<'a>> = scopes.into_iter().collect();
+        self.purge_here(scopes.into_iter().collect(), softly, stores);
+        // Hits go on meanwhile.
+        stores.confirm();
+    }
+
+    fn purge_here(&self, scopes: Vec<Scope<'_>>, softly: bool, stores: &Stores) {
         let were_given = stores.are_given();
         let mut purges = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
         let before = purges.newest();
@@ -413,6 +418,61 @@ mod tests {
         assert!(start() > purged);
         disk.fail_reads_in(0..0);
         assert_eq!(start(), purged);
+    }
+
+    /// A process that takes over, and answers when it is let.
+    struct Slow {
+        is_asked: std::sync::mpsc::Sender<()>,
+        answers: Mutex<std::sync::mpsc::Receiver<()>>,
+    }
+
+    impl crate::tiers::stores::Successor for Slow {
+        fn tell(&self, _: crate::tiers::stores::Change) {}
+
+        fn confirm(&self) {
+            self.is_asked.send(()).unwrap();
+            self.answers.lock().unwrap().recv().unwrap();
+        }
+
+        fn persist(&self, _: std::time::Duration) -> bool {
+            false
+        }
+    }
+
+    /// Who purges waits for the other process, and nobody else does.
+    #[test]
+    fn no_lock_is_held_while_another_process_is_waited_for() {
+        use crate::tiers::{Tiers, memory::Memory};
+        use rand::{SeedableRng, rngs::StdRng};
+        use std::{sync::Arc, time::Duration};
+        const SIZE: u64 = 4 << 20;
+        const SOON: Duration = Duration::from_secs(20);
+        let disk = Arc::new(store::disk::sim::SimDisk::new(SIZE as usize, StdRng::seed_from_u64(1)));
+        let options = store::Options { size: Some(SIZE), packet: 64 << 10, ..store::Options::at("") };
+        let stores = Stores::from(Some(store::Store::over(disk, &options).unwrap()));
+        let (asks, asked) = std::sync::mpsc::channel();
+        let (answers, answered) = std::sync::mpsc::channel();
+        let tiers = Tiers::new(Memory::new(0, 0), stores.clone(), Default::default());
+        assert!(stores.give(Arc::new(Slow { is_asked: asks, answers: Mutex::new(answered) }), SOON));
+        let owner = &tiers.invalidation;
+        let are_free = || {
+            owner.scopes.try_read().is_ok()
+                && owner.writing.try_lock().is_ok()
+                && owner.locks.iter().all(|lock| lock.try_lock().is_ok())
+        };
+        let purge = || tiers.purge([Scope::Path("/")], false);
+        let remove = || tiers.remove(&key("GET http://h/"));
+        let changes: [&(dyn Fn() + Sync); 2] = [&purge, &remove];
+        std::thread::scope(|scope| {
+            for change in changes {
+                let changing = scope.spawn(change);
+                let is_waited_for = asked.recv_timeout(SOON).is_ok();
+                let (are_free, goes_on) = (are_free(), changing.is_finished());
+                answers.send(()).unwrap();
+                changing.join().unwrap();
+                assert!(is_waited_for && are_free && !goes_on, "{is_waited_for} {are_free} {goes_on}");
+            }
+        });
     }
 
     /// However many others are removed meanwhile, as long as they are known exactly.

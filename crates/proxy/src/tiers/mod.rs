@@ -320,6 +320,7 @@ impl Tiers {
     /// Removes what lay under a key at `began`, if it still does. What is being fetched may take its place.
     pub fn remove_unchanged(&self, key: &Key, began: Moment) {
         self.invalidation.clear(key, began, || self.take_away(key));
+        self.stores.confirm();
     }
 
     /// Keeps a response whose body is here, unless it was removed since it was asked for (then `None` is why it is not kept).
@@ -480,7 +481,9 @@ impl Tiers {
 
     /// The same, and tells whether somebody else did since `began`.
     fn remove_since(&self, key: &Key, began: Moment) -> Removal {
-        self.invalidation.remove(key, began, || self.take_away(key))
+        let removal = self.invalidation.remove(key, began, || self.take_away(key));
+        self.stores.confirm();
+        removal
     }
 
     fn take_away(&self, key: &Key) {

@@ -8,6 +8,7 @@
 
 use crate::budget::Lease;
 use crate::fill::{Keep, Producer};
+use crate::report::counters::Number;
 use crate::tiers::invalidation::Moment;
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use crate::tiers::{Disk, Finished, not_stored};
@@ -97,8 +98,11 @@ impl Keeper {
         let large = expected.is_some_and(|expected| !is_small(worker, expected));
         let lease = worker.shared.budget.origins.try_spare(gathers(worker, expected.unwrap_or(FIRST)));
         // A disk that is late gets nothing.
-        let (keeping, kept) = if lease.is_none() || !object.stores {
+        let (keeping, kept) = if !object.stores {
             (Keeping::Not, Err(NotStored::Busy))
+        } else if lease.is_none() {
+            worker.exit.add(Number::Crowded, 1);
+            (Keeping::Not, Err(NotStored::Crowded))
         } else if large {
             match worker.shared.tiers.stores.begin(&object.key, object.stored(), expected) {
                 Some(Ok(writer)) => (Keeping::Writing(writer), Ok(())),
@@ -158,7 +162,10 @@ impl Keeper {
             let more = gathers(&self.worker, 2 * wanted as u64).saturating_sub(lease.bytes());
             match self.worker.shared.budget.origins.try_spare(more) {
                 Some(more) => lease.merge(more),
-                None => return false,
+                None => {
+                    self.worker.exit.add(Number::Crowded, 1);
+                    return false;
+                }
             }
         }
         true

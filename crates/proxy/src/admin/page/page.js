@@ -80,7 +80,7 @@ const GROUPS = {
   memory: "from memory", disk: "from disk", validated: "validated or stale", collapsed: "shared a fetch", miss: "fetched", passed: "passed",
   refused: "refused or left", failed: "failed",
 };
-const HITS = ["hit-memory", "hit-disk"];
+const HITS = ["hit-memory", "hit-disk", "hit-offline"];
 const group = (outcome) =>
   ({ "hit-memory": "memory", "hit-disk": "disk", "stale-on-error": "validated", "hit-offline": "validated", revalidated: "validated", miss: "miss", collapsed: "collapsed",
     "refused-502": "failed", "refused-503": "failed", "refused-504": "failed" })[outcome] ??

@@ -42,7 +42,7 @@ const NUMBERS: &[NumberRow] = &[
 
 /// Times to the first byte: of what was here, and of what the origin was asked for.
 const TIMES: &[(&str, &[Time])] = &[
-    ("hit", &[Time::HitMemory, Time::HitDisk]),
+    ("hit", &[Time::HitMemory, Time::HitDisk, Time::Offline]),
     ("fetch", &[Time::Revalidated, Time::Miss, Time::Collapsed, Time::Stale, Time::Pass]),
 ];
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::Key;
 
-/// Keys at most, and bytes of them, that are remembered.
-const KEYS: usize = 1 << 18;
+/// Changes at most, and bytes of their keys and scopes, that are remembered, and told until the successor serves.
+const CHANGES: usize = 1 << 18;
 const BYTES: usize = 16 << 20;
 
 /// What another process that has the same cache has to know of.
@@ -52,18 +52,25 @@ struct State {
 #[derive(Default)]
 pub struct Changed {
     pub keys: Vec<Key>,
+    /// Scopes that were purged: the stores are given all of them at once.
+    scopes: usize,
+    /// Of keys and scopes.
     bytes: usize,
     /// There were too many.
     pub all: bool,
 }
 
 impl Changed {
-    fn note(&mut self, key: &Key) {
-        self.bytes += key.bytes().len();
-        self.all |= self.keys.len() >= KEYS || self.bytes > BYTES;
-        match self.all {
-            true => self.keys = Vec::new(),
-            false => self.keys.push(key.clone()),
+    fn note(&mut self, change: &Change) {
+        self.bytes += match change {
+            Change::Removed(key) => key.len(),
+            Change::Purged(scope) => scope.len(),
+        };
+        self.all |= self.keys.len() + self.scopes >= CHANGES || self.bytes > BYTES;
+        match change {
+            _ if self.all => self.keys = Vec::new(),
+            Change::Removed(key) => self.keys.push(Key::new(key.clone())),
+            Change::Purged(_) => self.scopes += 1,
         }
     }
 }
@@ -87,24 +94,28 @@ impl Given {
 
     pub fn removed(&self, key: &Key) {
         self.view.serving().for_each(|(_, store)| store.lose(key));
+        self.tell(Change::Removed(key.bytes().clone()));
+    }
+
+    pub fn purged(&self, scope: &Scope<'_>, softly: bool) {
+        self.tell(Change::Purged(scope.text(softly)));
+    }
+
+    fn tell(&self, change: Change) {
         let mut state = self.state();
-        let was_all = state.changed.as_ref().is_some_and(|changed| changed.all);
+        let is_all = |state: &State| state.changed.as_ref().is_some_and(|changed| changed.all);
+        let was_all = is_all(&state);
         if let Some(changed) = &mut state.changed {
-            changed.note(key);
+            changed.note(&change);
         }
-        let is_all = state.changed.as_ref().is_some_and(|changed| changed.all);
+        let is_all = is_all(&state);
         drop(state);
         match (was_all, is_all) {
-            (false, false) => self.successor.tell(Change::Removed(key.bytes().clone())),
+            (false, false) => self.successor.tell(change),
             (false, true) => self.successor.tell(Change::Purged(Scope::All.text(false))),
             // Told already: what was removed since is not there.
             (true, _) => {}
         }
-    }
-
-    pub fn purged(&self, scope: &Scope<'_>, softly: bool) {
-        self.successor.tell(Change::Purged(scope.text(softly)));
-        self.successor.confirm();
     }
 
     pub fn set_purges(&self, purges: &[u8]) {

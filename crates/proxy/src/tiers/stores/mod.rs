@@ -155,10 +155,7 @@ impl Kind {
             Kind::Set(set) => {
                 set.change(key, |view| view.home(key), |store| store.remove(key));
             }
-            Kind::Given(given) => {
-                given.removed(key);
-                given.successor.confirm();
-            }
+            Kind::Given(given) => given.removed(key),
         }
     }
 
@@ -411,7 +408,7 @@ impl Stores {
         self.change(key, Some(&spans), commit).unwrap_or(Err(Refused::Broken))
     }
 
-    /// Removes what lies under a key, wherever.
+    /// Removes what lies under a key, wherever; `confirm` is to follow.
     pub fn remove(&self, key: &Key) {
         self.kind().remove(key);
     }
@@ -426,10 +423,18 @@ impl Stores {
         }
     }
 
-    /// A scope was purged, which another process that has the caches has to know.
+    /// A scope was purged, which another process that has the caches has to know; `confirm` is to follow.
     pub fn tell_purge(&self, scope: &Scope<'_>, softly: bool) {
         if let Kind::Given(given) = &*self.kind() {
             given.purged(scope, softly);
+        }
+    }
+
+    /// Waits, for a moment at most, until another process that has the caches has done what it was told: before anybody hears that it is
+    /// done, and under no lock, for others need not wait.
+    pub fn confirm(&self) {
+        if let Some(given) = self.given() {
+            given.successor.confirm();
         }
     }
 

@@ -260,6 +260,29 @@ fn an_end_without_the_caches_says_what_it_could_not_remove() {
     assert!(stores.close(), "the other process knows");
 }
 
+/// Whoever takes over may read nothing for minutes.
+#[test]
+fn purges_without_number_become_one_of_all() {
+    let (bay, told) = (Bay::new(1), Arc::new(Idle::default()));
+    let stores = start(&[&bay]);
+    put(&stores, 1, 1);
+    assert!(stores.give(told.clone(), SOON));
+    let path = "x".repeat(1 << 20);
+    let purge = |softly| stores.tell_purge(&cache::Scope::Path(&path), softly);
+    (0..100).for_each(|n| purge(n % 2 == 0));
+    stores.remove(&key(1));
+    let all = Change::Purged(cache::Scope::All.text(false));
+    {
+        let told = told.0.lock().unwrap();
+        assert!(told.len() < 20, "{}", told.len());
+        assert_eq!((told.iter().filter(|change| **change == all).count(), told.last()), (1, Some(&all)));
+    }
+    // It serves: each counts again.
+    stores.settle();
+    purge(false);
+    assert_eq!(told.0.lock().unwrap().last(), Some(&Change::Purged(cache::Scope::Path(&path).text(false))));
+}
+
 #[test]
 fn of_disks_that_were_handed_over_each_is_told_of_in_its_place() {
     let bays = [Bay::new(1), Bay::new(2), Bay::new(3)];
