@@ -8,7 +8,7 @@ use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, Uri};
 use libfuzzer_sys::fuzz_target;
 use proxy::fuzzing::{Refusal, Reverse, Route, Target, bare_host, host_and_port};
-use proxy::{Hop, Settings};
+use proxy::{Hop, Scheme, Settings};
 use std::sync::LazyLock;
 
 static TO_ORIGIN: LazyLock<Settings> = LazyLock::new(|| Settings {
@@ -24,7 +24,7 @@ fn hop(settings: &Settings, target: &Target) -> Hop {
 fn target(uri: &Uri, headers: &HeaderMap, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
     let mut request = Request::new(());
     (*request.uri_mut(), *request.headers_mut()) = (uri.clone(), headers.clone());
-    Target::of(&request.into_parts().0, reverse)
+    Target::of(&request.into_parts().0, Scheme::Http, reverse)
 }
 
 fuzz_target!(|data: &[u8]| {

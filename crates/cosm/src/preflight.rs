@@ -26,8 +26,12 @@ pub struct Found {
 pub fn check(config: &Config) -> Found {
     let mut found = Found::default();
     let failed = proxy::try_addresses(&config.proxy);
-    let addresses = config.proxy.listen.iter().chain(&config.proxy.admin);
-    for address in addresses.filter(|address| failed.iter().all(|(other, _)| other != *address)) {
+    let addresses = config.proxy.addresses();
+    for address in addresses
+        .iter()
+        .chain(&config.proxy.admin)
+        .filter(|address| failed.iter().all(|(other, _)| other != *address))
+    {
         if let Address::Unix(path) = address
             && let Err(error) = makes_files_in(folder_of(path.as_ref()))
         {
@@ -41,6 +45,9 @@ pub fn check(config: &Config) -> Found {
             }
             _ => found.wrong.push(format!("cannot listen on {address}: {error}")),
         }
+    }
+    if let Some(certificates) = &config.proxy.tls.certificates {
+        found.notes.push(format!("certificates for {}", certificates.names().join(", ")));
     }
     for options in &config.stores() {
         let path = options.path.display();
@@ -79,6 +86,8 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
              or requests beyond that fail"
         ));
     }
+    let certificates = config.proxy.tls.certificates.iter();
+    doubts.extend(certificates.flat_map(|all| all.files()).filter_map(|files| files.doubt()));
     let memory = config.memory_total;
     if memory > machine.memory {
         doubts.push(format!(

@@ -5,10 +5,11 @@
 pub mod current;
 pub mod pac;
 pub mod pages;
+pub mod tls;
 
 use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
-use crate::transport::{Address, Hop, UnixPath};
+use crate::transport::{Address, Hop, Listen, UnixPath};
 use http::HeaderValue;
 use pac::Pac;
 use pages::Pages;
@@ -18,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Tls;
 
 /// Bytes of a pseudonym; of a longer one `Cache-Status` has the begin.
 pub const PSEUDONYM_MAX: usize = cache::Item::MAX;
@@ -26,7 +28,8 @@ pub const PSEUDONYM_MAX: usize = cache::Item::MAX;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
-    pub listen: Vec<Address>,
+    pub listen: Vec<Listen>,
+    pub tls: Tls,
     /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
     pub admin: Option<Address>,
     /// What whoever asks the operator's address has to know, but for `/healthz` and `/readyz`.
@@ -165,6 +168,8 @@ pub struct Bounds {
     pub head_fields: usize,
     /// Client connections of all workers together. More wait in the kernel's backlog.
     pub connections: usize,
+    /// TLS handshakes under way of all workers together. Those that take longest are ended for new ones.
+    pub handshakes: usize,
     /// Idle connections kept for one origin by one worker. More are closed. For all origins and workers together a
     /// quarter of `connections` is kept.
     pub idle_per_origin: usize,
@@ -194,6 +199,8 @@ pub struct Bounds {
 /// seconds: one may last two looks longer.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
+    /// From the connection to the end of its TLS handshake: it is closed.
+    pub client_handshake: Duration,
     /// From the first byte of a request's head to its last: the client gets 408 and is closed.
     pub client_header: Duration,
     /// A connection without a request: it is closed.
@@ -227,10 +234,18 @@ pub struct Timeouts {
     pub graceful: Duration,
 }
 
+impl Settings {
+    /// Those to listen on, whatever is spoken there.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.listen.iter().map(|listen| listen.address.clone()).collect()
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128)).into()],
+            tls: Tls::default(),
             admin: None,
             admin_token: None,
             origin: None,
@@ -266,6 +281,7 @@ impl Default for Bounds {
             head_bytes: 64 << 10,
             head_fields: 100,
             connections: 20_000,
+            handshakes: 1000,
             idle_per_origin: 4096,
             window_bytes: 1 << 20,
             finish_bytes: 1 << 20,
@@ -284,6 +300,7 @@ impl Default for Timeouts {
     fn default() -> Timeouts {
         let seconds = Duration::from_secs;
         Timeouts {
+            client_handshake: seconds(10),
             client_header: seconds(30),
             client_idle: seconds(60),
             client_stall: seconds(60),
@@ -419,8 +436,9 @@ impl FromStr for Origin {
             format!("`{text}` is not an origin: write http://host, http://host:port, or http://unix:/PATH")
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-        let scheme =
-            Scheme::of(scheme).ok_or_else(|| format!("`{text}`: only http:// origins are supported"))?;
+        let scheme = Scheme::of(scheme)
+            .filter(|scheme| *scheme == Scheme::Http)
+            .ok_or_else(|| format!("`{text}`: only http:// origins are supported"))?;
         if let Some(rest) = rest.strip_prefix(UnixPath::PREFIX) {
             let (path, uri) = rest.split_once(':').unwrap_or((rest, ""));
             if !matches!(uri, "" | "/") {

@@ -11,7 +11,10 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Network, OffPeak, Offline, OriginHost, Pac, Pages, SetCookie, Token, Told};
+use proxy::{
+    Certificates, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots, SetCookie, Token,
+    Told,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +36,7 @@ const TIMEOUT: RangeInclusive<Duration> = LEAST..=YEAR;
 const INTERVAL: RangeInclusive<Duration> = LEAST..=HOUR;
 
 const SERVICE: &str = "Service";
+const TLS: &str = "TLS";
 const ORIGIN: &str = "Reverse proxy";
 const CACHE: &str = "Cache";
 const ACCESS: &str = "Access control";
@@ -62,7 +66,8 @@ macro_rules! row {
 pub static TABLE: &[Setting] = &[
     row!(SERVICE, "listen", Addresses(|c, v| c.proxy.listen = v), [], "127.0.0.1:3128", Proxy, Start,
         "Addresses and ports to accept clients on; port 0 takes a free one. [::]:PORT also accepts IPv4, unless an IPv4 \
-         address with the same port is listed. unix:PATH is a Unix socket, whose file permissions say who is served"),
+         address with the same port is listed. unix:PATH is a Unix socket, whose file permissions say who is served. \
+         tls:ADDRESS speaks TLS, and needs tls-certificate; redirect:ADDRESS sends all clients to https"),
     row!(SERVICE, "admin", Address(|c, v| c.proxy.admin = Some(v)),
         [Is("off", |c| c.proxy.admin = None)], "off", Proxy, Start,
         "Address and port of the admin interface, such as 127.0.0.1:3129, or unix:PATH; whoever can connect to it may purge. An address \
@@ -100,6 +105,33 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         }), [], "cosm", Proxy, Start,
         "Name of this proxy in the Via and Cache-Status headers, up to 64 characters"),
+
+    row!(TLS, "tls-certificate", Other("FILE,…", |c, v| {
+            c.proxy.tls.certificates = Some(Arc::new(Certificates::load(values::certificates(v)?)?));
+            Ok(())
+        }), [Is("none", |c| c.proxy.tls.certificates = None)], "none", Proxy, Reload,
+        "Certificates for listeners with tls:, each a file of PEM with the chain and its private key, CHAIN:KEY, or a folder with \
+         fullchain.pem and privkey.pem. A client gets the one for the name that it asks for (*.example.com is for one label), else the \
+         first. They are read anew when the files change"),
+    row!(TLS, "tls-version-min", Choice, [
+            Is("1.2", |c| c.proxy.tls.least = LeastVersion::Tls12),
+            Is("1.3", |c| c.proxy.tls.least = LeastVersion::Tls13)
+        ], "1.2", Proxy, Reload,
+        "Oldest version of TLS that clients may speak"),
+    row!(TLS, "tls-client-ca", Other("FILE", |c, v| {
+            c.proxy.tls.client_roots = Some(Roots::load(v.as_ref())?);
+            Ok(())
+        }), [Is("none", |c| c.proxy.tls.client_roots = None)], "none", Proxy, Reload,
+        "File of PEM with the issuers of the certificates that clients need on listeners with tls:; none: clients need no certificate"),
+    row!(TLS, "redirect-port", Count(1..=65_535, |c, v| c.proxy.tls.redirect_port = Some(v as u16)),
+        [Is("auto", |c| c.proxy.tls.redirect_port = None)], "auto", Proxy, Reload,
+        "Port that listeners with redirect: send clients to; auto: that of the first listener with tls:"),
+    row!(TLS, "hsts", Other("VALUE", |c, v| {
+            c.proxy.tls.hsts = Some(values::hsts(v)?);
+            Ok(())
+        }), [Is("off", |c| c.proxy.tls.hsts = None)], "off", Proxy, Reload,
+        "Strict-Transport-Security header of responses over TLS that have none of the origin, such as 'max-age=31536000; includeSubDomains': \
+         browsers then ask for this host by https only, for so many seconds"),
 
     row!(ORIGIN, "origin", Other("URL", |c, v| {
             c.proxy.origin = Some(v.parse()?);
@@ -267,6 +299,9 @@ pub static TABLE: &[Setting] = &[
         [Divided(|c| c.auto.connections = true, |c| c.proxy.bounds.connections as u64)], "auto", Proxy, Start,
         "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: as many as the \
          limit of open files (9 for 4 connections) and a quarter of what is spare of memory-total (40KiB each) allow"),
+    row!(LIMITS, "tls-handshakes-max", Count(1..=1_000_000, |c, v| c.proxy.bounds.handshakes = v as usize),
+        [], "1000", Proxy, Start,
+        "Maximum number of TLS handshakes at once; beyond it those that have taken longest are ended for new ones"),
     row!(LIMITS, "origin-idle-max", Count(0..=100_000, |c, v| c.proxy.bounds.idle_per_origin = v as usize),
         [], "4096", Proxy, Reload,
         "Maximum number of idle connections that a worker keeps to one origin; to all origins together, a quarter of \
@@ -280,6 +315,9 @@ pub static TABLE: &[Setting] = &[
     row!(LIMITS, "window", Size(64 * KIB..=GIB, |c, v| c.proxy.bounds.window_bytes = v as usize), [], "1MiB", Proxy, Start,
         "Maximum buffer in memory for each response body on its way from the origin to clients; less while memory is short"),
 
+    row!(TIMEOUTS, "client-handshake-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_handshake = v),
+        [], "10s", Proxy, Reload,
+        "Maximum time from a client's connection to the end of its TLS handshake"),
     row!(TIMEOUTS, "client-header-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_header = v),
         [], "30s", Proxy, Reload,
         "Maximum time to receive the header section of a request, from its first byte to its last"),

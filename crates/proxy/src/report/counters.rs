@@ -134,6 +134,13 @@ table! {
     Healed ("responses", "healed", Kind::Counter, plain("responses_healed_total"), "answers from disk of which the origin gave pieces that the disk had lost");
     Accepted ("connections", "accepted", Kind::Counter, plain("connections_accepted_total"), "connections of clients that were accepted");
     Open ("connections", "open", Kind::Gauge, plain("connections_open"), "connections of clients that are open");
+    OpenTls ("tls", "open", Kind::Gauge, plain("tls_connections_open"), "connections of clients over TLS that are open");
+    HandshakesFull ("tls", "handshakes-full", Kind::Counter, labelled("tls_handshakes_total", "result", "full"), "TLS handshakes of clients that came to their end");
+    HandshakesResumed ("tls", "handshakes-resumed", Kind::Counter, labelled("tls_handshakes_total", "result", "resumed"), "those that went on with a session, by a ticket");
+    HandshakesFailed ("tls", "handshakes-failed", Kind::Counter, labelled("tls_handshakes_total", "result", "failed"), "those on which the two did not agree: no common version or cipher, no certificate of the client, or no TLS");
+    HandshakesLeft ("tls", "handshakes-left", Kind::Counter, labelled("tls_handshakes_total", "result", "left"), "those in which the client left");
+    HandshakesLate ("tls", "handshakes-late", Kind::Counter, labelled("tls_handshakes_total", "result", "late"), "those that were ended: they took too long, or others waited");
+    HandshakesPlain ("tls", "handshakes-plain", Kind::Counter, labelled("tls_handshakes_total", "result", "plain"), "connections that spoke HTTP to a port for TLS");
     MadeWay ("connections", "made-way", Kind::Counter, plain("connections_made_way_total"), "connections that were ended in the middle, for they moved hardly anything while others waited for memory");
     Fetches ("origin", "fetches", Kind::Counter, plain("origin_fetches_total"), "requests to origins: for clients, to validate, and for the rest of a body");
     Failed ("origin", "failed", Kind::Counter, plain("origin_fetches_failed_total"), "requests to origins that no response came to");
