@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::settings::Config;
 use crate::values::say_size;
-use proxy::Address;
+use proxy::{Address, TicketKeys, Tickets};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -48,6 +48,13 @@ pub fn check(config: &Config) -> Found {
     }
     if let Some(certificates) = &config.proxy.tls.certificates {
         found.notes.push(format!("certificates for {}", certificates.names().join(", ")));
+    }
+    if let TicketKeys::File(file) = &config.proxy.tls.tickets {
+        let made =
+            makes_files_in(folder_of(file)).map_err(|error| format!("no file can be made there: {error}"));
+        let usable =
+            Tickets::check(file).and_then(|()| made.map_err(|why| format!("{}: {why}", file.display())));
+        found.wrong.extend(usable.err().map(|why| format!("tls-tickets {why}")));
     }
     for options in &config.stores() {
         let path = options.path.display();

@@ -67,7 +67,7 @@ pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Obstacle, Opening, Patience, Stores, Successor, Unopened,
 };
-pub use tls::{Certificates, KeyFiles, LeastVersion, Roots};
+pub use tls::{Certificates, KeyFiles, LeastVersion, Roots, TicketKeys, Tickets};
 pub use transport::{Address, Handed, Hop, Listen, Peer, Secured, Service, Speaks, UnixPath};
 
 use crate::client::ConnectionLimit;
@@ -323,7 +323,12 @@ fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
         return Ok(None);
     };
     let terms = settings.tls.terms().ok_or_else(|| format!("{secure} needs a certificate"))?;
-    Acceptor::new(&terms).map(Some)
+    let tickets = match &settings.tls.tickets {
+        TicketKeys::Off => None,
+        TicketKeys::Memory => Some(Tickets::open(None, renewal::now())?),
+        TicketKeys::File(file) => Some(Tickets::open(Some(file.clone()), renewal::now())?),
+    };
+    Acceptor::new(&terms, tickets.map(Arc::new)).map(Some)
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {

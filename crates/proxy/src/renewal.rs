@@ -1,11 +1,11 @@
-//! Certificates are read anew when their files are others than they were.
+//! Certificates are read anew when their files are others than they were, and keys of session tickets change in time.
 
 use crate::phase::Phase;
 use crate::tls::Certificates;
 use crate::worker::Shared;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
@@ -16,9 +16,10 @@ const LOOK: Duration = Duration::from_secs(2);
 pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
-        let mut failed = None;
+        let (mut failed, mut unkept) = (None, None);
         loop {
             look(shared, &mut failed);
+            tend(shared, &mut unkept);
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 // An error means that the sender is gone.
@@ -48,6 +49,21 @@ fn look(shared: &Shared, failed: &mut Option<String>) {
             }
         }
     }
+}
+
+/// Those that are there go on to be used where that fails, for as long as they last.
+fn tend(shared: &Shared, failed: &mut Option<String>) {
+    let tickets = shared.acceptor.as_ref().and_then(|acceptor| acceptor.tickets.as_ref());
+    let result = tickets.map_or(Ok(()), |tickets| tickets.tend(now())).err();
+    if let Some(why) = result.as_ref().filter(|why| failed.as_ref() != Some(why)) {
+        tracing::warn!(target: "tls", cause = why, "keys of session tickets stay as they were");
+    }
+    *failed = result;
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Unless a reload has put others in their place.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use proxy::{KeyFiles, LeastVersion, Listen, Roots, Settings};
+use proxy::{KeyFiles, LeastVersion, Listen, Roots, Settings, TicketKeys};
 use rustls::version::{TLS12, TLS13};
 use std::process::Command;
 use std::sync::Arc;
@@ -436,6 +436,52 @@ async fn a_stop_ends_connections_and_handshakes() {
     assert!(idle.is_closed().await);
     assert!(matches!(soon(half.read(&mut [0])).await, Ok(0) | Err(_)));
     proxy.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_go_on_with_every_worker_and_after_a_restart() {
+    let authority = Authority::new();
+    let origin = Origin::answering(ok("", "x")).await;
+    let start = |tickets: TicketKeys, roots: Option<Roots>| {
+        secure(&authority, &origin, |settings| {
+            settings.workers = 3;
+            settings.tls.tickets = tickets;
+            settings.tls.client_roots = roots;
+            settings.admin = "127.0.0.1:0".parse().ok();
+        })
+    };
+    let file = || TicketKeys::File(authority.at("tickets"));
+    for version in [&TLS13, &TLS12] {
+        let config = Arc::new(authority.client(&[version], Some(authority.issue(&["client"]))));
+        let visit = async |proxy: &Proxy| {
+            let mut client = connect(proxy.address, "a.test", config.clone()).await.unwrap();
+            assert_eq!(client.get(get("/")).await.status(), 200);
+        };
+        let resumed = async |proxy: &Proxy| number(proxy, "tls", "handshakes-resumed").await;
+        let first = start(file(), None);
+        for _ in 0..12 {
+            visit(&first).await;
+        }
+        assert_eq!((number(&first, "tls", "handshakes-full").await, resumed(&first).await), (1, 11));
+        first.stop();
+        first.ended().await;
+        let second = start(file(), None);
+        visit(&second).await;
+        assert_eq!(resumed(&second).await, 1, "after a restart");
+        // What was agreed on with anybody is nothing to those who want to know their clients.
+        let third = start(file(), Some(Roots::load(&authority.file()).unwrap()));
+        visit(&third).await;
+        assert_eq!(resumed(&third).await, 0);
+        visit(&third).await;
+        assert_eq!(resumed(&third).await, 1);
+        for (tickets, after) in [(TicketKeys::Off, 0), (TicketKeys::Memory, 1)] {
+            let other = start(tickets, None);
+            visit(&other).await;
+            assert_eq!(resumed(&other).await, 0, "others have other keys");
+            visit(&other).await;
+            assert_eq!(resumed(&other).await, after);
+        }
+    }
 }
 
 /// What other programs make of it, where they are installed.

@@ -12,8 +12,8 @@ use Kind::{
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
 use proxy::{
-    Certificates, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots, SetCookie, Token,
-    Told,
+    Certificates, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots, SetCookie,
+    TicketKeys, Token, Told,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -123,6 +123,15 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         }), [Is("none", |c| c.proxy.tls.client_roots = None)], "none", Proxy, Reload,
         "File of PEM with the issuers of the certificates that clients need on listeners with tls:; none: clients need no certificate"),
+    row!(TLS, "tls-tickets", Other("FILE", |c, v| {
+            c.proxy.tls.tickets = TicketKeys::File(v.into());
+            Ok(())
+        }), [
+            Is("memory", |c| c.proxy.tls.tickets = TicketKeys::Memory),
+            Is("off", |c| c.proxy.tls.tickets = TicketKeys::Off)
+        ], "memory", Proxy, Start,
+        "Keys of the tickets by which clients go on with their sessions: in a file, readable by this user alone, which is made where there is none \
+         and outlasts restarts; memory: until the process ends; off: no tickets. A new key is made every 6 hours"),
     row!(TLS, "redirect-port", Count(1..=65_535, |c, v| c.proxy.tls.redirect_port = Some(v as u16)),
         [Is("auto", |c| c.proxy.tls.redirect_port = None)], "auto", Proxy, Reload,
         "Port that listeners with redirect: send clients to; auto: that of the first listener with tls:"),

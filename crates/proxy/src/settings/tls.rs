@@ -1,6 +1,6 @@
 //! What is spoken of TLS, with clients.
 
-use crate::tls::{Certificates, LeastVersion, Roots, Terms};
+use crate::tls::{Certificates, LeastVersion, Roots, Terms, TicketKeys};
 use http::HeaderValue;
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ pub struct Tls {
     pub least: LeastVersion,
     /// Issuers of the certificates that clients have to have; `None`: they need none.
     pub client_roots: Option<Roots>,
+    /// By which sessions are gone on with.
+    pub tickets: TicketKeys,
     /// The port that redirects name; `None`: that of the first listener that speaks TLS.
     pub redirect_port: Option<u16>,
     /// Strict-Transport-Security (RFC 6797) of responses over TLS that have none.

@@ -1,6 +1,7 @@
 //! Certificates with their keys, by the names that clients ask for, and those by which others are verified.
 
 use super::provider;
+use aws_lc_rs::digest::{Context, SHA256};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -41,8 +42,8 @@ struct Stamp(Option<(u64, u64, u64, i64, i64)>);
 #[derive(Clone)]
 pub struct Roots {
     pub store: Arc<RootCertStore>,
-    /// As they came, for whoever has to know whether they are the same.
-    pub der: Vec<u8>,
+    /// By which others are told from these: SHA-256.
+    pub digest: Vec<u8>,
 }
 
 impl KeyFiles {
@@ -179,12 +180,12 @@ impl Roots {
     }
 
     fn of(certificates: Vec<CertificateDer<'static>>, path: &Path) -> Result<Roots, String> {
-        let (mut store, mut der) = (RootCertStore::empty(), Vec::new());
+        let (mut store, mut all) = (RootCertStore::empty(), Context::new(&SHA256));
         for one in certificates {
-            der.extend_from_slice(&one);
+            all.update(&one);
             store.add(one).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        Ok(Roots { store: Arc::new(store), der })
+        Ok(Roots { store: Arc::new(store), digest: all.finish().as_ref().to_vec() })
     }
 }
 

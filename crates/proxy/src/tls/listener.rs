@@ -1,6 +1,7 @@
 //! What clients' handshakes go by. A reload, and whoever looks after the files, replaces it while handshakes go on.
 
-use super::{Certificates, LeastVersion, Roots, protocols, provider};
+use super::tickets::Sealer;
+use super::{Certificates, LeastVersion, Roots, Tickets, protocols, provider};
 use rustls::ServerConfig;
 use rustls::server::{
     NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier,
@@ -18,29 +19,33 @@ pub struct Terms {
 }
 
 /// The terms in force.
-pub struct Acceptor(RwLock<Arc<ServerConfig>>);
+pub struct Acceptor {
+    config: RwLock<Arc<ServerConfig>>,
+    pub tickets: Option<Arc<Tickets>>,
+}
 
 impl Acceptor {
     /// # Errors
     /// One line.
-    pub fn new(terms: &Terms) -> Result<Acceptor, String> {
-        terms.config().map(RwLock::new).map(Acceptor)
+    pub fn new(terms: &Terms, tickets: Option<Arc<Tickets>>) -> Result<Acceptor, String> {
+        let config = RwLock::new(terms.config(tickets.as_ref())?);
+        Ok(Acceptor { config, tickets })
     }
 
     /// For handshakes that begin from now on.
     pub fn replace(&self, terms: &Terms) -> Result<(), String> {
-        let config = terms.config()?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
+        let config = terms.config(self.tickets.as_ref())?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
 
     pub fn get(&self) -> TlsAcceptor {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone().into()
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone().into()
     }
 }
 
 impl Terms {
-    fn config(&self) -> Result<Arc<ServerConfig>, String> {
+    fn config(&self, tickets: Option<&Arc<Tickets>>) -> Result<Arc<ServerConfig>, String> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(self.least.versions())
             .map_err(|error| error.to_string())?;
@@ -55,6 +60,11 @@ impl Terms {
         config.alpn_protocols = protocols();
         // Sessions are kept by the clients, in tickets.
         config.session_storage = Arc::new(NoServerSessionStorage {});
+        if let Some(tickets) = tickets {
+            // Who was let in by other issuers is asked again.
+            let scope = self.client_roots.as_ref().map(|roots| roots.digest.clone()).unwrap_or_default();
+            config.ticketer = Arc::new(Sealer { tickets: tickets.clone(), scope });
+        }
         Ok(Arc::new(config))
     }
 }

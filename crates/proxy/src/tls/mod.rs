@@ -5,9 +5,11 @@
 
 mod certificates;
 mod listener;
+mod tickets;
 
 pub use certificates::{Certificates, KeyFiles, Roots};
 pub use listener::{Acceptor, Terms};
+pub use tickets::{TicketKeys, Tickets};
 
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;

@@ -22,8 +22,8 @@ use crate::settings::{Bounds, Timeouts};
 use crate::transport::{Peer, Secured, Socket, Speaks};
 use crate::worker::Worker;
 use bytes::Bytes;
-use http::header::STRICT_TRANSPORT_SECURITY;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -375,10 +375,14 @@ pub async fn serve(
         if moving && link.moves() && link.is_between_requests() {
             return Poll::Ready(Err(Why::Moves));
         }
-        let ends = worker.stopping.get() || link.closes.get() || (moving && !link.moves());
+        let leaves = moving && !link.moves();
+        if leaves {
+            link.pass_where_moving(&worker);
+        }
+        // One that has asked for nothing yet may, once: it may be about to.
+        let ends = worker.stopping.get() || link.closes.get() || (leaves && link.stream.begun() > 0);
         if ends && !told {
             told = true;
-            link.pass_where_moving(&worker);
             Pin::new(&mut connection).graceful_shutdown();
         }
         let end = connection.poll_without_shutdown(cx).map(Ok);
@@ -573,10 +577,14 @@ impl Link {
 
 impl Link {
     /// Tells clients to come over TLS, as the settings say, where the origin has not. They listen to that over TLS alone (RFC 6797
-    /// section 7.2).
+    /// section 7.2). In an upgrade they are told that this is the end.
     fn harden(&self, worker: &Worker, response: &mut Response<ReplyBody>) {
         if let (Speaks::Tls, Some(hsts)) = (self.speaks, &worker.settings().tls.hsts) {
             response.headers_mut().entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
+        }
+        // Not where the protocol changes.
+        if worker.moving.get() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
 }
