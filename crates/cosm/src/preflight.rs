@@ -94,7 +94,8 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
         ));
     }
     let certificates = config.proxy.tls.certificates.iter();
-    doubts.extend(certificates.flat_map(|all| all.files()).filter_map(|files| files.doubt()));
+    let own = config.proxy.origin_tls.own.iter();
+    doubts.extend(certificates.flat_map(|all| all.files()).chain(own).filter_map(|files| files.doubt()));
     let memory = config.memory_total;
     if memory > machine.memory {
         doubts.push(format!(

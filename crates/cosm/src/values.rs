@@ -2,6 +2,7 @@
 
 use crate::settings::{Cache, CacheMemory};
 use proxy::{Address, KeyFiles, Listen, Speaks, UnixPath};
+use rustls::pki_types::ServerName;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -155,6 +156,12 @@ pub fn hsts(text: &str) -> Result<http::HeaderValue, String> {
             "`{text}` does not begin with max-age=SECONDS, like max-age=31536000; includeSubDomains"
         )),
     }
+}
+
+/// The name or address that a server proves.
+pub fn server_name(text: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(text.to_owned())
+        .map_err(|_| format!("`{text}` is no name of a server, like www.example.com"))
 }
 
 /// A TCP port.

@@ -67,7 +67,7 @@ pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Obstacle, Opening, Patience, Stores, Successor, Unopened,
 };
-pub use tls::{Certificates, KeyFiles, LeastVersion, Roots, TicketKeys, Tickets};
+pub use tls::{Certificates, KeyFiles, LeastVersion, OriginTls, Roots, TicketKeys, Tickets};
 pub use transport::{Address, Handed, Hop, Listen, Peer, Secured, Service, Speaks, UnixPath};
 
 use crate::client::ConnectionLimit;

@@ -44,6 +44,8 @@ mod tests {
             (None, "http://a/p", "a", 80),
             (None, "http://A:81/p", "a:81", 81),
             (None, "http://[::1]:81/p", "[::1]:81", 81),
+            (None, "https://a/p", "a", 443),
+            (Some("https://o"), "/p", "o", 443),
             (Some("http://o:8"), "http://a/p", "o:8", 8),
             (Some("http://o"), "/p", "o", 80),
             (Some("http://unix:/run/app.sock"), "/p", "unix:/run/app.sock", 0),

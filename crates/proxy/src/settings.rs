@@ -9,6 +9,7 @@ pub mod tls;
 
 use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
+use crate::tls::OriginTls;
 use crate::transport::{Address, Hop, Listen, UnixPath};
 use http::HeaderValue;
 use pac::Pac;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub admin_token: Option<Arc<Token>>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
+    /// What is wanted of origins that are asked by https.
+    pub origin_tls: OriginTls,
     /// The host that a reverse proxy names to its origin, and by which it tells what is stored apart.
     pub origin_host: OriginHost,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
@@ -249,6 +252,7 @@ impl Default for Settings {
             admin: None,
             admin_token: None,
             origin: None,
+            origin_tls: OriginTls::default(),
             origin_host: OriginHost::default(),
             workers: 1,
             pseudonym: "cosm".into(),
@@ -430,15 +434,16 @@ impl Origin {
 impl FromStr for Origin {
     type Err = String;
 
-    /// `http://host[:port]`, without a path; or `http://unix:/path`, after which `:` or `:/` may stand.
+    /// `http://host[:port]`, or with https, without a path; or `http://unix:/path`, after which `:` or `:/` may stand.
     fn from_str(text: &str) -> Result<Origin, String> {
         let wrong = || {
-            format!("`{text}` is not an origin: write http://host, http://host:port, or http://unix:/PATH")
+            format!(
+                "`{text}` is not an origin: write http://host, http://host:port, or http://unix:/PATH, or the same with https"
+            )
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
         let scheme = Scheme::of(scheme)
-            .filter(|scheme| *scheme == Scheme::Http)
-            .ok_or_else(|| format!("`{text}`: only http:// origins are supported"))?;
+            .ok_or_else(|| format!("`{text}`: only http:// and https:// origins are supported"))?;
         if let Some(rest) = rest.strip_prefix(UnixPath::PREFIX) {
             let (path, uri) = rest.split_once(':').unwrap_or((rest, ""));
             if !matches!(uri, "" | "/") {
@@ -525,6 +530,8 @@ mod tests {
         for (text, written, host) in [
             ("http://Example.com:8080/", "http://example.com:8080", "example.com:8080"),
             ("HTTP://a", "http://a", "a"),
+            ("HTTPS://a:8443", "https://a:8443", "a:8443"),
+            ("https://unix:/run/app.sock", "https://unix:/run/app.sock", "localhost"),
             ("http://[::1]:80", "http://[::1]:80", "[::1]:80"),
             ("http://unix:/run/App.sock", "http://unix:/run/App.sock", "localhost"),
             ("http://unix:/run/app.sock:", "http://unix:/run/app.sock", "localhost"),
@@ -536,8 +543,8 @@ mod tests {
         }
         for wrong in [
             "example.com",
-            "https://example.com",
-            "https://unix:/run/app.sock",
+            "ftp://example.com",
+            "https://unix:run/app.sock",
             "http://a/b",
             "http://u@a/",
             "http://a/?q",

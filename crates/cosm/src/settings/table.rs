@@ -12,8 +12,8 @@ use Kind::{
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
 use proxy::{
-    Certificates, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots, SetCookie,
-    TicketKeys, Token, Told,
+    Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots,
+    SetCookie, TicketKeys, Token, Told,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ pub static TABLE: &[Setting] = &[
             c.proxy.origin = Some(v.parse()?);
             Ok(())
         }), [Is("none", |c| c.proxy.origin = None)], "none", Proxy, Start,
-        "Run as a reverse proxy for this origin server, such as http://127.0.0.1:8080 or http://unix:/run/app.sock; none: \
+        "Run as a reverse proxy for this origin server, such as http://127.0.0.1:8080, https://origin.example.com or http://unix:/run/app.sock; none: \
          run as a forward proxy"),
     row!(ORIGIN, "origin-host", Other("HOST", |c, v| {
             c.proxy.origin_host = v.parse()?;
@@ -157,6 +157,28 @@ pub static TABLE: &[Setting] = &[
         ], "client", Proxy, Start,
         "Host header sent to the origin, which is part of the cache key: client (as the client sent it), origin (as in \
          --origin), or a name such as www.example.com"),
+    row!(ORIGIN, "origin-ca", Other("FILE", |c, v| {
+            c.proxy.origin_tls.roots = Some(Roots::load(v.as_ref())?);
+            Ok(())
+        }), [Is("system", |c| c.proxy.origin_tls.roots = None)], "system", Proxy, Reload,
+        "File of PEM with the issuers that are believed of origins asked by https; system: those that this system believes"),
+    row!(ORIGIN, "origin-tls-name", Other("NAME", |c, v| {
+            c.proxy.origin_tls.name = Some(values::server_name(v)?);
+            Ok(())
+        }), [Is("auto", |c| c.proxy.origin_tls.name = None)], "auto", Proxy, Reload,
+        "Name that is asked for in TLS handshakes with --origin (SNI), and that its certificate has to be for; auto: the host in --origin"),
+    row!(ORIGIN, "origin-tls-version-min", Choice, [
+            Is("1.2", |c| c.proxy.origin_tls.least = LeastVersion::Tls12),
+            Is("1.3", |c| c.proxy.origin_tls.least = LeastVersion::Tls13)
+        ], "1.2", Proxy, Reload,
+        "Oldest version of TLS that origins may speak"),
+    row!(ORIGIN, "origin-certificate", Other("FILE", |c, v| {
+            let files = KeyFiles::of(v);
+            files.load()?;
+            c.proxy.origin_tls.own = Some(files);
+            Ok(())
+        }), [Is("none", |c| c.proxy.origin_tls.own = None)], "none", Proxy, Reload,
+        "Certificate with its key, as in tls-certificate, for origins that want one of their clients"),
     row!(ORIGIN, "forwarded", Choice, [
             Is("auto", |c| c.proxy.forwarded = Told::Auto),
             Is("on", |c| c.proxy.forwarded = Told::On),

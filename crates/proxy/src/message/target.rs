@@ -7,7 +7,7 @@ use crate::settings::{OriginHost, Settings};
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use std::borrow::Cow;
 use store::Key;
 
@@ -136,15 +136,8 @@ pub fn of_connect(uri: &Uri) -> Result<(&Authority, u16), Refusal> {
 }
 
 fn scheme_of(uri: &Uri) -> Result<Scheme, Refusal> {
-    match uri.scheme_str().and_then(Scheme::of) {
-        Some(Scheme::Http) => Ok(Scheme::Http),
-        Some(Scheme::Https) => Err(Refusal::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "https origins are reached with CONNECT only: this proxy does not speak TLS to origins yet",
-        )
-        .clients()),
-        None => Err(Refusal::bad_request("only http URLs can be fetched")),
-    }
+    let found = uri.scheme_str().and_then(Scheme::of);
+    found.ok_or_else(|| Refusal::bad_request("only http and https URLs can be fetched"))
 }
 
 /// Whom the client of a reverse proxy asks, if it says so (RFC 9112 section 3.2.2: the URL counts before the field).
@@ -255,7 +248,8 @@ mod tests {
             ("http://[]:81/", &["a"], V::HTTP_11, Err(400)),
             ("http://[::1]8:81/", &["a"], V::HTTP_11, Err(400)),
             ("http://[::1]:81/", &["a"], V::HTTP_11, Ok("[::1]:81/")),
-            ("https://a/", &["a"], V::HTTP_11, Err(501)),
+            ("https://a/", &["a"], V::HTTP_11, Ok("a/")),
+            ("ftp://a/", &["a"], V::HTTP_11, Err(400)),
             ("ftp://a/", &["a"], V::HTTP_11, Err(400)),
             ("/p", &["a"], V::HTTP_11, Err(400)),
         ];

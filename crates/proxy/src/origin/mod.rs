@@ -30,6 +30,7 @@ use crate::report::Exit;
 use crate::route::Route;
 use crate::settings::current::Current;
 use crate::settings::{Offline, Settings};
+use crate::tls::OriginTls;
 use crate::transport::Hop;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -45,8 +46,9 @@ const IDLE_SHARE: usize = 4;
 pub struct Origins {
     current: Rc<Current>,
     reach: RefCell<Rc<Reach>>,
-    /// How often that changed.
+    /// How often that changed, or what is wanted of origins over TLS.
     reach_changes: Cell<u64>,
+    tls: RefCell<OriginTls>,
     pub route: Route,
     exit: Rc<Exit>,
     /// What heads and bodies on their way are taken from.
@@ -80,6 +82,7 @@ impl Origins {
             current,
             reach,
             reach_changes: Cell::new(0),
+            tls: RefCell::new(settings.origin_tls.clone()),
             route,
             exit,
             budget,
@@ -95,7 +98,8 @@ impl Origins {
         let mut pool = self.pool.borrow_mut();
         pool.keep_at_most(settings.bounds.idle_per_origin);
         // What may be asked over a connection was decided when it was made.
-        if *self.reach() != reach {
+        let tls = self.tls.replace(settings.origin_tls.clone());
+        if *self.reach() != reach || !tls.is_same(&settings.origin_tls) {
             pool.retain(|_| false);
             self.reach_changes.set(self.reach_changes.get() + 1);
         }

@@ -5,10 +5,12 @@
 
 mod certificates;
 mod listener;
+mod origin;
 mod tickets;
 
 pub use certificates::{Certificates, KeyFiles, Roots};
 pub use listener::{Acceptor, Terms};
+pub use origin::{OriginTls, why};
 pub use tickets::{TicketKeys, Tickets};
 
 use rustls::SupportedProtocolVersion;

@@ -1,12 +1,13 @@
 //! TLS over another socket: what asynchronous reading and writing does not tell of it.
 
 use super::Socket;
-use rustls::ProtocolVersion;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ProtocolVersion};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use tokio_rustls::TlsStream;
+use tokio_rustls::{TlsConnector, TlsStream};
 
 /// Bytes of a connection, encrypted or still to be, that it keeps when the kernel takes no more: a record of the largest size. It
 /// encrypts and writes that much at a time.
@@ -52,6 +53,15 @@ pub fn secure(stream: impl Into<TlsStream<Socket>>) -> (Socket, Arc<Secured>) {
     }
     let secured = Arc::new(Secured::of(&stream));
     (Socket::Tls(Box::new(stream)), secured)
+}
+
+/// Speaks TLS to a server over a connection to it.
+pub async fn secure_to(
+    socket: Socket,
+    name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+) -> io::Result<(Socket, Arc<Secured>)> {
+    TlsConnector::from(config).connect(name, socket).await.map(secure)
 }
 
 /// Whether nothing is there to be read of what was encrypted, not even the end. Session tickets may come at any time (RFC 8446

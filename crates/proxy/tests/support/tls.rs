@@ -1,22 +1,25 @@
 //! Certificates that a test makes, and clients that verify them.
 
-use super::{Client, soon};
+use super::{Client, field, ok, soon};
 use proxy::{Certificates, KeyFiles};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
 };
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// An issuer, and a folder of what it issued.
 pub struct Authority {
@@ -36,7 +39,10 @@ impl Authority {
     pub fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "issuer of a test");
+        // One that goes by another's name is not this test's.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::SeqCst);
+        params.distinguished_name.push(DnType::CommonName, format!("issuer {number}"));
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
         Authority { issuer: Issuer::new(params, key), certificate, folder: tempfile::tempdir().unwrap() }
@@ -103,6 +109,13 @@ impl Authority {
         }
     }
 
+    /// What a server goes by that proves itself.
+    pub fn server(&self, own: Issued) -> Arc<ServerConfig> {
+        let (chain, key) = own.der;
+        let builder = ServerConfig::builder().with_no_client_auth();
+        Arc::new(builder.with_single_cert(vec![chain.into()], PrivateKeyDer::try_from(key).unwrap()).unwrap())
+    }
+
     pub async fn connect(&self, address: SocketAddr, name: &str) -> Client<TlsStream<TcpStream>> {
         let config = self.client(rustls::ALL_VERSIONS, None);
         connect(address, name, config.into()).await.unwrap()
@@ -128,4 +141,72 @@ pub async fn connect(
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let stream = soon(TcpStream::connect(address)).await?;
     soon(TlsConnector::from(config).connect(name, stream)).await.map(Client::of)
+}
+
+/// An origin that speaks TLS: answers with what it got, which may be stored.
+pub struct SecureOrigin {
+    pub address: SocketAddr,
+    pub connections: Arc<AtomicUsize>,
+    pub requests: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for SecureOrigin {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl SecureOrigin {
+    /// With `clients`, it takes those alone whom this issuer knows.
+    pub async fn start(
+        own: Issued,
+        versions: &[&'static SupportedProtocolVersion],
+        clients: Option<&Authority>,
+    ) -> SecureOrigin {
+        let builder = ServerConfig::builder_with_protocol_versions(versions);
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(authority.certificate.der().clone()).unwrap();
+                let verifier = WebPkiClientVerifier::builder(roots.into()).build().unwrap();
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let (chain, key) = own.der;
+        let config =
+            builder.with_single_cert(vec![chain.into()], PrivateKeyDer::try_from(key).unwrap()).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, requests) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (opened, asked) = (connections.clone(), requests.clone());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, opened, asked) = (acceptor.clone(), opened.clone(), asked.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    opened.fetch_add(1, Ordering::SeqCst);
+                    let name = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
+                    let mut client = Client::of(stream);
+                    while let Some(head) = client.head().await {
+                        asked.fetch_add(1, Ordering::SeqCst);
+                        if head.starts_with("GET /cut") {
+                            // Without a word of the end, as whoever cuts a connection would.
+                            client.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\n\r\nhalf").await;
+                            return;
+                        }
+                        let host = field(&head, "host").unwrap();
+                        client.send(ok("Cache-Control: max-age=1000\r\n", &format!("{name} {host}"))).await;
+                    }
+                });
+            }
+        });
+        SecureOrigin { address, connections, requests, task }
+    }
+
+    pub fn count(&self) -> (usize, usize) {
+        (self.connections.load(Ordering::SeqCst), self.requests.load(Ordering::SeqCst))
+    }
 }
