@@ -20,7 +20,7 @@ const WORKER: u64 = 2 * MIB;
 /// A client's connection with a request that waits for its origin, and the connection to that (results/2026-11-21); heads up to
 /// `budget::HEAD`, and of a response that is not taken up to `budget::HELD_ANYWAY`. One that idles takes half of it.
 const CONNECTION: u64 = 40 << 10;
-/// What one over TLS takes beside: the library's state and buffers, and a record that its client does not take.
+/// What one over TLS takes beside: the library's state and buffers, and a record that its client does not take (results/2026-11-25/tls.txt).
 const TLS: u64 = 32 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
