@@ -182,10 +182,13 @@ fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
+/// Schemes, and a host as keys have it.
+type Origins = (Vec<Scheme>, String);
+
 /// The schemes and the host of a URL, as keys have them, and its path with the query. A path alone is that of every host of a reverse
 /// proxy. There each URL is meant with either scheme, the named one first: what is https to the world may have come from whoever
 /// speaks TLS in front of this proxy.
-pub(super) fn url(text: &str, reverse: bool) -> Option<(Option<(Vec<Scheme>, String)>, String)> {
+pub(super) fn url(text: &str, reverse: bool) -> Option<(Option<Origins>, String)> {
     let uri: Uri = text.parse().ok()?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

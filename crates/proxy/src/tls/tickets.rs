@@ -72,13 +72,18 @@ impl Tickets {
         let is_due = |keys: &[Arc<Key>]| keys.first().is_none_or(|newest| !newest.seals(now));
         let Some(file) = &self.file else {
             let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            keep(&mut keys, now);
             if is_due(&keys) {
                 keys.insert(0, Key::new(now)?.into());
-                keep(&mut keys, now);
             }
             return Ok(());
         };
-        let mut keys = read(file)?;
+        let read_kept = || {
+            let mut keys = read(file)?;
+            keep(&mut keys, now);
+            Ok::<_, String>(keys)
+        };
+        let mut keys = read_kept()?;
         if is_due(&keys) {
             // Others may be about to do the same: whoever comes second finds a new key.
             let folder =
@@ -86,14 +91,12 @@ impl Tickets {
             let cannot = |error| format!("cannot write {}: {error}", file.display());
             let turn = File::open(folder).map_err(cannot)?;
             turn.lock().map_err(cannot)?;
-            keys = read(file)?;
+            keys = read_kept()?;
             if is_due(&keys) {
                 keys.insert(0, Key::new(now)?.into());
-                keep(&mut keys, now);
                 write(file, &keys).map_err(cannot)?;
             }
         }
-        keep(&mut keys, now);
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(())
     }
