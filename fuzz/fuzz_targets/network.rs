@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use proxy::{Address, Hop, Network, Origin, Scheme};
+use proxy::{Address, Hop, Network, Origin};
 use std::net::IpAddr;
 
 fuzz_target!(|text: &str| {
@@ -22,13 +22,12 @@ fuzz_target!(|text: &str| {
         Err(why) => assert!(why.starts_with(&format!("`{text}`"))),
     }
     if let Ok(origin) = text.parse::<Origin>() {
-        assert_eq!(origin.scheme, Scheme::Http);
         match &origin.hop {
             Hop::Host(host) => {
                 let (authority, port) = (&host.authority, host.port);
                 let written = authority.as_str().strip_prefix(authority.host()).expect("host, then port");
                 match written {
-                    "" | ":" => assert_eq!(port, 80),
+                    "" | ":" => assert_eq!(port, origin.scheme.default_port()),
                     _ => assert_eq!(written[1..].parse(), Ok(port)),
                 }
                 let authority = authority.as_str();

@@ -1,4 +1,4 @@
-//! Where a request goes: the first line is the URI, the others are fields. What a forward proxy takes is http, to a
+//! Where a request goes: the first line is the URI, the others are fields. What a forward proxy takes is http or https, to a
 //! host without user information, at the port that is written there, with one Host at most; written out it is the same
 //! target again. A reverse proxy goes to its origin, whatever the URI says, and names a host and nothing else.
 #![no_main]
@@ -8,7 +8,7 @@ use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, Uri};
 use libfuzzer_sys::fuzz_target;
 use proxy::fuzzing::{Refusal, Reverse, Route, Target, bare_host, host_and_port};
-use proxy::{Hop, Settings};
+use proxy::{Hop, Scheme, Settings};
 use std::sync::LazyLock;
 
 static TO_ORIGIN: LazyLock<Settings> = LazyLock::new(|| Settings {
@@ -24,7 +24,7 @@ fn hop(settings: &Settings, target: &Target) -> Hop {
 fn target(uri: &Uri, headers: &HeaderMap, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
     let mut request = Request::new(());
     (*request.uri_mut(), *request.headers_mut()) = (uri.clone(), headers.clone());
-    Target::of(&request.into_parts().0, reverse)
+    Target::of(&request.into_parts().0, Scheme::Http, reverse)
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
             return assert_eq!(refusal.text.lines().count(), 1);
         }
     };
-    assert_eq!(uri.scheme_str().map(str::to_ascii_lowercase).as_deref(), Some("http"));
+    assert_eq!(uri.scheme_str().map(str::to_ascii_lowercase).as_deref(), Some(forward.scheme.as_str()));
     let first = hop(&FORWARD, &forward);
     let Hop::Host(host) = &first else { panic!("no URL names a Unix socket") };
     let (authority, port) = (&host.authority, host.port);
@@ -56,13 +56,13 @@ fuzz_target!(|data: &[u8]| {
     assert!(HeaderValue::try_from(forward.host()).is_ok());
     let written = forward.host().strip_prefix(authority.host()).expect("host, then port");
     match written {
-        "" | ":" => assert_eq!(port, 80),
+        "" | ":" => assert_eq!(port, forward.scheme.default_port()),
         _ => {
             assert!(written[1..].bytes().all(|b| b.is_ascii_digit()), "a port that is no number");
             assert_eq!(written[1..].parse(), Ok(port), "another port than the URL's");
         }
     }
-    let again: Uri = format!("http://{authority}{}", forward.path).parse().expect("a URI");
+    let again: Uri = format!("{}://{authority}{}", forward.scheme.as_str(), forward.path).parse().expect("a URI");
     let again = target(&again, &headers, None).expect("the same target");
     assert_eq!((hop(&FORWARD, &again), again.path.to_string()), (first.clone(), forward.path.to_string()));
 });

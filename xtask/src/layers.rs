@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "phase",
             // What carries bytes.
             "transport",
+            "tls",
             "settings",
             // Messages and rules, without a connection.
             "message",
@@ -35,6 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fill",
             "worker",
             "night",
+            "renewal",
             "transfer",
             // What is looked up, asked for and stored, whoever wants it.
             "fetch",

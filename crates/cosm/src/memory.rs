@@ -5,7 +5,7 @@ use crate::access_log;
 use crate::machine::Machine;
 use crate::settings::{CacheMemory, Config};
 use crate::values::say_size;
-use proxy::{Answers, say};
+use proxy::{Answers, Speaks, say};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const WORKER: u64 = 2 * MIB;
 /// A client's connection with a request that waits for its origin, and the connection to that (results/2026-11-21); heads up to
 /// `budget::HEAD`, and of a response that is not taken up to `budget::HELD_ANYWAY`. One that idles takes half of it.
 const CONNECTION: u64 = 40 << 10;
+/// What one over TLS takes beside: the library's state and buffers, and a record that its client does not take (results/2026-11-25/tls.txt).
+const TLS: u64 = 32 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
 
@@ -59,6 +61,8 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     let usable = |total: u64| total - total / ALLOCATOR;
 
     let recent = if config.proxy.admin.is_some() { proxy::RECENT } else { 0 };
+    let is_tls = config.proxy.listen.iter().any(|listen| listen.speaks == Speaks::Tls);
+    let connection = CONNECTION + if is_tls { TLS } else { 0 };
     let (auto, bounds) = (config.auto, &mut config.proxy.bounds);
     let connections = if auto.connections { CONNECTIONS.0 } else { bounds.connections as u64 };
     // First what each part takes at least.
@@ -70,7 +74,8 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         tier: if auto.memory { 0 } else { bounds.memory_bytes },
         groups: 0,
         transit: proxy::transit_least(bounds.head_bytes),
-        connections: connections.saturating_mul(CONNECTION),
+        connection,
+        connections: connections.saturating_mul(connection),
         log: config.access_log.to.as_ref().map_or(0, |_| access_log::memory(workers)),
         shadow: if config.proxy.shadow.is_empty() { 0 } else { policy::shadow::MEMORY },
     };
@@ -105,10 +110,10 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
         sizes.index += more;
     }
     if auto.connections {
-        let more = (spare / 4 / CONNECTION).min(CONNECTIONS.1 - CONNECTIONS.0);
+        let more = (spare / 4 / connection).min(CONNECTIONS.1 - CONNECTIONS.0);
         let count = (connections + more).min(machine.connections_by_descriptors()).max(CONNECTIONS.0);
-        spare -= (count - connections) * CONNECTION;
-        sizes.connections = count * CONNECTION;
+        spare -= (count - connections) * connection;
+        sizes.connections = count * connection;
         bounds.connections = count as usize;
     }
     let more = if auto.memory { spare / 4 } else { spare };
@@ -148,6 +153,8 @@ struct Sizes {
     tier: u64,
     groups: u64,
     transit: u64,
+    /// One, and all of them.
+    connection: u64,
     connections: u64,
     log: u64,
     shadow: u64,
@@ -155,7 +162,7 @@ struct Sizes {
 
 impl Sizes {
     fn sum(&self) -> u64 {
-        let Sizes { program, index, buffers, tier, groups, transit, connections, log, shadow } = *self;
+        let Sizes { program, index, buffers, tier, groups, transit, connections, log, shadow, .. } = *self;
         [program, index, buffers, tier, groups, transit, connections, log, shadow]
             .into_iter()
             .fold(0, u64::saturating_add)
@@ -173,7 +180,7 @@ impl Sizes {
             part(
                 "connections",
                 self.connections,
-                format!("{} of --connections-max", self.connections / CONNECTION),
+                format!("{} of --connections-max", self.connections / self.connection),
             ),
             part("access log", self.log, "lines on their way".into()),
             part("shadow", self.shadow, "simulated policies".into()),

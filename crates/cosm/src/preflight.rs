@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::pid_file::PidFile;
 use crate::settings::Config;
 use crate::values::say_size;
-use proxy::Address;
+use proxy::{Address, TicketKeys, Tickets};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -27,8 +27,12 @@ pub struct Found {
 pub fn check(config: &Config) -> Found {
     let mut found = Found::default();
     let failed = proxy::try_addresses(&config.proxy);
-    let addresses = config.proxy.listen.iter().chain(&config.proxy.admin);
-    for address in addresses.filter(|address| failed.iter().all(|(other, _)| other != *address)) {
+    let addresses = config.proxy.addresses();
+    for address in addresses
+        .iter()
+        .chain(&config.proxy.admin)
+        .filter(|address| failed.iter().all(|(other, _)| other != *address))
+    {
         if let Address::Unix(path) = address
             && let Err(error) = makes_files_in(folder_of(path.as_ref()))
         {
@@ -42,6 +46,16 @@ pub fn check(config: &Config) -> Found {
             }
             _ => found.wrong.push(format!("cannot listen on {address}: {error}")),
         }
+    }
+    if let Some(certificates) = &config.proxy.tls.certificates {
+        found.notes.push(format!("certificates for {}", certificates.names().join(", ")));
+    }
+    if let TicketKeys::File(file) = &config.proxy.tls.tickets {
+        let made =
+            makes_files_in(folder_of(file)).map_err(|error| format!("no file can be made there: {error}"));
+        let usable =
+            Tickets::check(file).and_then(|()| made.map_err(|why| format!("{}: {why}", file.display())));
+        found.wrong.extend(usable.err().map(|why| format!("tls-tickets {why}")));
     }
     for options in &config.stores() {
         let path = options.path.display();
@@ -87,6 +101,9 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
              or requests beyond that fail"
         ));
     }
+    let certificates = config.proxy.tls.certificates.iter();
+    let own = config.proxy.origin_tls.own.iter();
+    doubts.extend(certificates.flat_map(|all| all.files()).chain(own).filter_map(|files| files.doubt()));
     let memory = config.memory_total;
     if memory > machine.memory {
         doubts.push(format!(

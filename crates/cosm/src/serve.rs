@@ -10,7 +10,7 @@ use crate::systemd::{self, Notify};
 use crate::upgrade::{Successor, Upgrade, Word};
 use crate::{Failure, disks, memory, preflight};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use proxy::{Beginning, Event, Handed, Log, Stop, Stores, Transaction, say};
+use proxy::{Beginning, Event, Handed, Log, Speaks, Stop, Stores, Transaction, say};
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -193,13 +193,16 @@ fn run(
     let lines = access_log::Lines::new(&config.access_log, &config.proxy.pseudonym, is_forward);
     let told = Told { access: log.map(AccessLog::told), lines, events: errors.recent() };
     let pid_file = config.pid_file.clone();
+    let speaks: Vec<Speaks> = config.proxy.listen.iter().map(|listen| listen.speaks).collect();
     let running = proxy::start_from(config.proxy, stores.clone(), Arc::new(told), beginning)?;
     let (reopen_log, reopen_errors) = (log.map(AccessLog::reopener), errors.reopener());
     let reopen = move || {
         reopen_log.iter().for_each(|reopen| reopen());
         reopen_errors();
     };
-    let addresses: Vec<String> = running.addresses().iter().map(|a| a.to_string()).collect();
+    let real = running.addresses().iter().zip(&speaks);
+    let addresses: Vec<String> =
+        real.map(|(address, speaks)| format!("{}{address}", speaks.prefix())).collect();
     let (adopt, set_levels) = (running.reloader(), errors.leveller());
     let adopt = move |config: Config| {
         set_levels(config.error_log.levels);

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::sink::To;
 use crate::values;
 use clap::ArgMatches;
-use proxy::{Address, Network, Settings as Proxy};
+use proxy::{Address, Listen, Network, Settings as Proxy, Speaks};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -99,7 +99,7 @@ pub enum Kind {
     /// One address and port, or Unix socket.
     Address(fn(&mut Config, Address)),
     /// At least one of them, each once.
-    Addresses(fn(&mut Config, Vec<Address>)),
+    Addresses(fn(&mut Config, Vec<Listen>)),
     Networks(fn(&mut Config, Vec<Network>)),
     /// Networks, and whether clients over Unix sockets are meant too.
     Peers(fn(&mut Config, Vec<Network>, bool)),
@@ -190,11 +190,12 @@ impl Config {
         config.proxy.notes_heads = config.access_log.to.is_some();
         config.proxy.hides_queries = config.access_log.mask.queries;
         let admin = config.proxy.admin.as_ref().filter(|admin| !admin.is_any_port());
-        if let Some(admin) = admin.filter(|admin| config.proxy.listen.contains(admin)) {
+        if let Some(admin) = admin.filter(|admin| config.proxy.addresses().contains(admin)) {
             let what = if admin.tcp().is_some() { "port" } else { "path" };
             wrong.push(format!("admin and listen are both {admin}: choose another {what} for one of them"));
         }
         wrong.extend(config.shared_file());
+        wrong.extend(config.unspeakable());
         let admin = config.proxy.admin.as_ref().and_then(proxy::Address::tcp);
         if let Some(admin) = admin.filter(|admin| !admin.ip().to_canonical().is_loopback())
             && config.proxy.admin_token.is_none()
@@ -202,6 +203,21 @@ impl Config {
             wrong.push(format!("admin: other hosts reach {admin}: say which token they need (admin-token), or listen on loopback"));
         }
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
+    }
+
+    /// What is wrong with what is to be spoken where it listens.
+    fn unspeakable(&self) -> Option<String> {
+        let proxy = &self.proxy;
+        let find = |speaks| proxy.listen.iter().find(|listen| listen.speaks == speaks);
+        match (find(Speaks::Tls), find(Speaks::Redirect)) {
+            (Some(tls), _) if proxy.tls.certificates.is_none() => {
+                Some(format!("listen: {tls} needs a certificate (tls-certificate)"))
+            }
+            (_, Some(redirect)) if proxy.origin.is_none() => Some(format!(
+                "listen: {redirect} is for a reverse proxy (origin): clients of a forward proxy ask for both schemes"
+            )),
+            _ => None,
+        }
     }
 
     /// What is wrong where a log is written into a cache, or two into one file.
@@ -335,9 +351,13 @@ impl Kind {
             Kind::Count(bounds, set) => set(config, values::count(text, bounds)?),
             Kind::Address(set) => set(config, values::address(text)?),
             Kind::Addresses(set) => {
-                let addresses = values::list(text, values::address)?;
+                let addresses = values::list(text, values::listen)?;
                 let mut seen = HashSet::new();
-                if let Some(twice) = addresses.iter().find(|a| !a.is_any_port() && !seen.insert(*a)) {
+                if let Some(twice) = addresses
+                    .iter()
+                    .map(|listen| &listen.address)
+                    .find(|a| !a.is_any_port() && !seen.insert(*a))
+                {
                     return Err(format!("{twice} is there twice"));
                 }
                 set(config, addresses);
@@ -513,7 +533,22 @@ mod tests {
             ),
             ("admin", "3129", "write 127.0.0.1:3129"),
             ("admin", "127.0.0.1:3128", "admin and listen are both 127.0.0.1:3128"),
-            ("origin", "ftp://h", "only http:// origins"),
+            (
+                "listen",
+                "tls:127.0.0.1:443",
+                "listen: tls:127.0.0.1:443 needs a certificate (tls-certificate)",
+            ),
+            ("listen", "redirect:127.0.0.1:80", "is for a reverse proxy"),
+            ("listen", "tls:443", "write 127.0.0.1:443"),
+            ("listen", "redirect:127.0.0.1:80,127.0.0.1:80", "127.0.0.1:80 is there twice"),
+            ("tls-certificate", "/none.pem", "cannot read /none.pem"),
+            ("tls-client-ca", "/none.pem", "cannot read /none.pem"),
+            ("hsts", "forever", "`forever` does not begin with max-age="),
+            ("redirect-port", "0", "0 is out of bounds: 1 to 65535"),
+            ("origin", "ftp://h", "only http:// and https:// origins"),
+            ("origin-ca", "/none.pem", "cannot read /none.pem"),
+            ("origin-certificate", "/none.pem", "cannot read /none.pem"),
+            ("origin-tls-name", "a b", "`a b` is no name of a server"),
             ("workers", "0", "0 is out of bounds: 1 to 1024 (or write auto)"),
             ("workers", "many", "`many` is not a whole number (or write auto)"),
             ("packet", "96KiB", "96KiB is not a power of two"),
@@ -543,7 +578,8 @@ mod tests {
         for (name, value, says) in table {
             let error = with(name, value).expect_err(&format!("{name} {value}"));
             assert!(error.contains(says) && error.lines().count() == 1, "{name} {value}: {error}");
-            assert!(error.starts_with(&format!("--{name}: ")) || error.starts_with("admin and"), "{error}");
+            let is_of_several = error.starts_with("admin and") || error.starts_with("listen: ");
+            assert!(error.starts_with(&format!("--{name}: ")) || is_of_several, "{error}");
         }
         let all = [flag("cmax", "4"), flag("io", "fast")];
         assert_eq!(Config::build(&all, &MACHINE).unwrap_err().len(), 2, "all that is wrong is said");

@@ -1,7 +1,8 @@
 //! What a setting's text means: sizes, times, addresses, lists.
 
 use crate::settings::{Cache, CacheMemory};
-use proxy::{Address, UnixPath};
+use proxy::{Address, KeyFiles, Listen, Speaks, UnixPath};
+use rustls::pki_types::ServerName;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -132,6 +133,35 @@ pub fn address(text: &str) -> Result<Address, String> {
         _ if text.starts_with('/') => format!("`{text}` is a path: write unix:{text}"),
         _ => format!("`{text}` is not an address with a port, like 127.0.0.1:3128, or unix:/PATH"),
     })
+}
+
+/// The same, and what is spoken there: `tls:ADDRESS`, `redirect:ADDRESS`.
+pub fn listen(text: &str) -> Result<Listen, String> {
+    let (speaks, at) = Speaks::split(text);
+    Ok(Listen { address: address(at)?, speaks })
+}
+
+/// Certificates with their keys: `FILE` with both, `CHAIN:KEY`, or a folder with fullchain.pem and privkey.pem.
+pub fn certificates(text: &str) -> Result<Vec<KeyFiles>, String> {
+    list(text, |one| Ok(KeyFiles::of(one)))
+}
+
+/// What Strict-Transport-Security says (RFC 6797 section 6.1).
+pub fn hsts(text: &str) -> Result<http::HeaderValue, String> {
+    let age = text.get(..8).filter(|name| name.eq_ignore_ascii_case("max-age=")).map(|_| &text[8..]);
+    let age = age.map(|rest| rest.split(';').next().unwrap_or_default().trim());
+    match age.is_some_and(|age| !age.is_empty() && age.bytes().all(|byte| byte.is_ascii_digit())) {
+        true => http::HeaderValue::try_from(text).map_err(|_| format!("`{text}` is no field's value")),
+        false => Err(format!(
+            "`{text}` does not begin with max-age=SECONDS, like max-age=31536000; includeSubDomains"
+        )),
+    }
+}
+
+/// The name or address that a server proves.
+pub fn server_name(text: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(text.to_owned())
+        .map_err(|_| format!("`{text}` is no name of a server, like www.example.com"))
 }
 
 /// A TCP port.

@@ -79,7 +79,7 @@ fn address_and_token_come_from_the_configuration_of_the_server() {
     }
     assert!(text(&cosm(&format!("reload --config {config}"))).starts_with("settings were read again"));
     let (said, code) = error(&cosm(&format!("get ftp://a/ --config {config}")));
-    assert!(said.contains("not an http URL") && code == Some(1), "{said}");
+    assert!(said.contains("not an http or https URL") && code == Some(1), "{said}");
     assert!(server.stop().success());
 }
 

@@ -81,7 +81,7 @@ fn what_others_wrote_stays_text() {
     // What is no URL comes back as text, too.
     let wrong: String = form_urlencoded::byte_serialize(MARKUP.as_bytes()).collect();
     page.eval(&format!("location.hash = 'url={wrong}'"));
-    page.until(&format!("{}.includes('is not an http URL')", text("#found")));
+    page.until(&format!("{}.includes('is not an http or https URL')", text("#found")));
     assert!(page.eval(&text("#found")).as_str().unwrap().contains("<img"));
     assert_eq!(page.eval("document.querySelectorAll('img, main script').length"), 0);
     assert_eq!(page.eval("document.title.includes('taken')"), false);

@@ -21,11 +21,13 @@ mod night;
 mod off_peak;
 mod origin;
 mod phase;
+mod renewal;
 mod report;
 mod route;
 mod scheme;
 mod settings;
 mod tiers;
+mod tls;
 mod transfer;
 mod transport;
 mod worker;
@@ -57,6 +59,7 @@ pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
 pub use settings::pac::Pac;
 pub use settings::pages::{Pages, read_small};
+pub use settings::tls::Tls;
 pub use settings::{
     Bounds, Network, Offline, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told,
 };
@@ -64,7 +67,8 @@ pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Obstacle, Opening, Patience, Stores, Successor, Unopened,
 };
-pub use transport::{Address, Handed, Hop, Peer, Service, UnixPath};
+pub use tls::{Certificates, KeyFiles, LeastVersion, OriginTls, Roots, TicketKeys, Tickets};
+pub use transport::{Address, Handed, Hop, Listen, Peer, Secured, Service, Speaks, UnixPath};
 
 use crate::client::ConnectionLimit;
 use crate::handover::{Sockets, go};
@@ -72,6 +76,7 @@ use crate::phase::Phase;
 use crate::report::Exit;
 use crate::report::recent::Recent;
 use crate::settings::current::InForce;
+use crate::tls::Acceptor;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::{Handover, Shared};
 use std::io;
@@ -117,23 +122,28 @@ pub fn start_from(
 ) -> io::Result<Running> {
     let (stores, Beginning { holds, mut sockets, changes }) = (stores.into(), beginning);
     let workers = settings.workers.max(1);
+    let acceptor = acceptor(&settings).map_err(io::Error::other)?;
     let admin = settings.admin.as_ref().map(|address| listen_alone(address, &mut sockets)).transpose()?;
-    let (addresses, mut listeners) = listen(&settings.listen, workers, &mut sockets)?;
+    let (addresses, bound) = listen(&settings.addresses(), workers, &mut sockets)?;
     // What is left nobody listens on any more.
     drop(sockets);
     let mut sockets = Sockets::default();
-    for of_worker in &listeners {
+    let mut listeners = Vec::with_capacity(workers);
+    for of_worker in bound {
+        let mut speaking = Vec::with_capacity(of_worker.len());
         for bound in of_worker {
             let real = bound.address()?;
             let given = addresses.iter().zip(&settings.listen).find(|(address, _)| **address == real);
-            sockets.add(Service::Clients, given.map_or(&real, |(_, given)| given), bound)?;
+            sockets.add(Service::Clients, given.map_or(&real, |(_, given)| &given.address), &bound)?;
+            speaking.push((given.map_or(Speaks::Http, |(_, given)| given.speaks), bound));
         }
+        listeners.push(speaking);
     }
     if let (Some(address), Some(bound)) = (&settings.admin, &admin) {
         sockets.add(Service::Operator, address, bound)?;
     }
     let limit = ConnectionLimit::new(settings.bounds.connections);
-    let shared = Arc::new(shared(settings, stores, log));
+    let shared = Arc::new(Shared { acceptor, ..shared(settings, stores, log) });
     // Before anything can come.
     shared.note_history(SystemTime::now());
     let weak = Arc::downgrade(&shared);
@@ -157,6 +167,11 @@ pub fn start_from(
         let (shared, phase) = (shared.clone(), phase.clone());
         let thread = std::thread::Builder::new().name("night".into());
         threads.push(thread.spawn(move || night::run(&shared, night::local_minute, phase))?);
+    }
+    if shared.acceptor.is_some() {
+        let (shared, phase) = (shared.clone(), phase.clone());
+        let thread = std::thread::Builder::new().name("renewal".into());
+        threads.push(thread.spawn(move || renewal::run(&shared, phase))?);
     }
     if shared.shadow.is_some() {
         let (shared, phase) = (shared.clone(), phase.clone());
@@ -265,6 +280,7 @@ impl Running {
         let shared = self.shared.clone();
         move |settings| {
             shared.fills.set_turn(turn(&settings.timeouts));
+            shared.renew_terms(&settings);
             shared.settings.replace(settings);
         }
     }
@@ -285,7 +301,7 @@ fn work(
     shared: Arc<Shared>,
     exit: Exit,
     limit: Arc<ConnectionLimit>,
-    listeners: Vec<Bound>,
+    listeners: Vec<(Speaks, Bound)>,
     (arriving, phase): (UnboundedReceiver<Moved>, watch::Receiver<Phase>),
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
@@ -301,12 +317,27 @@ fn exit(shared: &Shared, worker: usize) -> Exit {
         .watched(shared.watchers.clone())
 }
 
+/// Of listeners that speak TLS, where there are any.
+fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
+    let Some(secure) = settings.listen.iter().find(|listen| listen.speaks == Speaks::Tls) else {
+        return Ok(None);
+    };
+    let terms = settings.tls.terms().ok_or_else(|| format!("{secure} needs a certificate"))?;
+    let tickets = match &settings.tls.tickets {
+        TicketKeys::Off => None,
+        TicketKeys::Memory => Some(Tickets::open(None, renewal::now())?),
+        TicketKeys::File(file) => Some(Tickets::open(Some(file.clone()), renewal::now())?),
+    };
+    Acceptor::new(&terms, tickets.map(Arc::new)).map(Some)
+}
+
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
     let (bounds, timeouts) = (&settings.bounds, &settings.timeouts);
     let budget = budget::Budget::new(bounds.transit_bytes, bounds.total_bytes);
     let size = stores.stats().map_or(bounds.memory_bytes, |stats| stats.size);
     Shared {
         shadow: report::shadow::Shadow::new(&settings.shadow, size, settings.workers.max(1)),
+        acceptor: None,
         names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
             tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),
@@ -348,5 +379,5 @@ fn turn(timeouts: &Timeouts) -> Duration {
 
 /// The addresses of the settings on which a proxy could not listen now, and why.
 pub fn try_addresses(settings: &Settings) -> Vec<(Address, io::Error)> {
-    try_to_listen(&settings.listen, settings.admin.as_ref())
+    try_to_listen(&settings.addresses(), settings.admin.as_ref())
 }

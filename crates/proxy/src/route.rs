@@ -2,27 +2,33 @@
 
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
+use crate::scheme::Scheme;
 use crate::settings::Settings;
 use crate::transport::Hop;
 
 /// What one worker knows of the ways: nothing that it clones for a request is counted by another worker too.
 pub struct Route {
     /// Of a reverse proxy.
-    origin: Option<Hop>,
+    origin: Option<(Hop, Scheme)>,
 }
 
 impl Route {
     pub fn new(settings: &Settings) -> Route {
-        Route { origin: settings.origin.as_ref().map(|origin| origin.hop.copied()) }
+        Route { origin: settings.origin.as_ref().map(|origin| (origin.hop.copied(), origin.scheme)) }
     }
 
     /// The one place where a next hop is chosen: origins by path, or a parent, would be chosen here.
     pub fn next_hop(&self, target: &Target) -> Result<Hop, Refusal> {
-        if let Some(origin) = &self.origin {
-            return Ok(origin.clone());
+        if let Some((hop, _)) = &self.origin {
+            return Ok(hop.clone());
         }
         let authority = target.authority().ok_or_else(|| Refusal::bad_request("the URL names no host"))?;
         Ok(Hop::host(authority.clone(), target.scheme))
+    }
+
+    /// By which scheme that hop is asked.
+    pub fn scheme(&self, target: &Target) -> Scheme {
+        self.origin.as_ref().map_or(target.scheme, |(_, scheme)| *scheme)
     }
 }
 
@@ -38,6 +44,8 @@ mod tests {
             (None, "http://a/p", "a", 80),
             (None, "http://A:81/p", "a:81", 81),
             (None, "http://[::1]:81/p", "[::1]:81", 81),
+            (None, "https://a/p", "a", 443),
+            (Some("https://o"), "/p", "o", 443),
             (Some("http://o:8"), "http://a/p", "o:8", 8),
             (Some("http://o"), "/p", "o", 80),
             (Some("http://unix:/run/app.sock"), "/p", "unix:/run/app.sock", 0),
@@ -45,7 +53,7 @@ mod tests {
         ] {
             let settings = Settings { origin: origin.map(|o| o.parse().unwrap()), ..Settings::default() };
             let request = Request::get(url).header("host", "a").body(()).unwrap().into_parts().0;
-            let target = Target::of(&request, Reverse::new(&settings).as_ref()).unwrap();
+            let target = Target::of(&request, Scheme::Http, Reverse::new(&settings).as_ref()).unwrap();
             let found = Route::new(&settings).next_hop(&target).unwrap();
             assert!(found.to_string().eq_ignore_ascii_case(hop), "{url}: {found}");
             match found {

@@ -5,10 +5,12 @@
 pub mod current;
 pub mod pac;
 pub mod pages;
+pub mod tls;
 
 use crate::off_peak::OffPeak;
 use crate::scheme::Scheme;
-use crate::transport::{Address, Hop, UnixPath};
+use crate::tls::OriginTls;
+use crate::transport::{Address, Hop, Listen, UnixPath};
 use http::HeaderValue;
 use pac::Pac;
 use pages::Pages;
@@ -18,6 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Tls;
 
 /// Bytes of a pseudonym; of a longer one `Cache-Status` has the begin.
 pub const PSEUDONYM_MAX: usize = cache::Item::MAX;
@@ -26,13 +29,16 @@ pub const PSEUDONYM_MAX: usize = cache::Item::MAX;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
-    pub listen: Vec<Address>,
+    pub listen: Vec<Listen>,
+    pub tls: Tls,
     /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
     pub admin: Option<Address>,
     /// What whoever asks the operator's address has to know, but for `/healthz` and `/readyz`.
     pub admin_token: Option<Arc<Token>>,
     /// `Some` makes this a reverse proxy for that origin; `None` is a forward proxy.
     pub origin: Option<Origin>,
+    /// What is wanted of origins that are asked by https.
+    pub origin_tls: OriginTls,
     /// The host that a reverse proxy names to its origin, and by which it tells what is stored apart.
     pub origin_host: OriginHost,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
@@ -165,6 +171,8 @@ pub struct Bounds {
     pub head_fields: usize,
     /// Client connections of all workers together. More wait in the kernel's backlog.
     pub connections: usize,
+    /// TLS handshakes under way of all workers together. Those that take longest are ended for new ones.
+    pub handshakes: usize,
     /// Idle connections kept for one origin by one worker. More are closed. For all origins and workers together a
     /// quarter of `connections` is kept.
     pub idle_per_origin: usize,
@@ -194,6 +202,8 @@ pub struct Bounds {
 /// seconds: one may last two looks longer.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
+    /// From the connection to the end of its TLS handshake: it is closed.
+    pub client_handshake: Duration,
     /// From the first byte of a request's head to its last: the client gets 408 and is closed.
     pub client_header: Duration,
     /// A connection without a request: it is closed.
@@ -227,13 +237,22 @@ pub struct Timeouts {
     pub graceful: Duration,
 }
 
+impl Settings {
+    /// Those to listen on, whatever is spoken there.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.listen.iter().map(|listen| listen.address.clone()).collect()
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128)).into()],
+            tls: Tls::default(),
             admin: None,
             admin_token: None,
             origin: None,
+            origin_tls: OriginTls::default(),
             origin_host: OriginHost::default(),
             workers: 1,
             pseudonym: "cosm".into(),
@@ -266,6 +285,7 @@ impl Default for Bounds {
             head_bytes: 64 << 10,
             head_fields: 100,
             connections: 20_000,
+            handshakes: 1000,
             idle_per_origin: 4096,
             window_bytes: 1 << 20,
             finish_bytes: 1 << 20,
@@ -284,6 +304,7 @@ impl Default for Timeouts {
     fn default() -> Timeouts {
         let seconds = Duration::from_secs;
         Timeouts {
+            client_handshake: seconds(10),
             client_header: seconds(30),
             client_idle: seconds(60),
             client_stall: seconds(60),
@@ -413,14 +434,16 @@ impl Origin {
 impl FromStr for Origin {
     type Err = String;
 
-    /// `http://host[:port]`, without a path; or `http://unix:/path`, after which `:` or `:/` may stand.
+    /// `http://host[:port]`, or with https, without a path; or `http://unix:/path`, after which `:` or `:/` may stand.
     fn from_str(text: &str) -> Result<Origin, String> {
         let wrong = || {
-            format!("`{text}` is not an origin: write http://host, http://host:port, or http://unix:/PATH")
+            format!(
+                "`{text}` is not an origin: write http://host, http://host:port, or http://unix:/PATH, or the same with https"
+            )
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-        let scheme =
-            Scheme::of(scheme).ok_or_else(|| format!("`{text}`: only http:// origins are supported"))?;
+        let scheme = Scheme::of(scheme)
+            .ok_or_else(|| format!("`{text}`: only http:// and https:// origins are supported"))?;
         if let Some(rest) = rest.strip_prefix(UnixPath::PREFIX) {
             let (path, uri) = rest.split_once(':').unwrap_or((rest, ""));
             if !matches!(uri, "" | "/") {
@@ -507,6 +530,8 @@ mod tests {
         for (text, written, host) in [
             ("http://Example.com:8080/", "http://example.com:8080", "example.com:8080"),
             ("HTTP://a", "http://a", "a"),
+            ("HTTPS://a:8443", "https://a:8443", "a:8443"),
+            ("https://unix:/run/app.sock", "https://unix:/run/app.sock", "localhost"),
             ("http://[::1]:80", "http://[::1]:80", "[::1]:80"),
             ("http://unix:/run/App.sock", "http://unix:/run/App.sock", "localhost"),
             ("http://unix:/run/app.sock:", "http://unix:/run/app.sock", "localhost"),
@@ -518,8 +543,8 @@ mod tests {
         }
         for wrong in [
             "example.com",
-            "https://example.com",
-            "https://unix:/run/app.sock",
+            "ftp://example.com",
+            "https://unix:run/app.sock",
             "http://a/b",
             "http://u@a/",
             "http://a/?q",

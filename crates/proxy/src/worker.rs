@@ -23,6 +23,7 @@ use crate::settings::{Offline, Settings};
 use crate::tiers::Tiers;
 use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
+use crate::tls::Acceptor;
 use crate::transport::Address;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,6 +34,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// What all workers share.
 pub struct Shared {
     pub settings: Arc<InForce>,
+    /// Where a listener speaks TLS.
+    pub acceptor: Option<Acceptor>,
     pub names: Names,
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
@@ -58,6 +61,15 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Handshakes that begin from now on go by these settings.
+    pub fn renew_terms(&self, settings: &Settings) {
+        if let (Some(acceptor), Some(terms)) = (&self.acceptor, settings.tls.terms())
+            && let Err(why) = acceptor.replace(&terms)
+        {
+            tracing::error!(target: "tls", cause = why, "handshakes go by what was in force before");
+        }
+    }
+
     /// What was counted up to now is noted as of this time.
     pub fn note_history(&self, now: SystemTime) {
         let (counted, now) = (Counted::of(&self.counted()), since_1970(now));

@@ -33,9 +33,9 @@ impl Gate {
 }
 
 fn start(stores: impl Into<Stores>, ended: impl Fn(&Transaction) + Send + Sync + 'static) -> Running {
-    let any = || "127.0.0.1:0".parse().unwrap();
+    let any: proxy::Address = "127.0.0.1:0".parse().unwrap();
     let mut settings =
-        Settings { listen: vec![any()], admin: Some(any()), workers: 2, ..Settings::default() };
+        Settings { listen: vec![any.clone().into()], admin: Some(any), workers: 2, ..Settings::default() };
     settings.bounds.memory_bytes = 0;
     proxy::start_telling(settings, stores, ended).unwrap()
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 fn settings(listen: Vec<Address>) -> Settings {
-    Settings { listen, ..Settings::default() }
+    Settings { listen: listen.into_iter().map(Into::into).collect(), ..Settings::default() }
 }
 
 /// A port that was free a moment ago, on both families.

@@ -190,7 +190,7 @@ async fn the_operators_door_is_for_operators() {
         "ur=x",
         "url=",
         "url=nonsense",
-        "url=https://h/",
+        "url=ftp://h/",
         "url=/a",
         "host=h:80",
         "group=",

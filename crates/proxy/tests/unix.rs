@@ -24,7 +24,7 @@ fn socket(folder: &TempDir, name: &str) -> (PathBuf, Address) {
 /// A forward proxy on a Unix socket that serves no network.
 fn forward(address: &Address, change: impl FnOnce(&mut Settings)) -> Proxy {
     Proxy::with(|settings| {
-        settings.listen = vec![address.clone()];
+        settings.listen = vec![address.clone().into()];
         settings.clients = Vec::new();
         change(settings);
     })
@@ -279,7 +279,7 @@ async fn a_file_left_behind_is_replaced_and_one_in_use_is_not() {
     let options = "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(Client::unix(&path).await.get(options).await.status(), 204);
     let second =
-        start(Settings { listen: vec![address.clone()], ..Settings::default() }, None).err().unwrap();
+        start(Settings { listen: vec![address.clone().into()], ..Settings::default() }, None).err().unwrap();
     assert_eq!(second.kind(), ErrorKind::AddrInUse);
     let said = second.to_string();
     assert_eq!(said, format!("cannot listen on {address}: another process listens there"));
@@ -288,7 +288,7 @@ async fn a_file_left_behind_is_replaced_and_one_in_use_is_not() {
     first.ended().await;
     assert!(!path.exists(), "a clean stop takes its file along");
     std::fs::write(&path, "precious").unwrap();
-    let third = start(Settings { listen: vec![address], ..Settings::default() }, None).err().unwrap();
+    let third = start(Settings { listen: vec![address.into()], ..Settings::default() }, None).err().unwrap();
     assert!(third.to_string().ends_with("a file is there that is no socket"), "{third}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }

@@ -4,7 +4,7 @@ use super::format::Line;
 use super::mask::Mask;
 use cache::{Item, Outcome};
 use jiff::Timestamp;
-use proxy::{Peer, Place, Transaction};
+use proxy::{Peer, Place, Secured, Transaction};
 use std::time::Duration;
 
 /// A request, and when its response ended.
@@ -86,6 +86,15 @@ fields! {
     "user_agent" "the request's User-Agent" |e, line| line.field(e.transaction.heads.user_agent.as_ref());
     "content_type" "the response's Content-Type" |e, line| line.field(e.transaction.heads.content_type.as_ref());
     "complete" "true if the response ended as it should" |e, line| line.truth(e.transaction.whole);
+    "tls" "TLSv1.3 or TLSv1.2, where the client speaks TLS" |e, line| line.optional(secured(e).map(|tls| tls.version));
+    "tls_cipher" "the cipher suite that was agreed on" |e, line| line.optional(secured(e).map(|tls| tls.cipher));
+    "tls_name" "the name that the client asked for in the handshake (SNI)" |e, line| {
+        line.optional(secured(e).and_then(|tls| tls.name.as_deref()));
+    };
+    "tls_resumed" "true where the handshake went on with a session" |e, line| match secured(e) {
+        Some(tls) => line.truth(tls.resumed),
+        None => line.missing(),
+    };
     "tunnel" "true for CONNECT and upgrades to another protocol" |e, line| line.truth(e.transaction.tunnel);
     "milliseconds" "duration in milliseconds, six wide as in Squid's format" |e, line| {
         line.number(format_args!("{:6}", millis(e.transaction.to_last())));
@@ -118,6 +127,10 @@ pub fn find(name: &str) -> Option<&'static Field> {
 pub fn list() -> String {
     let rows = FIELDS.iter().map(|Field { name, about, .. }| format!("  {name:<16} {about}"));
     rows.collect::<Vec<_>>().join("\n")
+}
+
+fn secured<'a>(entry: &Entry<'a>) -> Option<&'a Secured> {
+    entry.transaction.heads.tls.as_deref()
 }
 
 fn millis(time: Duration) -> u128 {

@@ -35,7 +35,7 @@ impl Kind {
             Kind::Time(..) => "TIME",
             Kind::Count(..) => "N",
             Kind::Address(_) => "ADDRESS:PORT|unix:PATH",
-            Kind::Addresses(_) => "ADDRESS:PORT|unix:PATH,…",
+            Kind::Addresses(_) => "[tls:|redirect:]ADDRESS:PORT|unix:PATH,…",
             Kind::Networks(_) => "NETWORK,…",
             Kind::Peers(_) => "NETWORK|unix,…",
             Kind::Ports(_) => "PORT,…",

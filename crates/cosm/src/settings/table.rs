@@ -11,7 +11,10 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
-use proxy::{Network, OffPeak, Offline, OriginHost, Pac, Pages, SetCookie, Token, Told};
+use proxy::{
+    Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots,
+    SetCookie, TicketKeys, Token, Told,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +36,7 @@ const TIMEOUT: RangeInclusive<Duration> = LEAST..=YEAR;
 const INTERVAL: RangeInclusive<Duration> = LEAST..=HOUR;
 
 const SERVICE: &str = "Service";
+const TLS: &str = "TLS";
 const ORIGIN: &str = "Reverse proxy";
 const CACHE: &str = "Cache";
 const ACCESS: &str = "Access control";
@@ -62,7 +66,8 @@ macro_rules! row {
 pub static TABLE: &[Setting] = &[
     row!(SERVICE, "listen", Addresses(|c, v| c.proxy.listen = v), [], "127.0.0.1:3128", Proxy, Start,
         "Addresses and ports to accept clients on; port 0 takes a free one. [::]:PORT also accepts IPv4, unless an IPv4 \
-         address with the same port is listed. unix:PATH is a Unix socket, whose file permissions say who is served"),
+         address with the same port is listed. unix:PATH is a Unix socket, whose file permissions say who is served. \
+         tls:ADDRESS speaks TLS, and needs tls-certificate; redirect:ADDRESS sends all clients to https"),
     row!(SERVICE, "admin", Address(|c, v| c.proxy.admin = Some(v)),
         [Is("off", |c| c.proxy.admin = None)], "off", Proxy, Start,
         "Address and port of the admin interface, such as 127.0.0.1:3129, or unix:PATH; whoever can connect to it may purge. An address \
@@ -102,11 +107,47 @@ pub static TABLE: &[Setting] = &[
         }), [], "cosm", Proxy, Start,
         "Name of this proxy in the Via and Cache-Status headers, up to 64 characters"),
 
+    row!(TLS, "tls-certificate", Other("FILE,…", |c, v| {
+            c.proxy.tls.certificates = Some(Arc::new(Certificates::load(values::certificates(v)?)?));
+            Ok(())
+        }), [Is("none", |c| c.proxy.tls.certificates = None)], "none", Proxy, Reload,
+        "Certificates for listeners with tls:, each a file of PEM with the chain and its private key, CHAIN:KEY, or a folder with \
+         fullchain.pem and privkey.pem. A client gets the one for the name that it asks for (*.example.com is for one label), else the \
+         first. They are read anew when the files change"),
+    row!(TLS, "tls-version-min", Choice, [
+            Is("1.2", |c| c.proxy.tls.least = LeastVersion::Tls12),
+            Is("1.3", |c| c.proxy.tls.least = LeastVersion::Tls13)
+        ], "1.2", Proxy, Reload,
+        "Oldest version of TLS that clients may speak"),
+    row!(TLS, "tls-client-ca", Other("FILE", |c, v| {
+            c.proxy.tls.client_roots = Some(Roots::load(v.as_ref())?);
+            Ok(())
+        }), [Is("none", |c| c.proxy.tls.client_roots = None)], "none", Proxy, Reload,
+        "File of PEM with the issuers of the certificates that clients need on listeners with tls:; none: clients need no certificate"),
+    row!(TLS, "tls-tickets", Other("FILE", |c, v| {
+            c.proxy.tls.tickets = TicketKeys::File(v.into());
+            Ok(())
+        }), [
+            Is("memory", |c| c.proxy.tls.tickets = TicketKeys::Memory),
+            Is("off", |c| c.proxy.tls.tickets = TicketKeys::Off)
+        ], "memory", Proxy, Start,
+        "Keys of the tickets by which clients go on with their sessions: in a file, readable by this user alone, which is made where there is none \
+         and outlasts restarts; memory: until the process ends; off: no tickets. A new key is made every 6 hours"),
+    row!(TLS, "redirect-port", Count(1..=65_535, |c, v| c.proxy.tls.redirect_port = Some(v as u16)),
+        [Is("auto", |c| c.proxy.tls.redirect_port = None)], "auto", Proxy, Reload,
+        "Port that listeners with redirect: send clients to; auto: that of the first listener with tls:"),
+    row!(TLS, "hsts", Other("VALUE", |c, v| {
+            c.proxy.tls.hsts = Some(values::hsts(v)?);
+            Ok(())
+        }), [Is("off", |c| c.proxy.tls.hsts = None)], "off", Proxy, Reload,
+        "Strict-Transport-Security header of responses over TLS that have none of the origin, such as 'max-age=31536000; includeSubDomains': \
+         browsers then ask for this host by https only, for so many seconds"),
+
     row!(ORIGIN, "origin", Other("URL", |c, v| {
             c.proxy.origin = Some(v.parse()?);
             Ok(())
         }), [Is("none", |c| c.proxy.origin = None)], "none", Proxy, Start,
-        "Run as a reverse proxy for this origin server, such as http://127.0.0.1:8080 or http://unix:/run/app.sock; none: \
+        "Run as a reverse proxy for this origin server, such as http://127.0.0.1:8080, https://origin.example.com or http://unix:/run/app.sock; none: \
          run as a forward proxy"),
     row!(ORIGIN, "origin-host", Other("HOST", |c, v| {
             c.proxy.origin_host = v.parse()?;
@@ -117,6 +158,28 @@ pub static TABLE: &[Setting] = &[
         ], "client", Proxy, Start,
         "Host header sent to the origin, which is part of the cache key: client (as the client sent it), origin (as in \
          --origin), or a name such as www.example.com"),
+    row!(ORIGIN, "origin-ca", Other("FILE", |c, v| {
+            c.proxy.origin_tls.roots = Some(Roots::load(v.as_ref())?);
+            Ok(())
+        }), [Is("system", |c| c.proxy.origin_tls.roots = None)], "system", Proxy, Reload,
+        "File of PEM with the issuers that are believed of origins asked by https; system: those that this system believes"),
+    row!(ORIGIN, "origin-tls-name", Other("NAME", |c, v| {
+            c.proxy.origin_tls.name = Some(values::server_name(v)?);
+            Ok(())
+        }), [Is("auto", |c| c.proxy.origin_tls.name = None)], "auto", Proxy, Reload,
+        "Name that is asked for in TLS handshakes with --origin (SNI), and that its certificate has to be for; auto: the host in --origin"),
+    row!(ORIGIN, "origin-tls-version-min", Choice, [
+            Is("1.2", |c| c.proxy.origin_tls.least = LeastVersion::Tls12),
+            Is("1.3", |c| c.proxy.origin_tls.least = LeastVersion::Tls13)
+        ], "1.2", Proxy, Reload,
+        "Oldest version of TLS that origins may speak"),
+    row!(ORIGIN, "origin-certificate", Other("FILE", |c, v| {
+            let files = KeyFiles::of(v);
+            files.load()?;
+            c.proxy.origin_tls.own = Some(files);
+            Ok(())
+        }), [Is("none", |c| c.proxy.origin_tls.own = None)], "none", Proxy, Reload,
+        "Certificate with its key, as in tls-certificate, for origins that want one of their clients"),
     row!(ORIGIN, "forwarded", Choice, [
             Is("auto", |c| c.proxy.forwarded = Told::Auto),
             Is("on", |c| c.proxy.forwarded = Told::On),
@@ -268,6 +331,9 @@ pub static TABLE: &[Setting] = &[
         [Divided(|c| c.auto.connections = true, |c| c.proxy.bounds.connections as u64)], "auto", Proxy, Start,
         "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: as many as the \
          limit of open files (9 for 4 connections) and a quarter of what is spare of memory-total (40KiB each) allow"),
+    row!(LIMITS, "tls-handshakes-max", Count(1..=1_000_000, |c, v| c.proxy.bounds.handshakes = v as usize),
+        [], "1000", Proxy, Start,
+        "Maximum number of TLS handshakes at once; beyond it those that have taken longest are ended for new ones"),
     row!(LIMITS, "origin-idle-max", Count(0..=100_000, |c, v| c.proxy.bounds.idle_per_origin = v as usize),
         [], "4096", Proxy, Reload,
         "Maximum number of idle connections that a worker keeps to one origin; to all origins together, a quarter of \
@@ -281,6 +347,9 @@ pub static TABLE: &[Setting] = &[
     row!(LIMITS, "window", Size(64 * KIB..=GIB, |c, v| c.proxy.bounds.window_bytes = v as usize), [], "1MiB", Proxy, Start,
         "Maximum buffer in memory for each response body on its way from the origin to clients; less while memory is short"),
 
+    row!(TIMEOUTS, "client-handshake-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_handshake = v),
+        [], "10s", Proxy, Reload,
+        "Maximum time from a client's connection to the end of its TLS handshake"),
     row!(TIMEOUTS, "client-header-timeout", Time(TIMEOUT, |c, v| c.proxy.timeouts.client_header = v),
         [], "30s", Proxy, Reload,
         "Maximum time to receive the header section of a request, from its first byte to its last"),

@@ -177,8 +177,11 @@ fn proxy(args: &ArgMatches) -> Result<Address, Failure> {
         given.retain(|given| given.name == listen.name);
     }
     let config = Config::build(&given, &crate::machine::Machine::here()).map_err(first)?;
-    let address = config.proxy.listen.into_iter().next();
-    let Some(address) = address else { return Err(Failure::Usage("it listens nowhere".into())) };
+    let speaks_http = |listen: &proxy::Listen| listen.speaks == proxy::Speaks::Http;
+    let address = config.proxy.listen.into_iter().find(speaks_http).map(|listen| listen.address);
+    let Some(address) = address else {
+        return Err(Failure::Usage("it listens nowhere without TLS: name an address with --proxy".into()));
+    };
     Ok(match address {
         // Where it listens on all addresses, it is here too.
         Address::Tcp(mut address) if address.ip().is_unspecified() => {

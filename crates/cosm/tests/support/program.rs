@@ -160,5 +160,10 @@ fn listening(line: &str) -> Option<SocketAddr> {
     if line.starts_with("cosm: admin on ") {
         return None;
     }
-    line.rsplit(' ').next()?.parse().ok().filter(|address: &SocketAddr| address.port() != 0)
+    line.rsplit(' ')
+        .next()?
+        .trim_start_matches("tls:")
+        .parse()
+        .ok()
+        .filter(|address: &SocketAddr| address.port() != 0)
 }

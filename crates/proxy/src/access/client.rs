@@ -3,7 +3,7 @@
 use crate::access::reach::Zone;
 use crate::scheme::Scheme;
 use crate::settings::{Network, Settings};
-use crate::transport::Peer;
+use crate::transport::{Peer, Speaks};
 use http::HeaderValue;
 use std::net::IpAddr;
 
@@ -16,13 +16,24 @@ pub struct Client {
     pub scheme: Scheme,
     /// As its origins are forwarded_as.
     pub forwarded_as: ForwardedAs,
-    /// Its network is served.
-    pub served: bool,
+    pub admission: Admission,
     /// It may purge by the method PURGE.
     pub purges: bool,
     /// It is a proxy whose word on whom a request comes from is believed.
     pub trusted: bool,
     pub zone: Zone,
+}
+
+/// What becomes of a client's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Served,
+    /// Its network is not served.
+    Stranger,
+    /// It is sent to `https`.
+    Redirected,
+    /// It is served past the cache: another process has that by now.
+    Passed,
 }
 
 impl Client {
@@ -32,8 +43,12 @@ impl Client {
         self.peer.address().filter(|_| !self.trusted)
     }
 
-    pub fn of(peer: Peer, settings: &Settings) -> Client {
-        let scheme = Scheme::Http;
+    pub fn of(peer: Peer, speaks: Speaks, settings: &Settings) -> Client {
+        let (scheme, admitted) = match speaks {
+            Speaks::Http => (Scheme::Http, Admission::Served),
+            Speaks::Tls => (Scheme::Https, Admission::Served),
+            Speaks::Redirect => (Scheme::Http, Admission::Redirected),
+        };
         let address = match peer {
             Peer::Ip(address) => address.to_canonical(),
             // Who may open the socket's file is the operator's to say, and is on this host.
@@ -43,7 +58,7 @@ impl Client {
                     peer,
                     scheme,
                     forwarded_as,
-                    served: true,
+                    admission: admitted,
                     purges: false,
                     trusted: settings.trust_unix,
                     zone,
@@ -55,7 +70,7 @@ impl Client {
             peer: Peer::Ip(address),
             scheme,
             forwarded_as: ForwardedAs::of(Some(address), scheme),
-            served: is_in(&settings.clients),
+            admission: if is_in(&settings.clients) { admitted } else { Admission::Stranger },
             purges: is_in(&settings.purge_from),
             trusted: is_in(&settings.trust),
             zone: Zone::of(address),

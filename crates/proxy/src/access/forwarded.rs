@@ -118,7 +118,7 @@ mod tests {
     use crate::access::client::ForwardedAs;
     use crate::scheme::Scheme;
     use crate::settings::Settings;
-    use crate::transport::Peer;
+    use crate::transport::{Peer, Speaks};
 
     fn rewritten(fields: &[(&'static str, &'static str)], trusted: bool, tells: bool) -> Vec<String> {
         rewritten_of(Peer::Ip("fd00::7".parse().unwrap()), fields, trusted, tells)
@@ -135,7 +135,8 @@ mod tests {
             headers.append(*name, HeaderValue::from_static(value));
         }
         let trust = if trusted { vec!["fd00::/8".parse().unwrap()] } else { Vec::new() };
-        let client = Client::of(peer, &Settings { trust, trust_unix: trusted, ..Settings::default() });
+        let client =
+            Client::of(peer, Speaks::Http, &Settings { trust, trust_unix: trusted, ..Settings::default() });
         let host = HeaderValue::from_static("a:81");
         Telling { client: Some(&client), tells, tells_host: true, id: None }
             .rewrite(&mut headers, Some(&host));

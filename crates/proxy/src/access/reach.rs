@@ -7,7 +7,6 @@
 use crate::authority::{bare_host, known};
 use crate::message::refusal::Refusal;
 use crate::settings::{Network, Settings};
-use crate::transport::Address;
 use http::StatusCode;
 use http::uri::Authority;
 use std::io;
@@ -88,7 +87,7 @@ pub struct Reach {
 impl Reach {
     pub fn new(settings: &Settings) -> Reach {
         // Who comes over a Unix socket is on this host.
-        let mut addresses = settings.listen.iter().filter_map(Address::tcp);
+        let mut addresses = settings.listen.iter().filter_map(|listen| listen.address.tcp());
         let is_local = addresses.all(|address| Zone::of(address.ip()) == Zone::Loopback);
         let clients = settings.clients.iter().map(zone_of_network);
         let furthest = if is_local { None } else { clients.min() };

@@ -3,6 +3,7 @@
 use super::{AdminError, purge};
 use crate::clock;
 use crate::report::recent::{self, Last};
+use crate::scheme::Scheme;
 use crate::tiers::expired;
 use crate::tiers::invalidation::Purged;
 use crate::tiers::memory::{CacheEntry, EntryKind};
@@ -54,16 +55,32 @@ impl Search {
         let wrong = |why: String| AdminError(StatusCode::BAD_REQUEST, why);
         let (url, fields) = asked(query).map_err(wrong)?;
         let is_reverse = self.shared.settings.newest().origin.is_some();
-        let Some((Some(authority), path)) = purge::url(&url, is_reverse) else {
-            return Err(wrong(format!("url: `{}` is not an http URL with a host", url.escape_debug())));
+        let Some((Some((schemes, authority)), path)) = purge::url(&url, is_reverse) else {
+            return Err(wrong(format!(
+                "url: `{}` is not an http or https URL with a host",
+                url.escape_debug()
+            )));
         };
         let Ok(_turn) = self.turns.acquire().await else {
             return Err(AdminError(StatusCode::SERVICE_UNAVAILABLE, "it stops".into()));
         };
-        let primary = Key::new(key::primary(purge::SCHEME, &authority, &path));
         let late = Cell::new(false);
-        let found = self.look(primary, &path, &fields, &late).await;
-        Ok(format!("{:#}\n", self.tell(&url, found, &fields, late.get())))
+        let key = |scheme: &Scheme| Key::new(key::primary(scheme.as_str(), &authority, &path));
+        let mut found = None;
+        for primary in schemes.iter().map(key) {
+            let one = self.look(primary, &path, &fields, &late).await;
+            let is_there = one.held.is_some() || one.varies.is_some();
+            if is_there || found.is_none() {
+                found = Some(one);
+            }
+            if is_there {
+                break;
+            }
+        }
+        match found {
+            Some(found) => Ok(format!("{:#}\n", self.tell(&url, found, &fields, late.get()))),
+            None => Err(wrong("url: a scheme is missing".into())),
+        }
     }
 
     async fn look(&self, primary: Key, path: &str, fields: &HeaderMap, late: &Cell<bool>) -> Found {

@@ -10,8 +10,6 @@ use http::{StatusCode, Uri};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Of every key so far.
-pub(super) const SCHEME: &str = Scheme::Http.as_str();
 /// How long an answer waits until a purge is in the file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -49,7 +47,7 @@ pub fn purge(shared: &Shared, query: &str) -> Result<String, AdminError> {
             }
             continue;
         }
-        wanted.push(what(&name, &value, reverse).map_err(wrong)?);
+        wanted.extend(what(&name, &value, reverse).map_err(wrong)?);
         named.push(format!("{name} {value}").trim_end().to_owned());
     }
     if wanted.is_empty() {
@@ -122,25 +120,32 @@ fn without_query(path: &str) -> &str {
     path.split_once('?').map_or(path, |(path, _)| path)
 }
 
-fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
-    let url =
-        |value: &str| url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http URL"));
+fn what(name: &str, value: &str, reverse: bool) -> Result<Vec<What>, String> {
+    let url = |value: &str| {
+        url(value, reverse).ok_or_else(|| format!("{name}: `{value}` is not an http or https URL"))
+    };
     no_wildcards(name, value)?;
-    match name {
-        "url" => Ok(match url(value)? {
-            (Some(authority), path) => What::Url(key::primary(SCHEME, &authority, &path)),
-            (None, path) => What::Path(path),
-        }),
+    let one = match name {
+        "url" => match url(value)? {
+            (Some((schemes, authority)), path) => {
+                let of = |scheme: &Scheme| What::Url(key::primary(scheme.as_str(), &authority, &path));
+                return Ok(schemes.iter().map(of).collect());
+            }
+            (None, path) => Ok(What::Path(path)),
+        },
         "prefix" if value.split_once("://").is_some_and(|(_, rest)| !rest.contains('/')) => Err(format!(
             "prefix: `{value}` ends before its path: end it with `/` for one host and port, or purge by host"
         )),
-        "prefix" => Ok(match url(value)? {
-            (Some(authority), path) => {
-                let primary = key::primary(SCHEME, &authority, &path);
-                What::Prefix { scope: url_of(&primary).to_owned(), path: primary }
+        "prefix" => match url(value)? {
+            (Some((schemes, authority)), path) => {
+                let of = |scheme: &Scheme| {
+                    let primary = key::primary(scheme.as_str(), &authority, &path);
+                    What::Prefix { scope: url_of(&primary).to_owned(), path: primary }
+                };
+                return Ok(schemes.iter().map(of).collect());
             }
-            (None, path) => What::PathPrefix(path),
-        }),
+            (None, path) => Ok(What::PathPrefix(path)),
+        },
         "host" => match value.parse::<Authority>() {
             Ok(authority) if authority.as_str() == authority.host() => {
                 Ok(What::Host(value.to_ascii_lowercase()))
@@ -158,7 +163,8 @@ fn what(name: &str, value: &str, reverse: bool) -> Result<What, String> {
         _ => Err(format!(
             "`{name}` is none of url, prefix, host, expression, group, tag, all, soft (is a URL not percent-encoded?)"
         )),
-    }
+    };
+    one.map(|one| vec![one])
 }
 
 /// `*` stands for itself in a URL, and in no name of a host. Whoever ends a value with it means something else, and would be
@@ -176,15 +182,22 @@ fn no_wildcards(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// The host of a URL, as keys have it, and its path with the query. A path alone is that of every host of a reverse
-/// proxy, whose URLs may be https ones to the world.
-pub(super) fn url(text: &str, reverse: bool) -> Option<(Option<String>, String)> {
+/// Schemes, and a host as keys have it.
+type Origins = (Vec<Scheme>, String);
+
+/// The schemes and the host of a URL, as keys have them, and its path with the query. A path alone is that of every host of a reverse
+/// proxy. There each URL is meant with either scheme, the named one first: what is https to the world may have come from whoever
+/// speaks TLS in front of this proxy.
+pub(super) fn url(text: &str, reverse: bool) -> Option<(Option<Origins>, String)> {
     let uri: Uri = text.parse().ok()?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     match (uri.scheme_str(), uri.authority()) {
-        (Some(scheme), Some(authority)) if scheme == SCHEME || reverse && scheme == "https" => {
-            Some((Some(key::authority(scheme, authority.as_str()).into_owned()), path))
+        (Some(scheme), Some(authority)) => {
+            let scheme = Scheme::of(scheme)?;
+            let others = Scheme::ALL.into_iter().filter(|other| reverse && *other != scheme);
+            let host = key::authority(scheme.as_str(), authority.as_str()).into_owned();
+            Some((Some(([scheme].into_iter().chain(others).collect(), host)), path))
         }
         (None, None) if reverse && text.starts_with('/') => Some((None, path)),
         _ => None,

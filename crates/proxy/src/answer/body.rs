@@ -158,7 +158,7 @@ mod tests {
         drop(store);
         let store = Store::open(&options).unwrap();
         let settings = Settings { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Settings::default() };
-        let client = Client::of(Peer::Unix, &settings);
+        let client = Client::of(Peer::Unix, crate::transport::Speaks::Http, &settings);
         let shared =
             crate::shared(settings, Stores::from(Some(store)), Arc::new(|_: &crate::report::Transaction| {}));
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());

@@ -8,11 +8,13 @@ mod exchange;
 mod lookup;
 mod pac;
 mod purge;
+mod redirect;
 mod reply;
 mod respond;
 pub mod stream;
 
 use crate::access;
+use crate::access::client::Admission;
 use crate::access::forwarded::is_rewritten;
 use crate::answer::body::ReplyBody;
 use crate::answer::exchange::Exchange;
@@ -27,7 +29,8 @@ use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use crate::transfer::span::Supply;
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
-use http::{Method, Request, Response};
+use http::header::CACHE_CONTROL;
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,8 +49,12 @@ pub fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<ReplyBody>, Pending> {
     let client = stream.client();
-    if !client.served {
-        return Ok(access::stranger().response());
+    match client.admission {
+        Admission::Served | Admission::Passed => {}
+        Admission::Stranger => return Ok(access::stranger().response()),
+        Admission::Redirected => {
+            return Ok(redirect::answer(worker, &request.into_parts().0).unwrap_or_else(Refusal::response));
+        }
     }
     if *request.method() == Method::CONNECT {
         return Err(Pending::Connect(Box::new(request)));
@@ -69,14 +76,17 @@ pub fn answer(
         }
         Ok(target)
     };
-    let target = match Target::of(&parts, reverse).and_then(reachable) {
+    let target = match Target::of(&parts, client.scheme, reverse).and_then(reachable) {
         Ok(target) => target,
         Err(refusal) => {
             stream.note(|transaction| transaction.note_accept(&parts.headers));
             return Ok(Refusal::response(refusal));
         }
     };
-    let asked = Asked::of(&parts.method, &parts.headers);
+    let asked = match client.admission {
+        Admission::Passed => past_the_cache(&parts.method),
+        _ => Asked::of(&parts.method, &parts.headers),
+    };
     let uri = target.primary_key();
     if asked.plan() == Plan::Lookup
         && !asked.is_query()
@@ -100,6 +110,11 @@ pub fn answer(
     let request = Presented { id, ..request };
     let (stream, content) = (stream.clone(), Content::of(content, || stream.received()));
     Err(Pending::Exchange(Box::new(Exchange { request, stream, content })))
+}
+
+/// As if the request forbade what could answer it from here.
+fn past_the_cache(method: &Method) -> Asked {
+    Asked::of(method, &HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static("no-store"))]))
 }
 
 impl Pending {
@@ -142,7 +157,7 @@ fn stored(asked: &Asked, held: &CacheEntry) -> Option<Object> {
 }
 
 /// What the memory tier holds for a request, its variant selected.
-pub fn in_memory(worker: &Worker, primary: &Key, request: &http::HeaderMap) -> Option<Arc<CacheEntry>> {
+pub fn in_memory(worker: &Worker, primary: &Key, request: &HeaderMap) -> Option<Arc<CacheEntry>> {
     let held = worker.shared.tiers.memory.get(primary)?;
     let found = match &held.kind {
         EntryKind::Response(_) => held,

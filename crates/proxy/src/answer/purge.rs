@@ -4,11 +4,14 @@ use crate::access::forwarded::is_believed;
 use crate::answer::body::ReplyBody;
 use crate::answer::exchange::Exchange;
 use crate::answer::respond;
+use crate::fetch::Presented;
 use crate::message::refusal::Refusal;
+use crate::scheme::Scheme;
 use cache::Scope;
 use http::header::VIA;
 use http::{HeaderName, Method, Response, StatusCode};
 use std::time::Duration;
+use store::Key;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -23,6 +26,16 @@ static WAITING: Semaphore = Semaphore::const_new(16);
 
 pub fn is_purge(method: &Method) -> bool {
     method.as_str() == "PURGE"
+}
+
+/// In a reverse proxy, that of either scheme: the page is the same to whoever purges it.
+fn keys(request: &Presented, uri: Key) -> Vec<Key> {
+    let target = &request.target;
+    let of = |scheme| target.with(scheme).primary_key();
+    match &request.worker.reverse {
+        Some(_) => Scheme::ALL.into_iter().map(of).collect(),
+        None => vec![uri],
+    }
 }
 
 impl Exchange {
@@ -48,16 +61,19 @@ impl Exchange {
             let text = "too many purges wait for the disk; ask again";
             return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).response();
         };
-        let is_stored = || shared.tiers.stores.of(&uri).is_some_and(|store| store.contains(&uri));
-        let was_stored = shared.tiers.memory.get(&uri).is_some() || is_stored();
+        let is_stored = |uri: &Key| shared.tiers.stores.of(uri).is_some_and(|store| store.contains(uri));
         let softly = headers.get(SOFT).is_some_and(|value| value == "1");
-        match std::str::from_utf8(uri.bytes()).ok().and_then(|key| key.split_once(' ')) {
-            // Searches that are answered alike are known by their path only.
-            Some((_, url)) if softly => {
-                let path = url.split_once('?').map_or(url, |(path, _)| path);
-                shared.tiers.purge([Scope::Url(url), Scope::Url(path)], true);
+        let mut was_stored = false;
+        for uri in keys(request, uri) {
+            was_stored |= shared.tiers.memory.get(&uri).is_some() || is_stored(&uri);
+            match std::str::from_utf8(uri.bytes()).ok().and_then(|key| key.split_once(' ')) {
+                // Searches that are answered alike are known by their path only.
+                Some((_, url)) if softly => {
+                    let path = url.split_once('?').map_or(url, |(path, _)| path);
+                    shared.tiers.purge([Scope::Url(url), Scope::Url(path)], true);
+                }
+                _ => shared.tiers.forget(uri.bytes()),
             }
-            _ => shared.tiers.forget(uri.bytes()),
         }
         let waits = shared.clone();
         let is_certain = spawn_blocking(move || waits.tiers.stores.persist(PATIENCE)).await.unwrap_or(false);

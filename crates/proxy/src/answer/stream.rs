@@ -13,12 +13,13 @@ use crate::message::refusal::Refusal;
 use crate::origin::Line;
 use crate::report::{Exit, Id, Place, Transaction};
 use crate::settings::pages::Pages;
-use crate::transport::Socket;
+use crate::transport::{Secured, Socket};
 use cache::Report;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 
 /// Bytes of interim responses that wait to go out, about; more are dropped, which RFC 9110 section 15.2 allows.
@@ -29,6 +30,8 @@ pub struct Stream {
     begun: Cell<u64>,
     ended: Cell<u64>,
     exit: Rc<Exit>,
+    /// What TLS has agreed on, if it is spoken.
+    secured: OnceCell<Arc<Secured>>,
     /// Bytes that came of the content of the request under way, or through the tunnel.
     received: Rc<Cell<u64>>,
     /// The request under way, or whose response's end is with the connection.
@@ -63,6 +66,7 @@ impl Stream {
             begun: Cell::new(0),
             ended: Cell::new(0),
             exit,
+            secured: OnceCell::new(),
             received: Rc::default(),
             transaction: RefCell::new(None),
             departing: Cell::new(false),
@@ -74,6 +78,15 @@ impl Stream {
             is_tunnel: Cell::new(false),
             waker: OnceCell::new(),
         }
+    }
+
+    /// Of all requests from now on.
+    pub fn secured_by(&self, secured: Arc<Secured>) {
+        let _ = self.secured.set(secured);
+    }
+
+    pub fn is_secured(&self) -> bool {
+        self.secured.get().is_some()
     }
 
     pub fn client(&self) -> Rc<Client> {
@@ -104,7 +117,10 @@ impl Stream {
             self.note(|transaction| transaction.id = id);
         }
         if self.exit.notes_heads() {
-            self.note(|transaction| transaction.heads.note_request(request));
+            self.note(|transaction| {
+                transaction.heads.note_request(request);
+                transaction.heads.tls = self.secured.get().cloned();
+            });
         }
     }
 

@@ -1,15 +1,17 @@
 //! Clients: a worker's listeners, and the connections that came to them.
 
+mod handshake;
 pub mod http1;
 mod protocol;
 mod tunnel;
 
+use self::handshake::Handshakes;
 use self::http1::Link;
 use crate::phase::{Moved, Phase, Stop};
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::settings::Timeouts;
-use crate::transport::{Bound, Listener, Peer, Socket};
+use crate::transport::{Bound, Listener, Peer, Socket, Speaks};
 use crate::worker::{Shared, Worker};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -47,6 +49,7 @@ struct Clients {
     links: RefCell<HashMap<u64, Rc<Link>>>,
     /// Connections of the process before this one.
     arrivals: RefCell<UnboundedReceiver<Moved>>,
+    handshakes: Rc<Handshakes>,
     /// Connections that are to be served as soon as there may be one more.
     coming: Cell<usize>,
     next: Cell<u64>,
@@ -69,18 +72,19 @@ impl ConnectionLimit {
 pub async fn run(
     shared: Arc<Shared>,
     limit: Arc<ConnectionLimit>,
-    listeners: Vec<Bound>,
+    listeners: Vec<(Speaks, Bound)>,
     arrivals: UnboundedReceiver<Moved>,
     mut phases: watch::Receiver<Phase>,
     exit: Exit,
 ) -> io::Result<()> {
     let worker = Worker::new(shared, exit);
     let (links, coming, next) = Default::default();
-    let arrivals = RefCell::new(arrivals);
-    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, arrivals, coming, next });
+    let (arrivals, handshakes) = (RefCell::new(arrivals), Handshakes::new(&worker.settings()));
+    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, arrivals, handshakes, coming, next });
     let mut accepting = Vec::new();
-    for listener in listeners {
-        accepting.push(spawn_local(accept(clients.clone(), listener.into_listener()?, phases.clone())));
+    for (speaks, listener) in listeners {
+        let listener = (speaks, listener.into_listener()?);
+        accepting.push(spawn_local(accept(clients.clone(), listener, phases.clone())));
     }
     let tending = [
         spawn_local(sweep(clients.clone())),
@@ -225,16 +229,17 @@ impl Clients {
     }
 
     /// Serves a connection, as soon as there may be one more. Of what its client sent, `early` was read before.
-    async fn take(self: &Rc<Clients>, socket: Socket, peer: Peer, early: Bytes) {
+    async fn take(self: &Rc<Clients>, socket: Socket, (peer, speaks): (Peer, Speaks), early: Bytes) {
         // Only for a client that is there: a permit that waits for one is missing where another has come.
         self.coming.set(self.coming.get() + 1);
         let permit = self.permit().await;
         self.coming.set(self.coming.get() - 1);
         let worker = self.worker.clone();
-        let link = Rc::new(Link::new(&worker, peer));
+        let link = Rc::new(Link::new(&worker, peer, speaks));
         let listed = self.list(link.clone());
+        let handshakes = self.handshakes.clone();
         spawn_local(async move {
-            protocol::run(worker, link, socket, early).await;
+            protocol::run(worker, link, &handshakes, socket, early).await;
             drop((listed, permit));
         });
     }
@@ -256,7 +261,11 @@ impl Drop for Listed {
     }
 }
 
-async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Receiver<Phase>) {
+async fn accept(
+    clients: Rc<Clients>,
+    (speaks, listener): (Speaks, Listener),
+    mut phases: watch::Receiver<Phase>,
+) {
     /// When accepting fails (no descriptors left), how long to let connections end.
     const PAUSE: Duration = Duration::from_millis(50);
     loop {
@@ -271,7 +280,7 @@ async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Rec
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((socket, peer)) => clients.take(socket, peer, Bytes::new()).await,
+            Ok((socket, peer)) => clients.take(socket, (peer, speaks), Bytes::new()).await,
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
@@ -281,7 +290,8 @@ async fn accept(clients: Rc<Clients>, listener: Listener, mut phases: watch::Rec
 async fn take_in(clients: Rc<Clients>) {
     while let Some(Moved { socket, read }) = poll_fn(|cx| clients.arrivals.borrow_mut().poll_recv(cx)).await {
         if let Ok((socket, peer)) = Socket::of(socket) {
-            clients.take(socket, peer, read).await;
+            // Connections of other listeners stay where they are.
+            clients.take(socket, (peer, Speaks::Http), read).await;
         }
     }
 }
@@ -322,6 +332,7 @@ async fn help(clients: Rc<Clients>) {
 /// A quarter of the shortest of the timeouts that the sweep watches.
 fn sweep_period(timeouts: &Timeouts) -> Duration {
     let watched = [
+        timeouts.client_handshake,
         timeouts.client_header,
         timeouts.client_idle,
         timeouts.client_stall,
@@ -355,8 +366,8 @@ mod tests {
             let (arrive, arrivals) = unbounded_channel();
             let (links, coming, next) = Default::default();
             let (worker, limit) = (Worker::new(shared.clone(), exit), ConnectionLimit::new(10));
-            let arrivals = RefCell::new(arrivals);
-            let clients = Rc::new(Clients { worker, limit, links, arrivals, coming, next });
+            let (arrivals, handshakes) = (RefCell::new(arrivals), Handshakes::new(&worker.settings()));
+            let clients = Rc::new(Clients { worker, limit, links, arrivals, handshakes, coming, next });
             let before = Before::of(&shared);
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,22 +1,57 @@
 //! Which protocol a client's connection speaks.
 //!
-//! It speaks HTTP/1 unless its first bytes say otherwise, which `http1` finds out with its first read. What TLS has agreed on
-//! would be known here before, and HTTP/2 would be served here instead of refused.
+//! Over TLS it is the one that was agreed on in the handshake (`tls::protocols`): HTTP/1.1 is all that is offered so far, and HTTP/2
+//! would be served here. Without TLS it is HTTP/1 unless the first bytes say otherwise, which `http1` finds out with its first read.
 
+use super::handshake::{self, FIRST, Handshakes};
 use super::http1::{self, Link};
 use crate::message::refusal::Refusal;
-use crate::transport::Socket;
+use crate::report::counters::Number;
+use crate::transport::{Socket, Speaks};
 use crate::worker::Worker;
 use bytes::Bytes;
 use http::StatusCode;
 use std::rc::Rc;
 
 /// Serves one connection until it ends. `early` was read from it before, by another process.
-pub async fn run(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: Bytes) {
-    if let Some((foreign, socket)) = http1::serve(worker.clone(), link.clone(), socket, early).await {
-        http1::refuse_unread(&link, &worker, &socket, &foreign.refusal());
+pub async fn run(
+    worker: Rc<Worker>,
+    link: Rc<Link>,
+    handshakes: &Handshakes,
+    mut socket: Socket,
+    early: Bytes,
+) {
+    let _open = match link.speaks {
+        Speaks::Http | Speaks::Redirect => None,
+        Speaks::Tls => {
+            // What is rare has a box of its own: every connection pays for the size of this future.
+            let Some(secure) = Box::pin(handshake::run(&worker, &link, handshakes, socket)).await else {
+                return;
+            };
+            socket = secure;
+            Some(Open::new(&worker))
+        }
+    };
+    if let Some((foreign, mut socket)) = http1::serve(worker.clone(), link.clone(), socket, early).await {
+        http1::refuse_unread(&link, &worker, &mut socket, &foreign.refusal());
         // It is in the middle of something that nobody reads.
         Box::pin(http1::linger(socket)).await;
+    }
+}
+
+/// A connection over TLS, which is counted while it is open.
+struct Open(Rc<Worker>);
+
+impl Open {
+    fn new(worker: &Rc<Worker>) -> Open {
+        worker.exit.add(Number::OpenTls, 1);
+        Open(worker.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.exit.subtract(Number::OpenTls, 1);
     }
 }
 
@@ -28,10 +63,10 @@ pub enum Foreign {
 }
 
 impl Foreign {
-    /// The record of a TLS handshake (RFC 8446 section 5.1); the preface of HTTP/2 (RFC 9113 section 3.4).
+    /// The record of a TLS handshake; the preface of HTTP/2 (RFC 9113 section 3.4).
     pub fn begins(bytes: &[u8]) -> Option<Foreign> {
         match bytes {
-            [0x16, ..] => Some(Foreign::Tls),
+            [FIRST, ..] => Some(Foreign::Tls),
             _ if bytes.starts_with(b"PRI * HTTP/2") => Some(Foreign::Http2),
             _ => None,
         }

@@ -83,6 +83,7 @@ async fn copy(
     moved: &Moved,
 ) -> io::Result<()> {
     to.write_all(&first).await?;
+    to.flush().await?;
     moved.count(first.len());
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -94,6 +95,8 @@ async fn copy(
         let mut rest = &buffer[..n];
         while !rest.is_empty() {
             let written = to.write(rest).await?;
+            // TLS may keep what it has encrypted.
+            to.flush().await?;
             moved.count(written);
             rest = &rest[written..];
         }

@@ -66,7 +66,7 @@ fn presented(worker: &Rc<Worker>, url: &str, fields: &[(HeaderName, &str)]) -> P
     parts.headers.extend(fields.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())));
     // It names no host beside its URL's.
     parts.version = Version::HTTP_10;
-    let target = Target::of(&parts, None).unwrap();
+    let target = Target::of(&parts, crate::scheme::Scheme::Http, None).unwrap();
     let asked = Asked::of(&parts.method, &parts.headers);
     let uri = target.primary_key();
     Presented::new(worker.clone(), (target, uri), parts, asked, None, Zone::Loopback)

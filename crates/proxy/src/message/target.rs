@@ -7,8 +7,7 @@ use crate::settings::{OriginHost, Settings};
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version};
-use http::{Method, uri};
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use std::borrow::Cow;
 use store::Key;
 
@@ -32,7 +31,6 @@ enum Host {
 /// Whom a reverse proxy names to its origin. Each worker has its own: nothing that it clones for a request is counted by
 /// another worker too.
 pub struct Reverse {
-    scheme: Scheme,
     /// The origin's own host, as it is configured.
     own: HeaderValue,
     host: OriginHost,
@@ -46,7 +44,7 @@ impl Reverse {
             OriginHost::Name(name) => OriginHost::Name(copied(name)),
             other => other.clone(),
         };
-        Some(Reverse { scheme: origin.scheme, own: origin.host(), host })
+        Some(Reverse { own: origin.host(), host })
     }
 
     /// Clients see what they asked for, and may be told so.
@@ -56,8 +54,9 @@ impl Reverse {
 }
 
 impl Target {
-    /// Reads the target of a request that is not `CONNECT`.
-    pub fn of(request: &Parts, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
+    /// Reads the target of a request that is not `CONNECT`. Of a reverse proxy, the scheme is the one by which the client asks: origins
+    /// are told of it, and may answer by it.
+    pub fn of(request: &Parts, asked_by: Scheme, reverse: Option<&Reverse>) -> Result<Target, Refusal> {
         let host = host_field(&request.headers, request.version)?;
         let uri = &request.uri;
         if uri.path() == "*" && request.method != Method::OPTIONS {
@@ -72,7 +71,7 @@ impl Target {
                     OriginHost::Name(name) => Some(name.clone()),
                 };
                 let host = Host::Named(named.unwrap_or_else(|| reverse.own.clone()));
-                Ok(Target { scheme: reverse.scheme, host, path })
+                Ok(Target { scheme: asked_by, host, path })
             }
             (None, Some(authority)) => {
                 let scheme = scheme_of(uri)?;
@@ -113,6 +112,11 @@ impl Target {
         }
     }
 
+    /// The same of another scheme.
+    pub fn with(&self, scheme: Scheme) -> Target {
+        Target { scheme, ..self.clone() }
+    }
+
     /// The key of its GET.
     pub fn primary_key(&self) -> Key {
         Key::new(cache::key::primary(self.scheme.as_str(), self.host(), self.path.as_str()))
@@ -132,17 +136,8 @@ pub fn of_connect(uri: &Uri) -> Result<(&Authority, u16), Refusal> {
 }
 
 fn scheme_of(uri: &Uri) -> Result<Scheme, Refusal> {
-    if let Some(scheme) = uri.scheme_str().and_then(Scheme::of) {
-        return Ok(scheme);
-    }
-    match uri.scheme() {
-        Some(scheme) if *scheme == uri::Scheme::HTTPS => Err(Refusal::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "https origins are reached with CONNECT only: this proxy does not speak TLS to origins yet",
-        )
-        .clients()),
-        _ => Err(Refusal::bad_request("only http URLs can be fetched")),
-    }
+    let found = uri.scheme_str().and_then(Scheme::of);
+    found.ok_or_else(|| Refusal::bad_request("only http and https URLs can be fetched"))
 }
 
 /// Whom the client of a reverse proxy asks, if it says so (RFC 9112 section 3.2.2: the URL counts before the field).
@@ -220,7 +215,7 @@ mod tests {
             request = request.header(HOST, *host);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        Target::of(&parts, reverse)
+        Target::of(&parts, Scheme::Http, reverse)
             .map(|target| format!("{}{}", target.host(), target.path))
             .map_err(|refusal| refusal.status.as_u16())
     }
@@ -253,7 +248,8 @@ mod tests {
             ("http://[]:81/", &["a"], V::HTTP_11, Err(400)),
             ("http://[::1]8:81/", &["a"], V::HTTP_11, Err(400)),
             ("http://[::1]:81/", &["a"], V::HTTP_11, Ok("[::1]:81/")),
-            ("https://a/", &["a"], V::HTTP_11, Err(501)),
+            ("https://a/", &["a"], V::HTTP_11, Ok("a/")),
+            ("ftp://a/", &["a"], V::HTTP_11, Err(400)),
             ("ftp://a/", &["a"], V::HTTP_11, Err(400)),
             ("/p", &["a"], V::HTTP_11, Err(400)),
         ];
@@ -297,7 +293,7 @@ mod tests {
     fn the_star_is_for_options() {
         let (client, request) =
             (reverse("client"), Request::options("*").header(HOST, "a").body(()).unwrap());
-        let target = Target::of(&request.into_parts().0, Some(&client)).unwrap();
+        let target = Target::of(&request.into_parts().0, Scheme::Http, Some(&client)).unwrap();
         assert_eq!((target.host(), target.path.as_str()), ("a", "*"));
     }
 

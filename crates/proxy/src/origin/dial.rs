@@ -8,7 +8,12 @@ use crate::authority::bare_host;
 use crate::clock;
 use crate::message::refusal::{self, Refusal};
 use crate::report::counters::Number;
-use crate::transport::{Address, Hop, Host, Socket};
+use crate::scheme::Scheme;
+use crate::settings::Settings;
+use crate::tls;
+use crate::transport::{Address, Hop, Host, Socket, secure_to};
+use http::StatusCode;
+use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -72,6 +77,10 @@ impl Origins {
 
     pub(super) async fn connect(self: &Rc<Origins>, key: &Key, client: Zone) -> Result<Line, Refusal> {
         let (socket, needs) = self.dial(&key.hop, client).await?;
+        let socket = match key.scheme {
+            Scheme::Http => socket,
+            Scheme::Https => Box::pin(self.secure(&key.hop, socket)).await?,
+        };
         let shareable = match &key.hop {
             Hop::Host(host) => self.reach().is_for_all(&host.authority, needs),
             Hop::Unix(_) => true,
@@ -79,6 +88,53 @@ impl Origins {
         let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable)).await;
         opened.map_err(|error| broken(&key.hop, &error.to_string()))
     }
+}
+
+impl Origins {
+    /// TLS over a connection. Whoever does not prove the name is sent nothing.
+    async fn secure(&self, hop: &Hop, socket: Socket) -> Result<Socket, Refusal> {
+        let settings = self.settings();
+        let limit = settings.timeouts.origin_connect;
+        let failed = |refusal: Refusal, cause: &str| {
+            self.exit.add(Number::OriginHandshakesFailed, 1);
+            tracing::warn!(target: "origin", %hop, cause, "{}", refusal.text);
+            refusal
+        };
+        let name = name(hop, &settings).ok_or_else(|| {
+            failed(unsecured("the origin has no name that a certificate could prove"), "no name")
+        })?;
+        let config = settings.origin_tls.config();
+        let config =
+            config.map_err(|why| failed(unsecured("TLS with origins is not possible here"), &why))?;
+        match timeout(limit, secure_to(socket, name, config)).await {
+            Ok(Ok((socket, secured))) => {
+                let resumed = secured.resumed;
+                self.exit.add(
+                    if resumed { Number::OriginHandshakesResumed } else { Number::OriginHandshakesFull },
+                    1,
+                );
+                Ok(socket)
+            }
+            Ok(Err(error)) => Err(failed(unsecured(tls::why(&error)), &error.to_string())),
+            Err(_) => Err(failed(refusal::too_slow(), &format!("no TLS handshake within {limit:?}"))),
+        }
+    }
+}
+
+/// What an origin has to prove that it is.
+fn name(hop: &Hop, settings: &Settings) -> Option<ServerName<'static>> {
+    if let Some(name) = settings.origin_tls.name.as_ref().filter(|_| settings.origin.is_some()) {
+        return Some(name.clone());
+    }
+    let host = match hop {
+        Hop::Host(host) => bare_host(&host.authority),
+        Hop::Unix(_) => "localhost",
+    };
+    ServerName::try_from(host.to_owned()).ok()
+}
+
+fn unsecured(why: &'static str) -> Refusal {
+    Refusal::new(StatusCode::BAD_GATEWAY, why)
 }
 
 /// Whether another host said that nothing listens there: so there is a way to it.

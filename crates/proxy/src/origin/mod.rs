@@ -30,6 +30,7 @@ use crate::report::Exit;
 use crate::route::Route;
 use crate::settings::current::Current;
 use crate::settings::{Offline, Settings};
+use crate::tls::OriginTls;
 use crate::transport::Hop;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -45,8 +46,9 @@ const IDLE_SHARE: usize = 4;
 pub struct Origins {
     current: Rc<Current>,
     reach: RefCell<Rc<Reach>>,
-    /// How often that changed.
+    /// How often that changed, or what is wanted of origins over TLS.
     reach_changes: Cell<u64>,
+    tls: RefCell<OriginTls>,
     pub route: Route,
     exit: Rc<Exit>,
     /// What heads and bodies on their way are taken from.
@@ -80,6 +82,7 @@ impl Origins {
             current,
             reach,
             reach_changes: Cell::new(0),
+            tls: RefCell::new(settings.origin_tls.clone()),
             route,
             exit,
             budget,
@@ -95,7 +98,8 @@ impl Origins {
         let mut pool = self.pool.borrow_mut();
         pool.keep_at_most(settings.bounds.idle_per_origin);
         // What may be asked over a connection was decided when it was made.
-        if *self.reach() != reach {
+        let tls = self.tls.replace(settings.origin_tls.clone());
+        if *self.reach() != reach || !tls.is_same(&settings.origin_tls) {
             pool.retain(|_| false);
             self.reach_changes.set(self.reach_changes.get() + 1);
         }
@@ -136,7 +140,11 @@ impl Origins {
     ) -> Result<(Response<Incoming>, Line, Rc<Gate>), Refusal> {
         let Outgoing { head: make, mut content, expects, client, charged } = outgoing;
         let mut head = make()?;
-        let key = Key { hop: self.route.next_hop(target)?, scheme: target.scheme, protocol: Protocol::Http1 };
+        let key = Key {
+            hop: self.route.next_hop(target)?,
+            scheme: self.route.scheme(target),
+            protocol: Protocol::Http1,
+        };
         let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
         let mut line = match self.checkout(&key, once, client) {
             Some(line) => line,
@@ -205,6 +213,7 @@ fn broken(hop: &Hop, why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheme::Scheme;
     use crate::settings::current::InForce;
     use http_body::Body;
     use std::cell::Cell;
@@ -273,7 +282,7 @@ mod tests {
             let url = format!("http://{}/", listener.local_addr().unwrap());
             let (parts, ()) =
                 Request::builder().uri(url).version(http::Version::HTTP_10).body(()).unwrap().into_parts();
-            let target = Target::of(&parts, None).unwrap();
+            let target = Target::of(&parts, Scheme::Http, None).unwrap();
             let ((tell, told), (did, done)) = (channel(), channel());
             let origin = thread::spawn(move || origin(listener, late, told, did));
             let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -299,7 +308,7 @@ mod tests {
     /// One request to a loopback origin from a client of a zone, on a proxy that serves everybody.
     async fn status(origins: &Rc<Origins>, url: &str, client: Zone) -> u16 {
         let (parts, ()) = Request::get(url).header("host", "a").body(()).unwrap().into_parts();
-        let target = Target::of(&parts, None).unwrap();
+        let target = Target::of(&parts, Scheme::Http, None).unwrap();
         let head = || Ok(Request::get(target.path.clone()).header("host", "a").body(()).unwrap());
         let outgoing = Outgoing { head: &head, content: None, expects: false, client, charged: None };
         match origins.send(&target, outgoing, |_| {}).await {
@@ -356,7 +365,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let (parts, ()) = Request::get(url).version(http::Version::HTTP_10).body(()).unwrap().into_parts();
-        let target = Target::of(&parts, None).unwrap();
+        let target = Target::of(&parts, Scheme::Http, None).unwrap();
         let in_force = InForce::new(Settings::default());
         let current = Current::of(&in_force);
         let origins = Origins::new(current.clone(), exit(), Budget::new(0, 0));

@@ -65,7 +65,7 @@ impl Wire {
 
     /// Nothing is there to be read, not even the end: what is, answers no request that is yet to be sent.
     pub fn is_quiet(&self) -> bool {
-        self.0.socket.borrow().is_quiet()
+        self.0.socket.borrow_mut().is_quiet()
     }
 
     /// Interim responses to the current request.

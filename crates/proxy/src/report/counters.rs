@@ -135,12 +135,22 @@ table! {
     Crowded ("responses", "crowded", Kind::Counter, plain("responses_crowded_total"), "responses that were not kept, for the memory for bodies on their way was nearly used up");
     Accepted ("connections", "accepted", Kind::Counter, plain("connections_accepted_total"), "connections of clients that were accepted");
     Open ("connections", "open", Kind::Gauge, plain("connections_open"), "connections of clients that are open");
+    OpenTls ("tls", "open", Kind::Gauge, plain("tls_connections_open"), "connections of clients over TLS that are open");
+    HandshakesFull ("tls", "handshakes-full", Kind::Counter, labelled("tls_handshakes_total", "result", "full"), "TLS handshakes of clients that came to their end");
+    HandshakesResumed ("tls", "handshakes-resumed", Kind::Counter, labelled("tls_handshakes_total", "result", "resumed"), "those that went on with a session, by a ticket");
+    HandshakesFailed ("tls", "handshakes-failed", Kind::Counter, labelled("tls_handshakes_total", "result", "failed"), "those on which the two did not agree: no common version or cipher, no certificate of the client, or no TLS");
+    HandshakesLeft ("tls", "handshakes-left", Kind::Counter, labelled("tls_handshakes_total", "result", "left"), "those in which the client left");
+    HandshakesLate ("tls", "handshakes-late", Kind::Counter, labelled("tls_handshakes_total", "result", "late"), "those that were ended: they took too long, or others waited");
+    HandshakesPlain ("tls", "handshakes-plain", Kind::Counter, labelled("tls_handshakes_total", "result", "plain"), "connections that spoke HTTP to a port for TLS");
     MadeWay ("connections", "made-way", Kind::Counter, plain("connections_made_way_total"), "connections that were ended in the middle, for they moved hardly anything while others waited for memory");
     Fetches ("origin", "fetches", Kind::Counter, plain("origin_fetches_total"), "requests to origins: for clients, to validate, and for the rest of a body");
     Failed ("origin", "failed", Kind::Counter, plain("origin_fetches_failed_total"), "requests to origins that no response came to");
     ServerErrors ("origin", "server-errors", Kind::Counter, plain("origin_server_errors_total"), "responses of origins with a status from 500 on");
     Connections ("origin", "connections", Kind::Counter, plain("origin_connections_total"), "connections to origins that were opened, those of tunnels included");
     OriginOpen ("origin", "open", Kind::Gauge, plain("origin_connections_open"), "connections to origins that are open, without those of tunnels");
+    OriginHandshakesFull ("origin", "tls-full", Kind::Counter, labelled("origin_tls_handshakes_total", "result", "full"), "TLS handshakes with origins that came to their end");
+    OriginHandshakesResumed ("origin", "tls-resumed", Kind::Counter, labelled("origin_tls_handshakes_total", "result", "resumed"), "those that went on with a session");
+    OriginHandshakesFailed ("origin", "tls-failed", Kind::Counter, labelled("origin_tls_handshakes_total", "result", "failed"), "those that failed: the error log says why");
     OriginBytes ("origin", "bytes", Kind::Counter, plain("origin_received_bytes_total"), "bytes of bodies that came from origins, without tunnels");
 }
 

@@ -23,7 +23,7 @@ use self::uplink::Uplink;
 use self::watch::Watchers;
 use crate::clock;
 use crate::message::target::Target;
-use crate::transport::{Hop, Peer};
+use crate::transport::{Hop, Peer, Secured};
 use cache::{Asked, Head, Report, key};
 use http::header::{ACCEPT, CONTENT_TYPE, REFERER, USER_AGENT};
 use http::uri::Authority;
@@ -101,6 +101,8 @@ pub struct Heads {
     pub version: Option<Version>,
     pub referer: Option<HeaderValue>,
     pub user_agent: Option<HeaderValue>,
+    /// What TLS has agreed on with the client, if it is spoken.
+    pub tls: Option<Arc<Secured>>,
     /// Of W3C Trace Context.
     pub traceparent: Option<HeaderValue>,
     /// Of the response.

@@ -32,6 +32,13 @@ impl InForce {
         self.version.fetch_add(1, Ordering::Release);
     }
 
+    /// Changes something of them, whatever a reload does meanwhile.
+    pub fn change(&self, change: impl FnOnce(&mut Settings)) {
+        let mut newest = self.lock();
+        change(Arc::make_mut(&mut newest));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
     pub fn newest(&self) -> Arc<Settings> {
         self.lock().clone()
     }

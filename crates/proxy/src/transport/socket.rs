@@ -1,29 +1,37 @@
 //! A connected socket.
 
-use super::{Address, Peer};
+use super::{Address, Peer, tls};
+use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
 
 /// A stream of bytes each way, to a client or to an origin.
 #[derive(Debug)]
 pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Over one of the others.
+    Tls(Box<TlsStream<Socket>>),
 }
 
-/// Does the same with either.
+/// Does the same with all of them.
 macro_rules! with {
     ($socket:expr, $stream:ident => $what:expr) => {
+        with!($socket, $stream => $what, tls $stream => $what)
+    };
+    ($socket:expr, $stream:ident => $what:expr, tls $tls:pat => $else:expr) => {
         match $socket {
             Socket::Tcp($stream) => $what,
             Socket::Unix($stream) => $what,
+            Socket::Tls($tls) => $else,
         }
     };
 }
@@ -48,11 +56,29 @@ impl Socket {
         }
     }
 
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Socket::Tls(_))
+    }
+
     /// Nothing is there to be read, not even the end.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&mut self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
-        let looked = with!(self, stream => SockRef::from(stream).peek(&mut byte));
+        let looked = with!(&mut *self, stream => SockRef::from(&*stream).peek(&mut byte), tls stream => {
+            return tls::is_quiet(stream);
+        });
         looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Waits for the first byte, which stays to be read; `None`: there is none. Not of TLS.
+    pub async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let peek = |socket: BorrowedFd<'_>| {
+            let mut byte = [0];
+            let (n, _) = recv(socket, &mut byte, RecvFlags::PEEK)?;
+            Ok((n > 0).then_some(byte[0]))
+        };
+        with!(self, stream => stream.async_io(Interest::READABLE, || peek(stream.as_fd())).await, tls _ => {
+            Err(ErrorKind::Unsupported.into())
+        })
     }
 
     /// Of a connection that another process accepted.
@@ -68,14 +94,14 @@ impl Socket {
         }
     }
 
-    /// For another process, or another runtime.
+    /// For another process, or another runtime; TLS stays here.
     pub fn into_descriptor(self) -> io::Result<OwnedFd> {
-        with!(self, stream => stream.into_std().map(OwnedFd::from))
+        with!(self, stream => stream.into_std().map(OwnedFd::from), tls _ => Err(ErrorKind::Unsupported.into()))
     }
 
     /// Writes what the kernel takes now.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        with!(self, stream => stream.try_write(bytes))
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        with!(self, stream => stream.try_write(bytes), tls stream => tls::try_write(stream, bytes))
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod gated;
 pub mod ranged;
+pub mod tls;
 
 use proxy::{Running, Settings};
 use std::future::Future;
@@ -335,6 +336,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub async fn get_head(&mut self, request: impl AsRef<[u8]>) -> String {
         self.send(request).await;
         self.head().await.expect("no message")
+    }
+
+    /// A message's head, or what comes until the end.
+    pub async fn rest_or_message(&mut self) -> String {
+        while !self.unread.windows(4).any(|four| four == b"\r\n\r\n") && self.more().await {}
+        String::from_utf8_lossy(&self.unread).into_owned()
     }
 
     /// Everything until the end of the connection.

@@ -9,7 +9,7 @@ pub mod framing;
 use self::framing::{Ambiguous, Place, Walker};
 use super::protocol::Foreign;
 use super::tunnel;
-use crate::access::client::Client;
+use crate::access::client::{Admission, Client};
 use crate::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
@@ -19,10 +19,11 @@ use crate::message::refusal::Refusal;
 use crate::phase::Moved;
 use crate::report::Transaction;
 use crate::settings::{Bounds, Timeouts};
-use crate::transport::{Peer, Socket};
+use crate::transport::{Peer, Secured, Socket, Speaks};
 use crate::worker::Worker;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -33,7 +34,8 @@ use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
@@ -43,6 +45,8 @@ const LINGER: (Duration, usize) = (Duration::from_secs(2), 1 << 20);
 /// What the socket, the service and the sweep know of one connection.
 pub struct Link {
     stream: Rc<Stream>,
+    /// On its listener.
+    pub speaks: Speaks,
     /// By which settings its client was judged.
     judged: Cell<u64>,
     /// A head of more than `HEAD` bytes. The library keeps what it needed for one as long as the connection is there.
@@ -86,6 +90,7 @@ struct Interim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Nothing,
+    Handshake,
     Request(u64),
     Head(u64),
     Body(u64),
@@ -93,11 +98,12 @@ enum Wait {
 }
 
 impl Link {
-    pub fn new(worker: &Worker, peer: Peer) -> Link {
+    pub fn new(worker: &Worker, peer: Peer, speaks: Speaks) -> Link {
         let (version, settings) = (worker.refresh(), worker.settings());
-        let client = Client::of(peer, &settings);
+        let client = Client::of(peer, speaks, &settings);
         Link {
             stream: Rc::new(Stream::new(client, worker.exit.clone())),
+            speaks,
             judged: Cell::new(version),
             large_head: RefCell::default(),
             head: Cell::new((0, 0)),
@@ -130,8 +136,41 @@ impl Link {
     fn refresh(&self, worker: &Worker) {
         let version = worker.refresh();
         if self.judged.replace(version) != version {
-            self.stream.judge(Client::of(self.stream.client().peer, &worker.settings()));
+            let client = Client::of(self.stream.client().peer, self.speaks, &worker.settings());
+            self.stream.judge(client);
+            self.pass_where_moving(worker);
         }
+    }
+
+    /// Whether it goes on in another process that takes over. Other connections end with the request that is under way, or comes next.
+    fn moves(&self) -> bool {
+        self.speaks == Speaks::Http
+    }
+
+    /// What the next request gets is not from the cache, which the other process has.
+    fn pass_where_moving(&self, worker: &Worker) {
+        let client = self.stream.client();
+        if worker.moving.get() && !self.moves() && client.admission == Admission::Served {
+            self.stream.judge(Client { admission: Admission::Passed, ..Client::clone(&client) });
+        }
+    }
+
+    pub fn peer(&self) -> Peer {
+        self.stream.client().peer
+    }
+
+    /// The handshake is done.
+    pub fn secured_by(&self, secured: Arc<Secured>) {
+        self.stream.secured_by(secured);
+        self.seen.set(None);
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        self.overdue.get().is_some()
+    }
+
+    pub fn woken_by(&self, waker: &Waker) {
+        self.stream.woken_by(waker);
     }
 
     /// The library keeps the memory of a large head as long as the connection is there. While there is little for others, the
@@ -177,6 +216,7 @@ impl Link {
         self.look_for_slowness(wait, now);
         let limit = match wait {
             Wait::Nothing => return self.seen.set(None),
+            Wait::Handshake => timeouts.client_handshake,
             Wait::Request(_) => timeouts.client_idle,
             Wait::Head(_) => timeouts.client_header,
             Wait::Body(_) | Wait::Taking(_) => timeouts.client_stall,
@@ -221,7 +261,11 @@ impl Link {
     pub fn idle(&self) -> Option<Option<Instant>> {
         let wait = self.wait();
         let seen = self.seen.get().filter(|(before, _)| *before == wait).map(|(_, since)| since);
-        let idle = matches!(wait, Wait::Request(answered) if answered > 0 || seen.is_some());
+        let idle = match wait {
+            Wait::Request(answered) => answered > 0 || seen.is_some(),
+            Wait::Handshake => seen.is_some(),
+            _ => false,
+        };
         idle.then_some(seen)
     }
 
@@ -235,7 +279,7 @@ impl Link {
 
     /// Whether no request is under way; a head may be on its way.
     pub fn is_without_request(&self) -> bool {
-        matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
+        matches!(self.wait(), Wait::Handshake | Wait::Request(_) | Wait::Head(_))
     }
 
     /// Ends a connection, with what is under way.
@@ -245,6 +289,9 @@ impl Link {
     }
 
     fn wait(&self) -> Wait {
+        if self.speaks == Speaks::Tls && !self.stream.is_secured() {
+            return Wait::Handshake;
+        }
         if self.write_blocked.get() {
             return Wait::Taking(self.writes.get());
         }
@@ -324,15 +371,22 @@ pub async fn serve(
         if let Some(wait) = link.overdue.get() {
             return Poll::Ready(Err(Why::Waited(wait)));
         }
-        if worker.moving.get() && link.is_between_requests() {
+        let moving = worker.moving.get();
+        if moving && link.moves() && link.is_between_requests() {
             return Poll::Ready(Err(Why::Moves));
         }
-        if (worker.stopping.get() || link.closes.get()) && !told {
+        let leaves = moving && !link.moves();
+        if leaves {
+            link.pass_where_moving(&worker);
+        }
+        // One that has asked for nothing yet may, once: it may be about to.
+        let ends = worker.stopping.get() || link.closes.get() || (leaves && link.stream.begun() > 0);
+        if ends && !told {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
         let end = connection.poll_without_shutdown(cx).map(Ok);
-        match end.is_pending() && worker.moving.get() && link.is_between_requests() {
+        match end.is_pending() && moving && link.moves() && link.is_between_requests() {
             true => Poll::Ready(Err(Why::Moves)),
             false => end,
         }
@@ -372,7 +426,7 @@ pub async fn serve(
     }
     let unread = link.unread(&end, &worker);
     if let Some(refusal) = &unread {
-        refuse_unread(&link, &worker, &socket, refusal);
+        refuse_unread(&link, &worker, &mut socket, refusal);
     }
     match (end, upstream) {
         (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
@@ -380,6 +434,8 @@ pub async fn serve(
         (Err(_), _) if unread.is_some() || stalled => {
             let _ = socket.shutdown().await;
         }
+        // What ends without a word may have been cut off by anybody (RFC 8446 section 6.1).
+        (Ok(_), _) if socket.is_tls() => Box::pin(say_end(&worker, socket)).await,
         // Closing says so too, in one system call.
         _ => {}
     }
@@ -388,7 +444,7 @@ pub async fn serve(
 
 /// Answers a request that could not be read, in words, and tells of it at the exit, where its method is `-`. Nothing is written
 /// where the library wrote its own answer behind a response that had not gone yet.
-pub fn refuse_unread(link: &Link, worker: &Worker, client: &Socket, refusal: &Refusal) {
+pub fn refuse_unread(link: &Link, worker: &Worker, client: &mut Socket, refusal: &Refusal) {
     let mut flight = link.stream.begin(Method::from_bytes(b"-").expect("a token"));
     let (answer, mut over) = (message(link, worker, refusal), true);
     if link.answered.get() {
@@ -506,13 +562,30 @@ impl Link {
         response: Response<ReplyBody>,
         flight: Flight,
     ) -> Response<ReplyBody> {
-        let response = match response.status().as_u16() {
+        let mut response = match response.status().as_u16() {
             ..400 => response,
             _ => self.stream.worded(response, &worker.settings().pages),
         };
+        if self.speaks != Speaks::Http {
+            self.harden(worker, &mut response);
+        }
         self.stream.note_response(&response);
         let status = response.status();
         response.map(|body| body.carrying(flight, status))
+    }
+}
+
+impl Link {
+    /// Tells clients to come over TLS, as the settings say, where the origin has not. They listen to that over TLS alone (RFC 6797
+    /// section 7.2). In an upgrade they are told that this is the end.
+    fn harden(&self, worker: &Worker, response: &mut Response<ReplyBody>) {
+        if let (Speaks::Tls, Some(hsts)) = (self.speaks, &worker.settings().tls.hsts) {
+            response.headers_mut().entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
+        }
+        // Not where the protocol changes.
+        if worker.moving.get() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
     }
 }
 
@@ -562,6 +635,12 @@ pub async fn linger(mut socket: Socket) {
     let _ = tokio::time::timeout(LINGER.0, drain).await;
 }
 
+/// Sends what a connection over TLS may still have, and that this is the end.
+async fn say_end(worker: &Worker, mut socket: Socket) {
+    let limit = worker.settings().timeouts.client_stall;
+    let _ = tokio::time::timeout(limit, socket.shutdown()).await;
+}
+
 /// The client's socket, watched on behalf of its `Link`.
 struct WatchedSocket {
     socket: Socket,
@@ -584,7 +663,8 @@ impl AsyncRead for WatchedSocket {
         }
         let before = buf.filled().len();
         let place = link.walker.borrow().place();
-        if this.worker.holding.get() && place != Place::Body {
+        let waits = this.worker.holding.get() && (link.moves() || !this.worker.moving.get());
+        if waits && place != Place::Body {
             // Whoever ends that wakes this task.
             return Poll::Pending;
         }
@@ -681,6 +761,15 @@ impl WatchedSocket {
         result
     }
 
+    /// What TLS has encrypted goes out; nothing else is kept here.
+    fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flush = Pin::new(&mut self.socket).poll_flush(cx);
+        match flush.is_pending() || self.link.write_blocked.get() {
+            true => self.wrote(flush, 0),
+            false => flush,
+        }
+    }
+
     /// Takes, in place of the client, what the library writes of its own accord: a status without a word.
     fn keeps_back(&self, bytes: &[u8]) -> bool {
         let link = &*self.link;
@@ -745,6 +834,9 @@ impl AsyncWrite for WatchedSocket {
     /// The library flushes when it has nothing of its own to write: all of a response has gone, and it is the place for interim
     /// responses.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.socket.is_tls() {
+            ready!(self.poll_unsent(cx))?;
+        }
         self.link.flushed();
         self.poll_interim(cx, false)
     }

@@ -1,0 +1,237 @@
+//! Certificates with their keys, by the names that clients ask for, and those by which others are verified.
+
+use super::provider;
+use aws_lc_rs::digest::{Context, SHA256};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a file with certificates: the roots of a system are a quarter of it.
+const MOST: u64 = 1 << 20;
+
+/// Where a certificate and its key are: one file of PEM with both, or two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFiles {
+    pub chain: PathBuf,
+    pub key: PathBuf,
+}
+
+/// What a listener proves its names with.
+pub struct Certificates {
+    files: Vec<KeyFiles>,
+    stamps: Vec<Stamp>,
+    /// By name, in lower case; `*.` stands for one label (RFC 9525 section 6.3).
+    by_name: HashMap<Box<str>, Arc<CertifiedKey>>,
+    /// The first: for clients that ask for no name, or for one that none has.
+    default: Arc<CertifiedKey>,
+}
+
+/// By which a file is told from what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp(Option<(u64, u64, u64, i64, i64)>);
+
+/// Certificates of issuers that are believed.
+#[derive(Clone)]
+pub struct Roots {
+    pub store: Arc<RootCertStore>,
+    /// By which others are told from these: SHA-256.
+    pub digest: Vec<u8>,
+}
+
+impl KeyFiles {
+    /// `FILE` with both, or `CHAIN:KEY`. A folder has them as `fullchain.pem` and `privkey.pem`.
+    pub fn of(text: &str) -> KeyFiles {
+        match text.split_once(':') {
+            Some((chain, key)) => KeyFiles { chain: chain.into(), key: key.into() },
+            None if Path::new(text).is_dir() => {
+                let at = |name| Path::new(text).join(name);
+                KeyFiles { chain: at("fullchain.pem"), key: at("privkey.pem") }
+            }
+            None => KeyFiles { chain: text.into(), key: text.into() },
+        }
+    }
+
+    /// Reads and checks them.
+    ///
+    /// # Errors
+    /// One line that says which file, what is wrong with it, and what to do.
+    pub fn load(&self) -> Result<Arc<CertifiedKey>, String> {
+        let Certified { key, .. } = self.read()?;
+        Ok(key)
+    }
+
+    fn read(&self) -> Result<Certified, String> {
+        let KeyFiles { chain, key } = self;
+        let stamps = [Stamp::of(chain), Stamp::of(key)];
+        let certificates = certificates(chain)?;
+        let text = text(key)?;
+        let private = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+            pem::Error::NoItemsFound => format!(
+                "{} has no private key: PEM with `BEGIN PRIVATE KEY`, which no password protects",
+                key.display()
+            ),
+            error => format!("{}: {error}", key.display()),
+        })?;
+        let both =
+            CertifiedKey::from_der(certificates, private, &provider()).map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    format!(
+                        "the key in {} is not that of the certificate in {}",
+                        key.display(),
+                        chain.display()
+                    )
+                }
+                error => format!("{}: {error}", key.display()),
+            })?;
+        let names = names(&both, chain)?;
+        Ok(Certified { key: Arc::new(both), names, stamps })
+    }
+
+    /// What is wrong with who may read the key, if anything.
+    pub fn doubt(&self) -> Option<String> {
+        let mode = fs::metadata(&self.key).ok()?.mode();
+        (mode & 0o007 != 0).then(|| {
+            let key = self.key.display();
+            format!("the private key in {key} is open to all users of this host: chmod o= {key}")
+        })
+    }
+}
+
+/// One that was read.
+struct Certified {
+    key: Arc<CertifiedKey>,
+    names: Vec<Box<str>>,
+    stamps: [Stamp; 2],
+}
+
+impl Certificates {
+    /// Reads all of them, of which there is at least one.
+    ///
+    /// # Errors
+    /// As `KeyFiles::load`.
+    pub fn load(files: Vec<KeyFiles>) -> Result<Certificates, String> {
+        let (mut by_name, mut stamps, mut default) = (HashMap::new(), Vec::new(), None);
+        for one in &files {
+            let Certified { key, names, stamps: of } = one.read()?;
+            stamps.extend(of);
+            default.get_or_insert_with(|| key.clone());
+            for name in names {
+                by_name.entry(name).or_insert_with(|| key.clone());
+            }
+        }
+        let default = default.ok_or("a certificate is missing")?;
+        Ok(Certificates { files, stamps, by_name, default })
+    }
+
+    pub fn files(&self) -> &[KeyFiles] {
+        &self.files
+    }
+
+    /// Those in the files now.
+    pub fn again(&self) -> Result<Certificates, String> {
+        Certificates::load(self.files.clone())
+    }
+
+    /// Whether a file is another than the one that was read.
+    pub fn is_outdated(&self) -> bool {
+        let now = self.files.iter().flat_map(|files| [Stamp::of(&files.chain), Stamp::of(&files.key)]);
+        !now.eq(self.stamps.iter().cloned())
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.by_name.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn of(&self, name: &str) -> &Arc<CertifiedKey> {
+        let lower = name.to_ascii_lowercase();
+        let wild = || self.by_name.get(&*format!("*.{}", lower.split_once('.')?.1));
+        self.by_name.get(&*lower).or_else(wild).unwrap_or(&self.default)
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(hello.server_name().map_or(&self.default, |name| self.of(name)).clone())
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Roots {
+    /// # Errors
+    /// One line that says which file, what is wrong with it, and what to do.
+    pub fn load(path: &Path) -> Result<Roots, String> {
+        Roots::of(certificates(path)?, path)
+    }
+
+    fn of(certificates: Vec<CertificateDer<'static>>, path: &Path) -> Result<Roots, String> {
+        let (mut store, mut all) = (RootCertStore::empty(), Context::new(&SHA256));
+        for one in certificates {
+            all.update(&one);
+            store.add(one).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(Roots { store: Arc::new(store), digest: all.finish().as_ref().to_vec() })
+    }
+}
+
+impl fmt::Debug for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Roots({})", self.store.len())
+    }
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Stamp {
+        let of = |found: Metadata| (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec());
+        Stamp(fs::metadata(path).ok().map(of))
+    }
+}
+
+/// The certificates of a file, at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text(path)?).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(format!("{} has no certificate: PEM with `BEGIN CERTIFICATE`", path.display())),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// DNS names of a chain's first certificate; an address needs none, since clients ask for addresses by no name.
+fn names(key: &CertifiedKey, path: &Path) -> Result<Vec<Box<str>>, String> {
+    let first = key.cert.first().ok_or_else(|| format!("{} has no certificate", path.display()))?;
+    let parsed = webpki::EndEntityCert::try_from(first);
+    let parsed =
+        parsed.map_err(|error| format!("{}: it is no certificate of X.509: {error}", path.display()))?;
+    Ok(parsed.valid_dns_names().map(|name| name.to_ascii_lowercase().into()).collect())
+}
+
+fn text(path: &Path) -> Result<Vec<u8>, String> {
+    use std::io::Read;
+    let cannot = |why: String| format!("cannot read {}: {why}", path.display());
+    let file = fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
+    if file.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(cannot("it is no file".into()));
+    }
+    let mut text = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut text).map_err(|error| cannot(error.to_string()))?;
+    match text.len() as u64 > MOST {
+        true => Err(cannot("it is larger than 1 MiB".into())),
+        false => Ok(text),
+    }
+}

@@ -1,0 +1,70 @@
+//! What clients' handshakes go by. A reload, and whoever looks after the files, replaces it while handshakes go on.
+
+use super::tickets::Sealer;
+use super::{Certificates, LeastVersion, Roots, Tickets, protocols, provider};
+use rustls::ServerConfig;
+use rustls::server::{
+    NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier,
+};
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio_rustls::TlsAcceptor;
+
+/// What a listener offers and wants.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub certificates: Arc<Certificates>,
+    pub least: LeastVersion,
+    /// Clients prove who they are by a certificate of one of these issuers.
+    pub client_roots: Option<Roots>,
+}
+
+/// The terms in force.
+pub struct Acceptor {
+    config: RwLock<Arc<ServerConfig>>,
+    pub tickets: Option<Arc<Tickets>>,
+}
+
+impl Acceptor {
+    /// # Errors
+    /// One line.
+    pub fn new(terms: &Terms, tickets: Option<Arc<Tickets>>) -> Result<Acceptor, String> {
+        let config = RwLock::new(terms.config(tickets.as_ref())?);
+        Ok(Acceptor { config, tickets })
+    }
+
+    /// For handshakes that begin from now on.
+    pub fn replace(&self, terms: &Terms) -> Result<(), String> {
+        let config = terms.config(self.tickets.as_ref())?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    pub fn get(&self) -> TlsAcceptor {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone().into()
+    }
+}
+
+impl Terms {
+    fn config(&self, tickets: Option<&Arc<Tickets>>) -> Result<Arc<ServerConfig>, String> {
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(self.least.versions())
+            .map_err(|error| error.to_string())?;
+        let verifier: Arc<dyn ClientCertVerifier> = match &self.client_roots {
+            None => Arc::new(NoClientAuth),
+            Some(roots) => WebPkiClientVerifier::builder_with_provider(roots.store.clone(), provider())
+                .build()
+                .map_err(|error| format!("certificates of clients cannot be verified: {error}"))?,
+        };
+        let mut config =
+            builder.with_client_cert_verifier(verifier).with_cert_resolver(self.certificates.clone());
+        config.alpn_protocols = protocols();
+        // Sessions are kept by the clients, in tickets.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        if let Some(tickets) = tickets {
+            // Who was let in by other issuers is asked again.
+            let scope = self.client_roots.as_ref().map(|roots| roots.digest.clone()).unwrap_or_default();
+            config.ticketer = Arc::new(Sealer { tickets: tickets.clone(), scope });
+        }
+        Ok(Arc::new(config))
+    }
+}
