@@ -1,2 +1,7 @@
 //! Bandwidth smoothing (Maltzahn, chapters 6 and 7): the profile of the days, what of a peak could be fetched before it and how
 //! far that lowers the peak, and learners that choose what to fetch. No sockets, no clock.
+
+pub mod examples;
+pub mod judge;
+pub mod ripper;
+pub mod rules;
