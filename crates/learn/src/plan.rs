@@ -122,7 +122,9 @@ pub fn rules_for_queries(rules: &Rules) -> BTreeSet<usize> {
 /// Why a URL may never be fetched by a plan, whatever a judge says of it.
 pub fn refused(url: &str) -> Option<LeftOut> {
     let Some((scheme, _)) = url.split_once("://") else { return Some(LeftOut::NotHttp) };
-    if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) || trace::host(url).is_empty() {
+    if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        || trace::host(url).is_empty()
+    {
         return Some(LeftOut::NotHttp);
     }
     if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
@@ -131,8 +133,8 @@ pub fn refused(url: &str) -> Option<LeftOut> {
     carries_credentials(url).then_some(LeftOut::Credentials)
 }
 
-/// Makes a plan of candidates that come one after the other. Memory: the lines that fit in the budget, a million at most, and a few
-/// thousand candidates.
+/// Makes a plan of candidates that come one after the other; where one URL comes twice, the first counts. Memory: what fits in four
+/// times the budget, a million lines at most, a few thousand candidates, and 16 bytes for each that a rule chose.
 pub struct Planner<'j> {
     judge: &'j dyn Judge,
     encoding: Encoding,
@@ -150,7 +152,7 @@ const AT_ONCE: usize = 4096;
 const LINES: usize = 1_000_000;
 
 impl<'j> Planner<'j> {
-    /// Fails where the judge asks for what candidates do not have: `encoding` is of its schema.
+    /// `encoding` has what the judge asks for.
     pub fn new(judge: &'j dyn Judge, encoding: Encoding, order: Order) -> Planner<'j> {
         let class = judge.classes().iter().position(|class| class == PREFETCHABLE);
         let plan = Plan { budget: order.budget, ..Plan::default() };
@@ -186,7 +188,13 @@ impl<'j> Planner<'j> {
             }
             plan.bytes += bytes;
             plan.expected += confidence * bytes as f64;
-            plan.lines.push(Line { url, bytes, confidence, rule: verdict.rule, reason: judge.reason(&verdict) });
+            plan.lines.push(Line {
+                url,
+                bytes,
+                confidence,
+                rule: verdict.rule,
+                reason: judge.reason(&verdict),
+            });
         }
         Ok(plan)
     }
@@ -270,4 +278,197 @@ struct Chosen {
     budget: u64,
     twice: u64,
     dropped: u64,
+}
+
+impl Chosen {
+    /// Times the budget that is kept, so that smaller ones can fill the room that a large one leaves.
+    const KEPT: u64 = 4;
+
+    fn new(budget: u64) -> Chosen {
+        Chosen { lines: BTreeSet::new(), urls: HashSet::new(), bytes: 0, budget, twice: 0, dropped: 0 }
+    }
+
+    fn add(&mut self, one: Ranked) {
+        if !self.urls.insert(trace::hash(one.url.as_bytes())) {
+            self.twice += 1;
+            return;
+        }
+        if one.bytes > self.budget {
+            self.dropped += 1;
+            return;
+        }
+        self.bytes += one.bytes;
+        self.lines.insert(one);
+        let most = self.budget.saturating_mul(Self::KEPT);
+        while let Some(last) = self.lines.last() {
+            if self.bytes - last.bytes < most && self.lines.len() <= LINES {
+                break;
+            }
+            self.bytes -= last.bytes;
+            self.lines.pop_last();
+            self.dropped += 1;
+        }
+    }
+}
+
+fn without_fragment(mut candidate: Candidate) -> Candidate {
+    if let Some(at) = candidate.url.find('#') {
+        candidate.url.truncate(at);
+    }
+    candidate
+}
+
+/// A user's name before the host, or a parameter whose name says that its value is secret or somebody's own.
+fn carries_credentials(url: &str) -> bool {
+    const SECRET: [&str; 19] = [
+        "apikey",
+        "auth",
+        "authorization",
+        "code",
+        "credential",
+        "jsessionid",
+        "jwt",
+        "key",
+        "pass",
+        "passwd",
+        "password",
+        "phpsessid",
+        "secret",
+        "session",
+        "sessionid",
+        "sid",
+        "sig",
+        "signature",
+        "token",
+    ];
+    if trace::host(url).contains('@') {
+        return true;
+    }
+    let after = url.find("://").map_or(url, |at| &url[at + 3..]);
+    let parameters = after.split(['?', '&', ';', '#']).skip(1);
+    let mut names = parameters.filter_map(|parameter| parameter.split('=').next());
+    names.any(|name| {
+        let name = name.to_ascii_lowercase();
+        name.split(['_', '-', '.']).any(|word| SECRET.contains(&word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Model;
+    use proptest::prelude::*;
+
+    const RULES: &str = "cosm rules 1
+attribute server: nominal
+attribute type: nominal
+attribute query: nominal
+attribute size: number
+class prefetchable, non-prefetchable.
+prefetchable :- server='a.test', query=yes (8/2).
+prefetchable :- server='a.test' (90/10).
+prefetchable :- type='image/gif', size<=500 (50/50).
+default non-prefetchable (1000/10).
+";
+
+    fn candidate(url: &str, size: u64) -> Candidate {
+        Candidate { url: url.into(), size, cacheable: true, ..Candidate::default() }
+    }
+
+    fn plan(text: &str, budget: u64, candidates: impl IntoIterator<Item = Candidate>) -> Plan {
+        let Model::Rules(rules) = text.parse().unwrap() else { panic!() };
+        let order = Order { budget, night: 0, query_rules: rules_for_queries(&rules), confidence: 0.0 };
+        let encoding = Encoding::for_schema(rules.schema()).unwrap();
+        let mut planner = Planner::new(&rules, encoding, order);
+        candidates.into_iter().for_each(|candidate| planner.add(candidate).unwrap());
+        planner.finish().unwrap()
+    }
+
+    #[test]
+    fn each_line_has_its_reason_and_the_rest_is_counted() {
+        let candidates = [
+            candidate("http://a.test/one", 1000),
+            candidate("http://a.test/one#part", 1000),
+            candidate("http://b.test/two.gif", 400),
+            candidate("http://b.test/large.gif", 501),
+            candidate("http://a.test/find?x=1", 10),
+            candidate("http://a.test/find?session_id=1", 10),
+            candidate("http://me:secret@a.test/one", 10),
+            candidate("ftp://a.test/one", 10),
+            candidate("http://a.test/unknown", 0),
+            Candidate { cacheable: false, ..candidate("http://a.test/private", 10) },
+            candidate("http://a.test/huge", 9000),
+        ];
+        let found = plan(RULES, 1500, candidates.clone());
+        let lines: Vec<(&str, Option<usize>)> =
+            found.lines.iter().map(|line| (line.url.as_str(), line.rule)).collect();
+        let expected = [
+            ("http://a.test/one", Some(1)),
+            ("http://a.test/find?x=1", Some(0)),
+            ("http://b.test/two.gif", Some(2)),
+        ];
+        assert_eq!(lines, expected);
+        assert!(found.lines[0].reason.contains("a.test") && found.lines[0].reason.contains("90/10"));
+        assert_eq!(found.bytes, 1410);
+        let counted: Vec<(LeftOut, u64)> =
+            LeftOut::ALL.into_iter().zip(found.left_out).filter(|(_, count)| *count > 0).collect();
+        let expected = [
+            (LeftOut::NotHttp, 1),
+            (LeftOut::Credentials, 2),
+            (LeftOut::NotCacheable, 1),
+            (LeftOut::NoSize, 1),
+            (LeftOut::NotChosen, 1),
+            (LeftOut::Twice, 1),
+            (LeftOut::Budget, 1),
+        ];
+        assert_eq!(counted, expected);
+        let without = RULES.replace("prefetchable :- server='a.test', query=yes (8/2).\n", "");
+        let found = plan(&without, 1500, candidates);
+        assert_eq!(found.left_out[LeftOut::Query as usize], 1);
+        assert!(found.lines.iter().all(|line| !line.url.contains('?')));
+    }
+
+    #[test]
+    fn links_with_credentials_are_known() {
+        for url in [
+            "http://u@a.test/",
+            "https://a.test/x?access_token=1",
+            "http://a.test/x;jsessionid=2",
+            "http://a.test/?a=1&X-Amz-Signature=3",
+        ] {
+            assert_eq!(refused(url), Some(LeftOut::Credentials), "{url}");
+        }
+        for url in ["http://a.test/token", "http://a.test/?page=3&monkey=1", "HTTPS://a.test/@me"] {
+            assert_eq!(refused(url), None, "{url}");
+        }
+        for url in ["", "a.test/x", "http:///x", "http://a.test/a b", "javascript://a.test/"] {
+            assert_eq!(refused(url), Some(LeftOut::NotHttp), "{url}");
+        }
+    }
+
+    proptest! {
+        /// Of any candidates in any order, and at most as many bytes as there may be.
+        #[test]
+        fn a_plan_keeps_its_budget_and_does_not_depend_on_the_order(
+            sizes in proptest::collection::vec((0u64..900, 0usize..2), 0..200),
+            budget in 0u64..20_000,
+            turn in 0usize..200,
+        ) {
+            let all: Vec<Candidate> = sizes
+                .iter()
+                .enumerate()
+                .map(|(nth, (size, server))| candidate(&format!("http://{}.test/{nth}.gif", ["a", "b"][*server]), *size))
+                .collect();
+            let found = plan(RULES, budget, all.iter().cloned());
+            prop_assert!(found.bytes <= budget);
+            prop_assert_eq!(found.bytes, found.lines.iter().map(|line| line.bytes).sum::<u64>());
+            prop_assert_eq!(found.lines.len() as u64 + found.left_out.iter().sum::<u64>(), found.candidates);
+            let urls: HashSet<&str> = found.lines.iter().map(|line| line.url.as_str()).collect();
+            prop_assert_eq!(urls.len(), found.lines.len());
+            let mut turned = all;
+            let at = turn.min(turned.len());
+            turned.rotate_left(at);
+            prop_assert_eq!(plan(RULES, budget, turned), found);
+        }
+    }
 }

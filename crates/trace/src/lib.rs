@@ -10,7 +10,7 @@ mod source;
 pub mod statistics;
 pub mod synthetic;
 
-pub use access::{Access, Method, Unusable, hash};
+pub use access::{Access, Method, Unusable, hash, host};
 pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
 pub use source::{Faults, Source, line};

@@ -106,8 +106,7 @@ impl History {
             let uses = before.uses.saturating_add(uses);
             self.objects.put(number, Object { uses, days: before.days + 1, last: last.max(before.last) });
         }
-        for (kept, noted) in
-            [(&mut self.servers, today.servers), (&mut self.directories, today.directories)]
+        for (kept, noted) in [(&mut self.servers, today.servers), (&mut self.directories, today.directories)]
         {
             for (number, (uses, missed)) in sorted(noted) {
                 let days = kept.get(number).unwrap_or_default().days + 1;

@@ -346,15 +346,18 @@ fn media_type(candidate: &Candidate) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
         None => "text/html".into(),
-        Some((_, ending)) => {
-            mime_guess::from_ext(ending).first_raw().unwrap_or_default().to_owned()
-        }
+        Some((_, ending)) => mime_guess::from_ext(ending).first_raw().unwrap_or_default().to_owned(),
     }
 }
 
 fn role(media_type: &str) -> &'static str {
-    const EMBEDDED: [&str; 5] =
-        ["text/css", "text/javascript", "application/javascript", "application/x-javascript", "application/wasm"];
+    const EMBEDDED: [&str; 5] = [
+        "text/css",
+        "text/javascript",
+        "application/javascript",
+        "application/x-javascript",
+        "application/wasm",
+    ];
     match media_type {
         "" => "",
         "text/html" | "application/xhtml+xml" => "page",
@@ -384,14 +387,22 @@ mod tests {
     fn what_a_url_tells() {
         let domains = ["a.b.com", "a.b.com:8080", "10.0.0.1", "[::1]:80", "host", ""].map(top_level_domain);
         assert_eq!(domains, ["com", "com", "address", "address", "host", ""]);
-        let types = ["http://a.test/", "http://a.test/x.GIF", "http://a.test/x.zzzz", "http://a.test", "/x.html?a.gif"];
+        let types = [
+            "http://a.test/",
+            "http://a.test/x.GIF",
+            "http://a.test/x.zzzz",
+            "http://a.test",
+            "/x.html?a.gif",
+        ];
         let types = types.map(|url| media_type(&candidate(url)));
         assert_eq!(types, ["text/html", "image/gif", "", "text/html", "text/html"]);
-        let said = Candidate { content_type: Some("Image/PNG; q=1".into()), ..candidate("http://a.test/x.gif") };
+        let said =
+            Candidate { content_type: Some("Image/PNG; q=1".into()), ..candidate("http://a.test/x.gif") };
         assert_eq!(media_type(&said), "image/png");
         assert_eq!(server("http://me:secret@a.test:81/b"), "a.test:81");
         assert_eq!(words("/news/2024/a-b/front-page.html"), ["news", "front", "page", "html"]);
-        let queries = ["http://a.test/b?c", "http://a.test/b;c", "http://a.test/cgi-bin/x", "http://a.test/b"];
+        let queries =
+            ["http://a.test/b?c", "http://a.test/b;c", "http://a.test/cgi-bin/x", "http://a.test/b"];
         assert_eq!(queries.map(has_query), [true, true, true, false]);
     }
 
@@ -399,9 +410,12 @@ mod tests {
     fn all_attributes_fit_their_kinds_also_for_nonsense() {
         let encoding = Encoding::all();
         let mut examples = encoding.examples();
-        let future = Candidate { modified: Some(u64::MAX), created: Some(5), ..candidate("http://a.test/b/c.gif") };
+        let future =
+            Candidate { modified: Some(u64::MAX), created: Some(5), ..candidate("http://a.test/b/c.gif") };
         for url in ["", "://", "http://", "?", "http://\u{1F600}/\u{e9}/;?#@"] {
-            encoding.push(&Candidate { size: 0, ..candidate(url) }, 0, NON_PREFETCHABLE, &mut examples).unwrap();
+            encoding
+                .push(&Candidate { size: 0, ..candidate(url) }, 0, NON_PREFETCHABLE, &mut examples)
+                .unwrap();
         }
         encoding.push(&future, 100, PREFETCHABLE, &mut examples).unwrap();
         let Some(Column::Number(ages)) = examples.column("age") else { panic!() };
