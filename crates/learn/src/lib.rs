@@ -2,8 +2,10 @@
 //! far that lowers the peak, and learners that choose what to fetch. No sockets, no clock.
 
 pub mod candidate;
+pub mod day;
 pub mod examples;
 pub mod judge;
 pub mod plan;
 pub mod ripper;
 pub mod rules;
+pub mod target;

@@ -5,6 +5,7 @@
 mod access;
 pub mod convert;
 pub mod format;
+pub mod inventory;
 pub mod random;
 mod source;
 pub mod statistics;
