@@ -20,6 +20,7 @@ mod reload;
 mod serve;
 pub mod settings;
 pub mod sink;
+mod smooth;
 mod systemd;
 mod upgrade;
 pub mod values;
@@ -63,6 +64,7 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
         Some(("serve", args)) => serve::serve(args),
         Some(("reload", args)) => admin::reload(args),
         Some(("lab", args)) => lab::run(args),
+        Some(("smooth", args)) => smooth::run(args),
         Some(("inspect", args)) => {
             let hosts = usize::try_from(*args.get_one::<u64>("hosts").unwrap_or(&20)).unwrap_or(usize::MAX);
             look::inspect(path(args), hosts, args.get_flag("all"), args.get_flag("json"))
@@ -80,7 +82,7 @@ fn dispatch(matches: &ArgMatches) -> Result<(), Failure> {
             Ok(())
         }
         _ => Err(Failure::Usage(
-            "say what to do: serve, reload, top, get, log, warm, init, inspect, check or lab".into(),
+            "say what to do: serve, reload, top, get, log, warm, init, inspect, check, lab or smooth".into(),
         )),
     }
 }
@@ -148,6 +150,7 @@ fn command() -> Command {
         .subcommands(admin::commands())
         .subcommand(warm::command())
         .subcommand(lab::command())
+        .subcommand(smooth::command())
         .subcommand(
             Command::new("inspect")
                 .about("Show what a cache holds: bytes used and free; objects by size, age and host")

@@ -1,2 +1,11 @@
 //! Bandwidth smoothing (Maltzahn, chapters 6 and 7): the profile of the days, what of a peak could be fetched before it and how
 //! far that lowers the peak, and learners that choose what to fetch. No sockets, no clock.
+
+pub mod candidate;
+pub mod day;
+pub mod examples;
+pub mod judge;
+pub mod plan;
+pub mod ripper;
+pub mod rules;
+pub mod target;

@@ -5,13 +5,14 @@
 mod access;
 pub mod convert;
 pub mod format;
+pub mod inventory;
 pub mod random;
 mod source;
 pub mod statistics;
 pub mod synthetic;
 pub mod world;
 
-pub use access::{Access, Method, Unusable, hash};
+pub use access::{Access, Method, Unusable, hash, host};
 pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
 pub use source::{Faults, Source, line};

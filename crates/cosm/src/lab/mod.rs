@@ -120,17 +120,17 @@ fn trace() -> Arg {
         .help("Trace to replay, plain or compressed with gzip or zstd")
 }
 
-fn like() -> Arg {
+pub(crate) fn like() -> Arg {
     let known: Vec<&str> = synthetic::ALL.iter().map(|like| like.name).collect();
     let help = format!("A synthetic workload: {}", known.join(", "));
     Arg::new("like").long("like").value_name("NAME").help(help)
 }
 
-fn requests() -> Arg {
+pub(crate) fn requests() -> Arg {
     Arg::new("requests").long("requests").value_name("N").help("Maximum number of requests")
 }
 
-fn seed() -> Arg {
+pub(crate) fn seed() -> Arg {
     Arg::new("seed")
         .long("seed")
         .value_name("N")
@@ -138,20 +138,20 @@ fn seed() -> Arg {
         .help("Random seed; equal seeds give equal runs")
 }
 
-fn formats() -> String {
+pub(crate) fn formats() -> String {
     trace::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-fn from_format() -> Arg {
+pub(crate) fn from_format() -> Arg {
     let help = format!("Format of the trace, if it cannot be recognised: {}", formats());
     Arg::new("format").long("format").value_name("NAME").help(help)
 }
 
-fn strict() -> Arg {
+pub(crate) fn strict() -> Arg {
     Arg::new("strict").long("strict").action(ArgAction::SetTrue).help("Stop at the first malformed line")
 }
 
-fn json() -> Arg {
+pub(crate) fn json() -> Arg {
     Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print results as JSON")
 }
 
@@ -159,7 +159,7 @@ fn known_recipes() -> String {
     recipe::ALL.iter().map(|recipe| recipe.name).collect::<Vec<_>>().join(", ")
 }
 
-fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
     args.try_get_one::<String>(name).ok().flatten().map(String::as_str)
 }
 
@@ -168,7 +168,7 @@ fn names(args: &ArgMatches, name: &str) -> Vec<String> {
     text(args, name).unwrap_or("all").split(',').map(|name| name.trim().to_owned()).collect()
 }
 
-fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
+pub(crate) fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
     let parse = |text| count(text, &(0..=u64::MAX)).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
     text(args, name).map(parse).transpose()
 }
@@ -271,7 +271,7 @@ fn send(plan: &Plan, medium: &Chosen, watch: &mut Watch, says_faults: bool) -> R
 }
 
 /// What was malformed, said on standard error.
-fn say_faults(reading: &Reading) {
+pub(crate) fn say_faults(reading: &Reading) {
     if let Some((faults, unit)) = reading.faults() {
         say_malformed(faults, unit);
     }

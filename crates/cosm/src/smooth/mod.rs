@@ -1,0 +1,26 @@
+//! `cosm smooth`: bandwidth smoothing (Maltzahn, chapters 6 and 7; docs/smoothing.md). What is found goes to standard output, what goes on to
+//! standard error.
+
+mod target;
+
+use crate::Failure;
+use clap::{ArgMatches, Command};
+
+pub fn command() -> Command {
+    Command::new("smooth")
+        .about("Measure how far the peak of the day could be lowered by fetching before it")
+        .after_help(
+            "The quiet hours of a day have room on the line. What is fetched then need not be fetched in the peak.\n\n\
+             Example: the thesis' own day (Figure 7.2), in MB:\n  \
+             cosm smooth target --b-pre 1965.93 --b-peak 4968.19 --b-off 2296.78 --l-max 140.667",
+        )
+        .subcommand_required(true)
+        .subcommand(target::command())
+}
+
+pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    match args.subcommand() {
+        Some(("target", args)) => target::run(args),
+        _ => Err(Failure::Usage("name a command: target".into())),
+    }
+}
