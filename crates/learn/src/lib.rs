@@ -3,6 +3,7 @@
 
 pub mod candidate;
 pub mod day;
+pub mod evaluate;
 pub mod examples;
 pub mod judge;
 pub mod plan;

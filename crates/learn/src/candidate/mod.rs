@@ -33,15 +33,6 @@ impl Candidate {
     }
 }
 
-/// Weights of examples (7.4: proportional to size). Only their ratios tell the classes apart; the scale is that of a usual object, so that
-/// sums of weights are about as large as counts.
-pub fn weight(size: u64) -> f64 {
-    size.max(1) as f64 / USUAL_SIZE
-}
-
-/// The mean size of the thesis' positive examples (7.4).
-const USUAL_SIZE: f64 = 20_320.0;
-
 /// Something that is learned from.
 pub struct Attribute {
     pub name: &'static str,
@@ -263,7 +254,7 @@ impl Encoding {
         Examples::new(self.schema.clone(), [PREFETCHABLE, NON_PREFETCHABLE])
     }
 
-    /// Adds a row, with a weight proportional to the size. `night` is when it begins, in seconds since 1970. Fails only where the
+    /// Adds a row. Its weight is the size (7.4). `night` is when it begins, in seconds since 1970. Fails only where the
     /// examples are of another schema, or full.
     pub fn push(
         &self,
@@ -280,7 +271,7 @@ impl Encoding {
         };
         let facts = Facts { candidate, night, server, media_type, words };
         let values: Vec<Value> = self.attributes.iter().map(|attribute| (attribute.value)(&facts)).collect();
-        into.push(&values, class, weight(row.size))
+        into.push(&values, class, row.size.max(1) as f64)
     }
 }
 
@@ -411,7 +402,7 @@ mod tests {
         assert!(ages[5].is_nan(), "a date in the future is no age");
         let Some(Column::Number(created)) = examples.column("existence") else { panic!() };
         assert_eq!(created[5], 95.0);
-        assert_eq!(examples.weights()[0], 1.0 / USUAL_SIZE);
+        assert_eq!(examples.weights()[4..], [1.0, 1000.0]);
     }
 
     #[test]

@@ -62,7 +62,9 @@ impl Class<'_, '_> {
 
     fn tally(&self, rule: &Draft, rows: &Rows) -> Tally {
         let mut tally = Tally::default();
-        rows.iter().filter(|(row, _)| self.data.all_hold(rule, *row)).for_each(|(_, weight)| tally.add(weight));
+        rows.iter()
+            .filter(|(row, _)| self.data.all_hold(rule, *row))
+            .for_each(|(_, weight)| tally.add(weight));
         tally
     }
 

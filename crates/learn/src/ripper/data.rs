@@ -112,7 +112,14 @@ impl<'e> Data<'e> {
         let mut weights: Vec<f64> = (0..examples.len()).map(weight).collect();
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         weights.iter_mut().for_each(|weight| *weight /= mean);
-        Data { columns, class: examples.class(), classes: examples.classes().len(), weights, conditions, threads }
+        Data {
+            columns,
+            class: examples.class(),
+            classes: examples.classes().len(),
+            weights,
+            conditions,
+            threads,
+        }
     }
 
     pub fn holds(&self, probe: Probe, row: u32) -> bool {
@@ -186,8 +193,10 @@ impl<'e> Data<'e> {
                 };
                 std::thread::scope(|scope| {
                     let work = &work;
-                    let threads: Vec<_> =
-                        scratch[..threads].iter_mut().map(|scratch| scope.spawn(move || work(scratch))).collect();
+                    let threads: Vec<_> = scratch[..threads]
+                        .iter_mut()
+                        .map(|scratch| scope.spawn(move || work(scratch)))
+                        .collect();
                     for thread in threads {
                         // A thread that panicked has ended the learning anyway.
                         let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -254,7 +263,8 @@ impl<'e> Coded<'e> {
                 let codes = rows.iter().map(|(row, weight)| (u32::from(ranks.rank[row as usize]), weight));
                 let known = codes.filter(|(rank, _)| *rank != u32::from(NO_RANK));
                 let counts = scratch.sorted(known, rows.len(), ranks.bounds.len());
-                let (of, all) = counts.iter().fold((0.0, 0.0), |sum, (_, count)| (sum.0 + count.0, sum.1 + count.1));
+                let (of, all) =
+                    counts.iter().fold((0.0, 0.0), |sum, (_, count)| (sum.0 + count.0, sum.1 + count.1));
                 let (mut of_below, mut all_below) = (0.0, 0.0);
                 for (rank, (of_here, all_here)) in counts {
                     let above = (of - of_below, all - all_below);
@@ -274,9 +284,9 @@ impl<'e> Coded<'e> {
                 }
             }
             Coded::Set(sets) => {
-                let codes = rows.iter().flat_map(|(row, weight)| {
-                    sets.set(row as usize).iter().map(move |word| (*word, weight))
-                });
+                let codes = rows
+                    .iter()
+                    .flat_map(|(row, weight)| sets.set(row as usize).iter().map(move |word| (*word, weight)));
                 for (word, (of, all)) in scratch.sorted(codes, rows.len(), sets.words().len()) {
                     best.take(best.of(Code::Has(word), of, all));
                 }
@@ -344,7 +354,8 @@ impl Scratch {
 
 impl Ranks {
     fn of(values: &[f64]) -> Ranks {
-        let mut sorted: Vec<f64> = values.iter().filter(|value| !value.is_nan()).map(|value| value + 0.0).collect();
+        let mut sorted: Vec<f64> =
+            values.iter().filter(|value| !value.is_nan()).map(|value| value + 0.0).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let distinct = sorted.chunk_by(|a, b| a == b).count();
         let mut bounds: Vec<(f64, f64)> = Vec::new();
