@@ -214,21 +214,26 @@ impl Encoding {
 
     /// Those of these names, in the table's order. Fails where there is no such attribute, or none at all.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Encoding, String> {
+        let encoding = Encoding::known(names)?;
+        match encoding.attributes.is_empty() {
+            true => Err("name at least one attribute".into()),
+            false => Ok(encoding),
+        }
+    }
+
+    fn known<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Encoding, String> {
         let names: Vec<&str> = names.into_iter().collect();
         let unknown = names.iter().find(|name| ATTRIBUTES.iter().all(|attribute| attribute.name != **name));
         if let Some(unknown) = unknown {
             let known: Vec<&str> = ATTRIBUTES.iter().map(|attribute| attribute.name).collect();
             return Err(format!("there is no attribute `{unknown}`; there are {}", known.join(", ")));
         }
-        if names.is_empty() {
-            return Err("name at least one attribute".into());
-        }
         Ok(Encoding::of(ATTRIBUTES.iter().filter(|attribute| names.contains(&attribute.name))))
     }
 
     /// Those that a judge asks for. Fails where it asks for one that candidates do not have, or have as another kind.
     pub fn for_schema(schema: &Schema) -> Result<Encoding, String> {
-        let encoding = Encoding::named(schema.attributes().iter().map(|attribute| attribute.name.as_str()))?;
+        let encoding = Encoding::known(schema.attributes().iter().map(|attribute| attribute.name.as_str()))?;
         for asked in schema.attributes() {
             let have = encoding.attributes.iter().find(|attribute| attribute.name == asked.name);
             if let Some(have) = have.filter(|have| have.kind != asked.kind) {
