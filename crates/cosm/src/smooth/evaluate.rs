@@ -106,7 +106,9 @@ pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure>
     };
     let mut holidays = source.holidays();
     for date in said("holidays").split(',').map(str::trim).filter(|date| !date.is_empty()) {
-        holidays.push(day_of(date).ok_or_else(|| usage("holidays", format!("`{date}` is no date like 1998-05-25")))?);
+        holidays.push(
+            day_of(date).ok_or_else(|| usage("holidays", format!("`{date}` is no date like 1998-05-25")))?,
+        );
     }
     let budget = match text(args, "budget") {
         None | Some("none") => Budget::None,
@@ -141,7 +143,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let settings = settings(args, &source)?;
     let folder = |name: &str| -> Result<Option<PathBuf>, Failure> {
         let Some(path) = text(args, name).map(PathBuf::from) else { return Ok(None) };
-        std::fs::create_dir_all(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        std::fs::create_dir_all(&path)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
         Ok(Some(path))
     };
     let (out, rules_out) = (folder("out")?, folder("rules-out")?);
@@ -257,7 +260,8 @@ fn print(source: &str, report: &Report) {
     for strategy in &report.strategies {
         line!("\n{}\n{:<15} {}", strategy.name, "", HEAD);
         for day in &strategy.days {
-            let weekday = report.days.iter().find(|given| given.day == day.day).and_then(|given| given.weekday);
+            let weekday =
+                report.days.iter().find(|given| given.day == day.day).and_then(|given| given.weekday);
             line!("{} {} {}", date(day.day), self::weekday(weekday), row(day));
         }
     }
@@ -285,7 +289,11 @@ fn print(source: &str, report: &Report) {
     for strategy in &report.strategies {
         let high = strategy.totals.nights_too_high;
         if high > 0 {
-            line!("{}: on {high} of {} days the night is higher than the peak that is left", strategy.name, strategy.totals.days);
+            line!(
+                "{}: on {high} of {} days the night is higher than the peak that is left",
+                strategy.name,
+                strategy.totals.days
+            );
         }
     }
     for note in &report.notes {

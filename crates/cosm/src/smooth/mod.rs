@@ -2,6 +2,11 @@
 //! standard error.
 
 mod analyze;
+mod evaluate;
+mod plan;
+mod rules;
+mod source;
+mod strategies;
 mod target;
 
 use crate::Failure;
@@ -17,13 +22,17 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .subcommand(analyze::command())
+        .subcommand(evaluate::command())
+        .subcommand(plan::command())
         .subcommand(target::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("analyze", args)) => analyze::run(args),
+        Some(("evaluate", args)) => evaluate::run(args),
+        Some(("plan", args)) => plan::run(args),
         Some(("target", args)) => target::run(args),
-        _ => Err(Failure::Usage("name a command: analyze or target".into())),
+        _ => Err(Failure::Usage("name a command: analyze, evaluate, plan or target".into())),
     }
 }

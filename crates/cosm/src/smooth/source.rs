@@ -50,7 +50,8 @@ pub fn args() -> [Arg; 8] {
     let world = Arg::new("world").long("world").value_name("SIZE").help(
         "A synthetic world with its inventories instead of a trace: small, usual (the thesis' two weeks) or large",
     );
-    let days = Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
+    let days =
+        Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
     [trace, from_format(), strict(), inventory, hindsight, world, days, seed()]
 }
 
@@ -115,9 +116,10 @@ impl Source {
                 }
             };
             if let Some(days) = number(args, "world-days")? {
-                settings.days = u32::try_from(days).ok().filter(|days| (1..=10_000).contains(days)).ok_or_else(|| {
-                    Failure::Usage("--world-days: a number from 1 to 10000".into())
-                })?;
+                settings.days = u32::try_from(days)
+                    .ok()
+                    .filter(|days| (1..=10_000).contains(days))
+                    .ok_or_else(|| Failure::Usage("--world-days: a number from 1 to 10000".into()))?;
             }
             return Ok(Source::World { settings, seed });
         }
@@ -291,7 +293,8 @@ pub fn day_of(text: &str) -> Option<i64> {
 /// Each cacheable URL of a trace once, as it was first.
 fn named(input: &Input) -> Result<Vec<Row>, Failure> {
     let mut reading = input.open().map_err(Failure::Failed)?;
-    let (mut access, mut known, mut rows, mut url) = (Access::default(), HashSet::new(), Vec::new(), Vec::new());
+    let (mut access, mut known, mut rows, mut url) =
+        (Access::default(), HashSet::new(), Vec::new(), Vec::new());
     while reading.next(&mut access).map_err(Failure::Failed)? {
         if access.unusable().is_some() || !known.insert(access.object) {
             continue;
