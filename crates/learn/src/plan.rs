@@ -163,9 +163,9 @@ impl<'j> Planner<'j> {
     /// Fails where the judge cannot judge such candidates.
     pub fn add(&mut self, candidate: Candidate) -> Result<(), String> {
         self.plan.candidates += 1;
-        let why = match refused(&candidate.url) {
-            None if !candidate.cacheable => Some(LeftOut::NotCacheable),
-            None if candidate.size == 0 => Some(LeftOut::NoSize),
+        let why = match refused(&candidate.row.url) {
+            None if !candidate.row.cacheable => Some(LeftOut::NotCacheable),
+            None if candidate.row.size == 0 => Some(LeftOut::NoSize),
             why => why,
         };
         match why {
@@ -210,7 +210,7 @@ impl<'j> Planner<'j> {
             let allowed = || verdict.rule.is_some_and(|rule| self.order.query_rules.contains(&rule));
             let why = if Some(verdict.class) != self.class {
                 Some(LeftOut::NotChosen)
-            } else if has_query(&candidate.url) && !allowed() {
+            } else if has_query(&candidate.row.url) && !allowed() {
                 Some(LeftOut::Query)
             } else if verdict.confidence < self.order.confidence {
                 Some(LeftOut::Unlikely)
@@ -221,8 +221,8 @@ impl<'j> Planner<'j> {
                 Some(why) => self.leave_out(why),
                 None => self.chosen.add(Ranked {
                     confidence: verdict.confidence,
-                    bytes: candidate.size,
-                    url: candidate.url,
+                    bytes: candidate.row.size,
+                    url: candidate.row.url,
                     verdict,
                 }),
             }
@@ -312,8 +312,8 @@ impl Chosen {
 }
 
 fn without_fragment(mut candidate: Candidate) -> Candidate {
-    if let Some(at) = candidate.url.find('#') {
-        candidate.url.truncate(at);
+    if let Some(at) = candidate.row.url.find('#') {
+        candidate.row.url.truncate(at);
     }
     candidate
 }
@@ -358,6 +358,7 @@ mod tests {
     use super::*;
     use crate::rules::Model;
     use proptest::prelude::*;
+    use trace::inventory::Row;
 
     const RULES: &str = "cosm rules 1
 attribute server: nominal
@@ -372,7 +373,8 @@ default non-prefetchable (1000/10).
 ";
 
     fn candidate(url: &str, size: u64) -> Candidate {
-        Candidate { url: url.into(), size, cacheable: true, ..Candidate::default() }
+        let row = Row { url: url.into(), size, ..Row::default() };
+        Candidate { row, ..Candidate::default() }
     }
 
     fn plan(text: &str, budget: u64, candidates: impl IntoIterator<Item = Candidate>) -> Plan {
@@ -386,6 +388,8 @@ default non-prefetchable (1000/10).
 
     #[test]
     fn each_line_has_its_reason_and_the_rest_is_counted() {
+        let mut private = candidate("http://a.test/private", 10);
+        private.row.cacheable = false;
         let candidates = [
             candidate("http://a.test/one", 1000),
             candidate("http://a.test/one#part", 1000),
@@ -396,7 +400,7 @@ default non-prefetchable (1000/10).
             candidate("http://me:secret@a.test/one", 10),
             candidate("ftp://a.test/one", 10),
             candidate("http://a.test/unknown", 0),
-            Candidate { cacheable: false, ..candidate("http://a.test/private", 10) },
+            private,
             candidate("http://a.test/huge", 9000),
         ];
         let found = plan(RULES, 1500, candidates.clone());

@@ -1,6 +1,7 @@
 //! `cosm smooth`: bandwidth smoothing (Maltzahn, chapters 6 and 7; docs/smoothing.md). What is found goes to standard output, what goes on to
 //! standard error.
 
+mod analyze;
 mod target;
 
 use crate::Failure;
@@ -15,12 +16,14 @@ pub fn command() -> Command {
              cosm smooth target --b-pre 1965.93 --b-peak 4968.19 --b-off 2296.78 --l-max 140.667",
         )
         .subcommand_required(true)
+        .subcommand(analyze::command())
         .subcommand(target::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
+        Some(("analyze", args)) => analyze::run(args),
         Some(("target", args)) => target::run(args),
-        _ => Err(Failure::Usage("name a command: target".into())),
+        _ => Err(Failure::Usage("name a command: analyze or target".into())),
     }
 }

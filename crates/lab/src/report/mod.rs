@@ -8,6 +8,7 @@ mod pictures;
 mod plot;
 mod rows;
 mod score;
+pub mod smoothing;
 
 use crate::results::{Asked, Points, Run};
 use crate::scale::{Clock, Scale, WriteBudget};

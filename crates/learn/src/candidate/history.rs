@@ -13,8 +13,8 @@ pub struct Past {
     pub uses: u32,
     /// Days on which it was asked for.
     pub days: u32,
-    /// When it was last asked for, seconds since 1970.
-    pub last: Option<u64>,
+    /// When it was last asked for, seconds since 1970; 0 if never.
+    pub last: u64,
     /// The server's share of the bytes that were missed in the last peak, 0 to 1.
     pub server_share: f64,
     /// Days on which the server was asked for anything.
@@ -132,7 +132,7 @@ impl History {
         Past {
             uses: object.map_or(0, |object| object.uses),
             days: object.map_or(0, |object| object.days),
-            last: object.map(|object| object.last),
+            last: object.map_or(0, |object| object.last),
             server_share: share(&server),
             server_days: server.days,
             directory_share: share(&directory),
@@ -199,11 +199,11 @@ mod tests {
         assert_eq!(history.past(&one), Past::default());
         history.close_day();
         let past = history.past(&one);
-        assert_eq!((past.uses, past.days, past.last), (2, 1, Some(30)));
+        assert_eq!((past.uses, past.days, past.last), (2, 1, 30));
         assert_eq!((past.server_share, past.server_days), (0.75, 1));
         assert_eq!((past.directory_share, past.directory_uses), (0.75, 2));
         let beside = history.past(&access("http://a.test/b/d", 0, 0));
-        assert_eq!((beside.uses, beside.last, beside.directory_uses), (0, None, 2));
+        assert_eq!((beside.uses, beside.last, beside.directory_uses), (0, 0, 2));
         history.note(&other, false);
         history.close_day();
         let past = history.past(&one);

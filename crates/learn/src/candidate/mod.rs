@@ -10,6 +10,7 @@ pub use history::{History, Past};
 
 use crate::examples::{Examples, Kind, Schema, Value};
 use trace::Access;
+use trace::inventory::Row;
 
 /// The class of what is asked for in the peak, and could have been fetched before it (6.2.1).
 pub const PREFETCHABLE: &str = "prefetchable";
@@ -19,35 +20,18 @@ pub const NON_PREFETCHABLE: &str = "non-prefetchable";
 /// An object that a server offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Candidate {
-    pub url: String,
-    /// Bytes; 0 where it is not known.
-    pub size: u64,
-    /// Seconds since 1970, where it is known.
-    pub modified: Option<u64>,
-    /// Seconds since 1970, where it is known.
-    pub created: Option<u64>,
-    /// As the server says it.
-    pub content_type: Option<String>,
-    pub cacheable: bool,
+    /// A line of an inventory.
+    pub row: Row,
     pub past: Past,
 }
 
 impl Candidate {
     /// Takes what the history knows of the URL. `scratch` saves allocations.
     pub fn remember(&mut self, history: &History, scratch: &mut Access) {
-        scratch.set_url(self.url.as_bytes());
+        scratch.set_url(self.row.url.as_bytes());
         self.past = history.past(scratch);
     }
 }
-
-/// Weights of examples (7.4: proportional to size). Only their ratios tell the classes apart; the scale is that of a usual object, so that
-/// sums of weights are about as large as counts.
-pub fn weight(size: u64) -> f64 {
-    size.max(1) as f64 / USUAL_SIZE
-}
-
-/// The mean size of the thesis' positive examples (7.4).
-const USUAL_SIZE: f64 = 20_320.0;
 
 /// Something that is learned from.
 pub struct Attribute {
@@ -66,7 +50,7 @@ struct Facts<'c> {
     /// When the night begins, seconds since 1970.
     night: u64,
     server: &'c str,
-    media_type: String,
+    media_type: &'c str,
     words: Vec<&'c str>,
 }
 
@@ -77,21 +61,21 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         kind: Kind::Number,
         of_thesis: true,
         says: "seconds since the object was modified",
-        value: |facts| since(facts.candidate.modified, facts.night),
+        value: |facts| since(facts.candidate.row.modified, facts.night),
     },
     Attribute {
         name: "type",
         kind: Kind::Nominal,
         of_thesis: true,
         says: "the media type: as the server says it, else by the name's ending",
-        value: |facts| known(&facts.media_type),
+        value: |facts| known(facts.media_type),
     },
     Attribute {
         name: "size",
         kind: Kind::Number,
         of_thesis: true,
         says: "bytes",
-        value: |facts| match facts.candidate.size {
+        value: |facts| match facts.candidate.row.size {
             0 => Value::Missing,
             size => Value::Number(size as f64),
         },
@@ -136,9 +120,9 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         kind: Kind::Nominal,
         of_thesis: false,
         says: "whether it was modified since it was last asked for: `yes` or `no`",
-        value: |facts| match (facts.candidate.modified, facts.candidate.past.last) {
-            (Some(modified), Some(last)) => yes(modified > last),
-            _ => Value::Missing,
+        value: |facts| match (facts.candidate.row.modified, facts.candidate.past.last) {
+            (0, _) | (_, 0) => Value::Missing,
+            (modified, last) => yes(modified > last),
         },
     },
     Attribute {
@@ -146,7 +130,7 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         kind: Kind::Number,
         of_thesis: false,
         says: "seconds since the object was created",
-        value: |facts| since(facts.candidate.created, facts.night),
+        value: |facts| since(facts.candidate.row.created, facts.night),
     },
     Attribute {
         name: "server-share",
@@ -182,7 +166,7 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         of_thesis: false,
         says: "slashes in the path",
         value: |facts| {
-            let path = path(&facts.candidate.url);
+            let path = path(&facts.candidate.row.url);
             Value::Number(path.bytes().filter(|byte| *byte == b'/').count() as f64)
         },
     },
@@ -191,7 +175,7 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         kind: Kind::Nominal,
         of_thesis: false,
         says: "`page`, `embedded` (what pages show: pictures, styles, scripts, fonts) or `other`, by the media type",
-        value: |facts| match role(&facts.media_type) {
+        value: |facts| match role(facts.media_type) {
             "" => Value::Missing,
             role => Value::Nominal(role),
         },
@@ -201,7 +185,7 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         kind: Kind::Nominal,
         of_thesis: false,
         says: "whether the link has a query or names a program: `yes` or `no`",
-        value: |facts| yes(has_query(&facts.candidate.url)),
+        value: |facts| yes(has_query(&facts.candidate.row.url)),
     },
     Attribute {
         name: "words",
@@ -230,21 +214,26 @@ impl Encoding {
 
     /// Those of these names, in the table's order. Fails where there is no such attribute, or none at all.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Encoding, String> {
+        let encoding = Encoding::known(names)?;
+        match encoding.attributes.is_empty() {
+            true => Err("name at least one attribute".into()),
+            false => Ok(encoding),
+        }
+    }
+
+    fn known<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Encoding, String> {
         let names: Vec<&str> = names.into_iter().collect();
         let unknown = names.iter().find(|name| ATTRIBUTES.iter().all(|attribute| attribute.name != **name));
         if let Some(unknown) = unknown {
             let known: Vec<&str> = ATTRIBUTES.iter().map(|attribute| attribute.name).collect();
             return Err(format!("there is no attribute `{unknown}`; there are {}", known.join(", ")));
         }
-        if names.is_empty() {
-            return Err("name at least one attribute".into());
-        }
         Ok(Encoding::of(ATTRIBUTES.iter().filter(|attribute| names.contains(&attribute.name))))
     }
 
     /// Those that a judge asks for. Fails where it asks for one that candidates do not have, or have as another kind.
     pub fn for_schema(schema: &Schema) -> Result<Encoding, String> {
-        let encoding = Encoding::named(schema.attributes().iter().map(|attribute| attribute.name.as_str()))?;
+        let encoding = Encoding::known(schema.attributes().iter().map(|attribute| attribute.name.as_str()))?;
         for asked in schema.attributes() {
             let have = encoding.attributes.iter().find(|attribute| attribute.name == asked.name);
             if let Some(have) = have.filter(|have| have.kind != asked.kind) {
@@ -270,7 +259,7 @@ impl Encoding {
         Examples::new(self.schema.clone(), [PREFETCHABLE, NON_PREFETCHABLE])
     }
 
-    /// Adds a row, with a weight proportional to the size. `night` is when it begins, in seconds since 1970. Fails only where the
+    /// Adds a row. Its weight is the size (7.4). `night` is when it begins, in seconds since 1970. Fails only where the
     /// examples are of another schema, or full.
     pub fn push(
         &self,
@@ -279,15 +268,15 @@ impl Encoding {
         class: &str,
         into: &mut Examples,
     ) -> Result<(), String> {
-        let server = server(&candidate.url);
-        let media_type = media_type(candidate);
+        let row = &candidate.row;
+        let (server, media_type) = (server(&row.url), media_type(row));
         let words = match self.attributes.iter().any(|attribute| attribute.kind == Kind::Set) {
-            true => words(path(&candidate.url)),
+            true => words(path(&row.url)),
             false => Vec::new(),
         };
         let facts = Facts { candidate, night, server, media_type, words };
         let values: Vec<Value> = self.attributes.iter().map(|attribute| (attribute.value)(&facts)).collect();
-        into.push(&values, class, weight(candidate.size))
+        into.push(&values, class, row.size.max(1) as f64)
     }
 }
 
@@ -302,11 +291,11 @@ pub fn has_query(url: &str) -> bool {
     url.contains('?') || url.contains("cgi-bin") || path(url).contains(';')
 }
 
-fn since(moment: Option<u64>, now: u64) -> Value<'static> {
-    // What will be modified in the future has no age.
-    match moment.and_then(|moment| now.checked_sub(moment)) {
-        Some(seconds) => Value::Number(seconds as f64),
-        None => Value::Missing,
+/// What will be in the future has no age, nor what was at no known moment.
+fn since(moment: u64, now: u64) -> Value<'static> {
+    match now.checked_sub(moment) {
+        Some(seconds) if moment > 0 => Value::Number(seconds as f64),
+        _ => Value::Missing,
     }
 }
 
@@ -335,18 +324,15 @@ fn path(url: &str) -> &str {
     &rest[..rest.find(['?', '#']).unwrap_or(rest.len())]
 }
 
-/// Without parameters and in small letters. By the name's ending where the server does not say it.
-fn media_type(candidate: &Candidate) -> String {
-    let said = candidate.content_type.as_deref().unwrap_or_default();
-    let said = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if !said.is_empty() {
-        return said;
+/// By the name's ending where the server does not say it.
+fn media_type(row: &Row) -> &str {
+    if !row.content_type.is_empty() {
+        return &row.content_type;
     }
-    let path = path(&candidate.url);
-    let name = path.rsplit('/').next().unwrap_or_default();
+    let name = path(&row.url).rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
-        None => "text/html".into(),
-        Some((_, ending)) => mime_guess::from_ext(ending).first_raw().unwrap_or_default().to_owned(),
+        None => "text/html",
+        Some((_, ending)) => mime_guess::from_ext(ending).first_raw().unwrap_or_default(),
     }
 }
 
@@ -379,8 +365,8 @@ mod tests {
     use super::*;
     use crate::examples::Column;
 
-    fn candidate(url: &str) -> Candidate {
-        Candidate { url: url.into(), size: 1000, cacheable: true, ..Candidate::default() }
+    fn row(url: &str) -> Row {
+        Row { url: url.into(), size: 1000, ..Row::default() }
     }
 
     #[test]
@@ -394,10 +380,9 @@ mod tests {
             "http://a.test",
             "/x.html?a.gif",
         ];
-        let types = types.map(|url| media_type(&candidate(url)));
+        let types = types.map(|url| media_type(&row(url)).to_owned());
         assert_eq!(types, ["text/html", "image/gif", "", "text/html", "text/html"]);
-        let said =
-            Candidate { content_type: Some("Image/PNG; q=1".into()), ..candidate("http://a.test/x.gif") };
+        let said = Row { content_type: "image/png".into(), ..row("http://a.test/x.gif") };
         assert_eq!(media_type(&said), "image/png");
         assert_eq!(server("http://me:secret@a.test:81/b"), "a.test:81");
         assert_eq!(words("/news/2024/a-b/front-page.html"), ["news", "front", "page", "html"]);
@@ -410,19 +395,19 @@ mod tests {
     fn all_attributes_fit_their_kinds_also_for_nonsense() {
         let encoding = Encoding::all();
         let mut examples = encoding.examples();
-        let future =
-            Candidate { modified: Some(u64::MAX), created: Some(5), ..candidate("http://a.test/b/c.gif") };
+        let mut push = |row: Row, night| {
+            let candidate = Candidate { row, past: Past::default() };
+            encoding.push(&candidate, night, NON_PREFETCHABLE, &mut examples).unwrap();
+        };
         for url in ["", "://", "http://", "?", "http://\u{1F600}/\u{e9}/;?#@"] {
-            encoding
-                .push(&Candidate { size: 0, ..candidate(url) }, 0, NON_PREFETCHABLE, &mut examples)
-                .unwrap();
+            push(Row { size: 0, ..row(url) }, 0);
         }
-        encoding.push(&future, 100, PREFETCHABLE, &mut examples).unwrap();
+        push(Row { modified: u64::MAX, created: 5, ..row("http://a.test/b/c.gif") }, 100);
         let Some(Column::Number(ages)) = examples.column("age") else { panic!() };
         assert!(ages[5].is_nan(), "a date in the future is no age");
         let Some(Column::Number(created)) = examples.column("existence") else { panic!() };
         assert_eq!(created[5], 95.0);
-        assert_eq!(examples.weights()[0], 1.0 / USUAL_SIZE);
+        assert_eq!(examples.weights()[4..], [1.0, 1000.0]);
     }
 
     #[test]

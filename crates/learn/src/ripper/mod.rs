@@ -1,7 +1,22 @@
 //! RIPPER (Cohen 1995, "Fast Effective Rule Induction"): rules learned from examples.
 
+//!
+//! For each class but the last, rules are built one after another: grown on two thirds of the examples by FOIL's information gain and
+//! pruned by the others, until the description length has grown by 64 bits. Passes of optimization follow, in which each rule may
+//! give way to a replacement or a revision, and what is left of the class gets further rules.
+
+mod class;
+mod data;
+mod grow;
+mod length;
+
 use crate::examples::Examples;
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules, Support};
+use class::{Class, Draft};
+use data::{Data, Rows};
+use grow::simplify;
+use length::Measure;
+use trace::random::Random;
 
 /// How rules are learned. The same settings and examples give the same rules, byte for byte.
 #[derive(Clone, Debug)]
@@ -19,17 +34,151 @@ pub struct Learner {
     /// The class that rules are learned for where there are two, the other being the default: the positives. Otherwise, and where
     /// there are more, classes have rules from the lightest to the heaviest, and the heaviest is the default.
     pub positive: Option<String>,
+    /// Threads that look for conditions; the rules do not depend on them.
+    pub threads: usize,
 }
 
 impl Default for Learner {
     fn default() -> Learner {
-        Learner { seed: 1, optimizations: 2, folds: 3, least: 2.0, loss_ratio: 1.0, positive: None }
+        Learner { seed: 7, optimizations: 2, folds: 3, least: 2.0, loss_ratio: 1.0, positive: None, threads: 1 }
     }
 }
 
 impl Learner {
     /// Without an example it fails, as with settings out of bounds. With examples of one class alone, only a default is learned.
-    pub fn learn(&self, _examples: &Examples) -> Result<Rules, String> {
-        Err("not yet".into())
+    pub fn learn(&self, examples: &Examples) -> Result<Rules, String> {
+        self.learn_weighted(examples, examples.weights(), &mut |_| {})
+    }
+
+    /// With other weights than the examples': finite, above 0, one for each row. `progress` is told of each step.
+    pub fn learn_weighted(
+        &self,
+        examples: &Examples,
+        weights: &[f64],
+        progress: &mut dyn FnMut(Step),
+    ) -> Result<Rules, String> {
+        let order = self.order(examples, weights)?;
+        let positive = order.first().copied();
+        let price = |class: u32| if Some(class) == positive { 1.0 } else { self.loss_ratio };
+        let price = |row: usize| weights[row] * price(examples.class()[row]);
+        let data = Data::new(examples, price, self.threads);
+        let mut random = Random::of(self.seed);
+        let mut scratch = data.scratch();
+        let mut rows: Vec<u32> = (0..examples.len() as u32).collect();
+        let mut made: Vec<(u32, Draft)> = Vec::new();
+        for (place, class) in order[..order.len() - 1].iter().enumerate() {
+            let mut signed = Rows::default();
+            for row in &rows {
+                let weight = data.weights[*row as usize];
+                signed.push(*row, if examples.class()[*row as usize] == *class { weight } else { -weight });
+            }
+            let (of, all) = signed.sums();
+            if of == 0.0 {
+                continue;
+            }
+            // Of what no earlier class has, whatever was taken for those.
+            let remaining = |classes: &[u32]| -> f64 {
+                let is_one = |row: &usize| classes.contains(&examples.class()[*row]);
+                (0..examples.len()).filter(is_one).map(|row| data.weights[row]).sum()
+            };
+            let share = remaining(&[*class]) / remaining(&order[place..]);
+            let measure = Measure { conditions: data.conditions, of, other: all - of, false_positives: share };
+            let mut step = |rules| progress(Step { class: *class, rules, left: rows.len() });
+            let mut rules = Class {
+                learner: self,
+                data: &data,
+                rows: &signed,
+                measure,
+                random: &mut random,
+                scratch: &mut scratch,
+                progress: &mut step,
+            }
+            .learn();
+            rows.retain(|row| !rules.iter().any(|rule| data.all_hold(rule, *row)));
+            rules.iter_mut().for_each(|rule| simplify(&data, rule));
+            made.extend(rules.into_iter().map(|rule| (*class, rule)));
+        }
+        self.finish(examples, &data, &made, &order)
+    }
+
+    /// Classes in the order in which they have rules, the last being the default.
+    fn order(&self, examples: &Examples, weights: &[f64]) -> Result<Vec<u32>, String> {
+        if examples.is_empty() {
+            return Err("there are no examples to learn from".into());
+        }
+        if weights.len() != examples.len() || weights.iter().any(|weight| !(weight.is_finite() && *weight > 0.0)) {
+            return Err("examples without a weight above 0".into());
+        }
+        if self.folds < 2 {
+            return Err(format!("{} folds: at least 2 are needed to grow and to prune", self.folds));
+        }
+        if !(self.loss_ratio.is_finite() && self.loss_ratio > 0.0) {
+            return Err(format!("the loss ratio {} is not a number above 0", self.loss_ratio));
+        }
+        let classes = examples.classes();
+        let positive = match &self.positive {
+            Some(name) => {
+                let known = classes.number(name);
+                Some(known.ok_or_else(|| format!("no example is of the class `{name}`, nor is it named"))?)
+            }
+            None => None,
+        };
+        if self.loss_ratio != 1.0 && (positive.is_none() || classes.len() != 2) {
+            return Err("a loss ratio needs two classes, and which is positive".into());
+        }
+        let mut sums = vec![0.0; classes.len()];
+        examples.class().iter().zip(weights).for_each(|(class, weight)| sums[*class as usize] += weight);
+        let mut order: Vec<u32> = (0..classes.len() as u32).collect();
+        // The sort is stable: of equals the first.
+        order.sort_by(|a, b| sums[*a as usize].total_cmp(&sums[*b as usize]));
+        if let Some(positive) = positive.filter(|_| classes.len() > 1) {
+            order.retain(|class| *class != positive);
+            order.insert(0, positive);
+            // All are of it: the default is, since there is nothing to learn.
+            if order[1..].iter().all(|class| sums[*class as usize] == 0.0) {
+                order.rotate_left(1);
+            }
+        }
+        Ok(order)
+    }
+
+    fn finish(
+        &self,
+        examples: &Examples,
+        data: &Data,
+        made: &[(u32, Draft)],
+        order: &[u32],
+    ) -> Result<Rules, String> {
+        let mut support = vec![Support::default(); made.len() + 1];
+        let default = order[order.len() - 1];
+        for (row, class) in examples.class().iter().enumerate() {
+            let rule = made.iter().position(|(_, rule)| data.all_hold(rule, row as u32)).unwrap_or(made.len());
+            let said = made.get(rule).map_or(default, |(class, _)| *class);
+            let support = &mut support[rule];
+            support.examples += 1;
+            let weight = examples.weights()[row];
+            if said == *class { support.right += weight } else { support.wrong += weight }
+        }
+        let rule = |class: u32, probes: &[data::Probe], support| Rule {
+            conditions: probes.iter().map(|probe| data.condition(*probe, examples)).collect(),
+            class: class as usize,
+            support: Some(support),
+        };
+        let rules = made.iter().zip(&support).map(|((class, probes), support)| rule(*class, probes, *support));
+        let classes = examples.classes().iter().map(String::from).collect();
+        Rules::new(examples.schema().clone(), classes, rules.collect(), rule(default, &[], support[made.len()]))
     }
 }
+
+/// How far the learner is.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Number of the class whose rules are learned.
+    pub class: u32,
+    pub rules: usize,
+    /// Examples that the rules of earlier classes do not cover.
+    pub left: usize,
+}
+
+#[cfg(test)]
+mod tests;
