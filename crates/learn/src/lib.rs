@@ -2,6 +2,7 @@
 //! far that lowers the peak, and learners that choose what to fetch. No sockets, no clock.
 
 pub mod analysis;
+pub mod boost;
 pub mod candidate;
 pub mod day;
 pub mod evaluate;

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod target;
+mod train;
 
 use crate::Failure;
 use clap::{ArgMatches, Command};
@@ -18,12 +19,14 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .subcommand(analyze::command())
         .subcommand(target::command())
+        .subcommand(train::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("analyze", args)) => analyze::run(args),
         Some(("target", args)) => target::run(args),
-        _ => Err(Failure::Usage("name a command: analyze or target".into())),
+        Some(("train", args)) => train::run(args),
+        _ => Err(Failure::Usage("name a command: analyze, target or train".into())),
     }
 }

@@ -40,7 +40,15 @@ pub struct Learner {
 
 impl Default for Learner {
     fn default() -> Learner {
-        Learner { seed: 7, optimizations: 2, folds: 3, least: 2.0, loss_ratio: 1.0, positive: None, threads: 1 }
+        Learner {
+            seed: 7,
+            optimizations: 2,
+            folds: 3,
+            least: 2.0,
+            loss_ratio: 1.0,
+            positive: None,
+            threads: 1,
+        }
     }
 }
 
@@ -82,7 +90,8 @@ impl Learner {
                 (0..examples.len()).filter(is_one).map(|row| data.weights[row]).sum()
             };
             let share = remaining(&[*class]) / remaining(&order[place..]);
-            let measure = Measure { conditions: data.conditions, of, other: all - of, false_positives: share };
+            let measure =
+                Measure { conditions: data.conditions, of, other: all - of, false_positives: share };
             let mut step = |rules| progress(Step { class: *class, rules, left: rows.len() });
             let mut rules = Class {
                 learner: self,
@@ -106,7 +115,9 @@ impl Learner {
         if examples.is_empty() {
             return Err("there are no examples to learn from".into());
         }
-        if weights.len() != examples.len() || weights.iter().any(|weight| !(weight.is_finite() && *weight > 0.0)) {
+        if weights.len() != examples.len()
+            || weights.iter().any(|weight| !(weight.is_finite() && *weight > 0.0))
+        {
             return Err("examples without a weight above 0".into());
         }
         if self.folds < 2 {
@@ -152,7 +163,8 @@ impl Learner {
         let mut support = vec![Support::default(); made.len() + 1];
         let default = order[order.len() - 1];
         for (row, class) in examples.class().iter().enumerate() {
-            let rule = made.iter().position(|(_, rule)| data.all_hold(rule, row as u32)).unwrap_or(made.len());
+            let rule =
+                made.iter().position(|(_, rule)| data.all_hold(rule, row as u32)).unwrap_or(made.len());
             let said = made.get(rule).map_or(default, |(class, _)| *class);
             let support = &mut support[rule];
             support.examples += 1;
@@ -164,9 +176,15 @@ impl Learner {
             class: class as usize,
             support: Some(support),
         };
-        let rules = made.iter().zip(&support).map(|((class, probes), support)| rule(*class, probes, *support));
+        let rules =
+            made.iter().zip(&support).map(|((class, probes), support)| rule(*class, probes, *support));
         let classes = examples.classes().iter().map(String::from).collect();
-        Rules::new(examples.schema().clone(), classes, rules.collect(), rule(default, &[], support[made.len()]))
+        Rules::new(
+            examples.schema().clone(),
+            classes,
+            rules.collect(),
+            rule(default, &[], support[made.len()]),
+        )
     }
 }
 

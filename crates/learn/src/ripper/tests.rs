@@ -15,7 +15,9 @@ fn golf() -> Examples {
     ]);
     let mut examples = Examples::new(schema.unwrap(), ["Play", "No Play"]);
     for row in rows.split(';') {
-        let [outlook, temperature, humidity, windy, class] = row.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+        let [outlook, temperature, humidity, windy, class] = row.split(' ').collect::<Vec<_>>()[..] else {
+            panic!()
+        };
         let number = |said: &str| Value::Number(said.parse().unwrap());
         let values = [Value::Nominal(outlook), number(temperature), number(humidity), Value::Nominal(windy)];
         examples.push(&values, if class == "No" { "No Play" } else { class }, 1.0).unwrap();
