@@ -15,4 +15,4 @@ pub mod world;
 pub use access::{Access, Method, Unusable, hash, host};
 pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
-pub use source::{Faults, Source, line};
+pub use source::{Faults, Source, line, unpacked};

@@ -158,7 +158,7 @@ impl Faults {
 }
 
 /// What is packed by zstd or gzip, unpacked; anything else as it is.
-pub(crate) fn unpacked(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+pub fn unpacked(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let magic = take(&mut input, 4)?;
     let whole = Cursor::new(magic.clone()).chain(input);
     Ok(match magic.as_slice() {

@@ -3,7 +3,7 @@
 use super::source::{self, Source, day_of};
 use super::strategies::{self, NAMES};
 use crate::Failure;
-use crate::lab::{json, number, text};
+use crate::lab::{json, number, seed, text};
 use crate::values::size;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use learn::candidate::{ATTRIBUTES, Encoding};
@@ -63,6 +63,7 @@ pub fn command() -> Command {
             "Learn once, from the first N days together; otherwise rules and trees learn from each day, and boosted rules from the first",
         ))
         .args(strategies::args())
+        .arg(seed())
         .arg(option("rules-out", "DIR").help("Write what was learned there, a file for each strategy and day"))
         .arg(json())
         .arg(option("out", "DIR").help("Write a page with plots, and evaluation.json, there"))

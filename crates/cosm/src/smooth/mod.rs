@@ -8,6 +8,7 @@ mod rules;
 mod source;
 mod strategies;
 mod target;
+mod train;
 
 use crate::Failure;
 use clap::{ArgMatches, Command};
@@ -25,6 +26,7 @@ pub fn command() -> Command {
         .subcommand(evaluate::command())
         .subcommand(plan::command())
         .subcommand(target::command())
+        .subcommand(train::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
@@ -33,6 +35,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("evaluate", args)) => evaluate::run(args),
         Some(("plan", args)) => plan::run(args),
         Some(("target", args)) => target::run(args),
-        _ => Err(Failure::Usage("name a command: analyze, evaluate, plan or target".into())),
+        Some(("train", args)) => train::run(args),
+        _ => Err(Failure::Usage("name a command: analyze, evaluate, plan, target or train".into())),
     }
 }

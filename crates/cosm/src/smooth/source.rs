@@ -1,7 +1,8 @@
 //! Where requests and inventories come from: a trace with files of rows, what the trace itself names, or a synthetic world.
 
+use super::analyze::offset;
 use crate::Failure;
-use crate::lab::{from_format, number, say_faults, seed, strict, text};
+use crate::lab::{from_format, number, say_faults, strict, text};
 use clap::{Arg, ArgAction, ArgMatches};
 use lab::input::{From, Input, Reading};
 use learn::day::{Calendar, Peak, Weekdays};
@@ -33,7 +34,7 @@ pub enum Offered {
     Named(Rc<Vec<Row>>),
 }
 
-pub fn args() -> [Arg; 8] {
+pub fn args() -> [Arg; 7] {
     let trace = Arg::new("TRACE").conflicts_with("world").help(
         "Trace to learn from and to test on, plain or compressed with gzip or zstd, also Cosm's own access log as JSON",
     );
@@ -52,7 +53,7 @@ pub fn args() -> [Arg; 8] {
     );
     let days =
         Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
-    [trace, from_format(), strict(), inventory, hindsight, world, days, seed()]
+    [trace, from_format(), strict(), inventory, hindsight, world, days]
 }
 
 /// When peak is.
@@ -83,23 +84,6 @@ pub fn days(args: &ArgMatches) -> Result<(Peak, Calendar), Failure> {
     peak.days = said("days").parse::<Weekdays>().map_err(|why| usage("days", why))?;
     let utc_offset = offset(said("utc-offset")).map_err(|why| usage("utc-offset", why))?;
     Ok((peak, Calendar { utc_offset, has_dates: true }))
-}
-
-fn offset(text: &str) -> Result<i16, String> {
-    let wrong = || format!("`{text}` is no offset: write one like +02:00 or -05:00");
-    let (sign, rest) = match text.split_at_checked(1) {
-        Some(("+", rest)) => (1, rest),
-        Some(("-", rest)) => (-1, rest),
-        _ => return Err(wrong()),
-    };
-    let digits = |text: &str| (text.len() == 2).then(|| text.parse::<u8>().ok()).flatten();
-    let (hours, minutes) = rest.split_once(':').ok_or_else(wrong)?;
-    match (digits(hours), digits(minutes)) {
-        (Some(hours @ ..=14), Some(minutes @ ..=59)) => {
-            Ok(sign * (i16::from(hours) * 60 + i16::from(minutes)))
-        }
-        _ => Err(wrong()),
-    }
 }
 
 impl Source {

@@ -2,6 +2,7 @@
 //!
 //! A row costs 8 bytes for each number, 4 for each nominal value, 8 and 4 for each word for each set, and 12 for class and weight.
 
+pub mod table;
 mod words;
 
 pub use words::Words;

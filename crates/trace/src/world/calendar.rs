@@ -53,15 +53,19 @@ const OTHER: [f64; 24] = [
 
 /// How much is asked for at a second of such a day, of the most of a weekday: from 0 to 1.
 pub fn level(kind: DayKind, second: u64) -> f64 {
-    let hours = if kind == DayKind::Weekday { &WEEKDAY } else { &OTHER };
+    let hours = hours(kind);
     let hour = (second / HOUR) as usize % 24;
     let part = (second % HOUR) as f64 / HOUR as f64;
     hours[hour] * (1.0 - part) + hours[(hour + 1) % 24] * part
 }
 
-/// The mean level of a weekday.
-pub fn mean_level() -> f64 {
-    WEEKDAY.iter().sum::<f64>() / 24.0
+/// The mean level of such a day.
+pub fn mean_level(kind: DayKind) -> f64 {
+    hours(kind).iter().sum::<f64>() / 24.0
+}
+
+fn hours(kind: DayKind) -> &'static [f64; 24] {
+    if kind == DayKind::Weekday { &WEEKDAY } else { &OTHER }
 }
 
 #[cfg(test)]

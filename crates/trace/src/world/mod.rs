@@ -29,6 +29,7 @@ pub use calendar::{Day, DayKind, level};
 pub use habits::{HABITS, Habits, Media};
 
 use crate::Access;
+use crate::inventory::Row;
 use crowd::Crowd;
 use web::Web;
 
@@ -37,7 +38,7 @@ use web::Web;
 pub struct Settings {
     pub sites: u32,
     pub clients: u32,
-    /// Sessions of a weekday, on the average.
+    /// Sessions of a weekday that chance brings, on the average; 2.4 more of each client are its habit.
     pub sessions: f64,
     /// 0: without end.
     pub days: u32,
@@ -56,12 +57,12 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             sites: 300,
-            clients: 2_000,
-            sessions: 5_000.0,
+            clients: 1_500,
+            sessions: 1_000.0,
             days: 14,
             begins: 895_449_600,
             holidays: vec![7],
-            site_zipf: 0.8,
+            site_zipf: 1.0,
             upheaval: None,
         }
     }
@@ -70,12 +71,12 @@ impl Default for Settings {
 impl Settings {
     /// For tests: seconds of work, and the same properties.
     pub fn small() -> Settings {
-        Settings { sites: 12, clients: 60, sessions: 200.0, days: 3, ..Settings::default() }
+        Settings { sites: 12, clients: 60, sessions: 80.0, days: 3, ..Settings::default() }
     }
 
     /// As many servers and requests as the gateway of the thesis had.
     pub fn large() -> Settings {
-        Settings { sites: 20_000, clients: 20_000, sessions: 45_000.0, ..Settings::default() }
+        Settings { sites: 20_000, clients: 20_000, sessions: 15_000.0, ..Settings::default() }
     }
 
     /// An error says what, and what is possible.
@@ -96,15 +97,7 @@ impl Settings {
 /// What a site answers with for a URL at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    pub url: String,
-    pub media: Media,
-    /// Bytes.
-    pub size: u64,
-    /// Seconds since 1970: when it first was there, and when it was last changed.
-    pub created: u64,
-    pub modified: u64,
-    /// Whether a cache may keep it.
-    pub cacheable: bool,
+    pub row: Row,
     /// For how many seconds the site says that it is fresh, if it says so.
     pub lifetime: Option<u32>,
 }
@@ -144,7 +137,7 @@ impl World {
 
     /// What all sites offer at a second of this day, or later than it as if nothing were to be changed: what can be found by links, without what programs
     /// make for one question. By site, the same order each time.
-    pub fn inventory(&self, at: u64) -> impl Iterator<Item = Offer> + '_ {
+    pub fn inventory(&self, at: u64) -> impl Iterator<Item = Row> + '_ {
         self.web.inventory(at)
     }
 
@@ -163,6 +156,7 @@ enum Use {
     Edit,
     Crowd,
     Favourite,
+    Interest,
     Media,
 }
 

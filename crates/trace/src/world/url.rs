@@ -22,7 +22,7 @@ pub enum Path {
     },
     /// Of a page that was published on a day since 1970.
     New {
-        section: u8,
+        section: u16,
         day: u32,
         page: u32,
         part: u16,

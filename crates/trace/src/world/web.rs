@@ -7,21 +7,29 @@ use super::calendar::{DAY, Day, HOUR};
 use super::habits::{HABITS, Habits, Media, PAGES_SIGMA, When};
 use super::url::{self, Path};
 use super::{Offer, Settings, Use, chance};
+use crate::inventory::Row;
 use crate::random::{Random, zipf};
 use std::collections::VecDeque;
+use std::ops::Range;
 
-/// Sections of a site: the front page is the first index page, each section has one more.
-pub const SECTIONS: u8 = 8;
+/// The bounds of how many sections a site has: the front page is the first index page, each section has one more.
+const SECTIONS_BOUNDS: (f64, f64) = (2.0, 10_000.0);
 /// Images that all pages of a site share, and how many a page has of them.
 const SHARED: u16 = 8;
 const SHARED_OF_PAGE: u16 = 3;
 /// Days for which a new page is offered.
-const KEPT: u64 = 14;
+const KEPT: u64 = 5;
+/// How what a site publishes, and what it has, grows with its popularity: exponents. Popular sites are large ones.
+const PUBLISHED_GROWTH: f64 = 0.85;
+const STANDING_GROWTH: f64 = 0.6;
+const SECTIONS_GROWTH: f64 = 0.85;
 /// New pages of which the front page shows an image.
-const FRONT: usize = 4;
+const FRONT: usize = 3;
 /// Exponent of the popularity of sections, and of a site's pages that stay: within what Breslau and others found (thesis, 2.3.3).
-const SECTION_ZIPF: f64 = 0.8;
-const PAGE_ZIPF: f64 = 0.75;
+const SECTION_ZIPF: f64 = 0.64;
+/// The same of how much is published in sections: popular ones have more.
+const PUBLISHED_ZIPF: f64 = 0.2;
+const PAGE_ZIPF: f64 = 0.64;
 /// How much new pages of one section differ in popularity: the deviation of the logarithm.
 const PAGE_SIGMA: f64 = 0.8;
 /// Mean age of what was there before the world began, days.
@@ -38,10 +46,10 @@ pub struct Web {
     seed: u64,
     upheaval: Option<u64>,
     sites: Vec<Site>,
-    zipf: f64,
-    /// Of the sites' weights, of this day's epoch.
-    popularity: Vec<f64>,
-    epoch: Option<u64>,
+    /// Of the sites' weights, before the upheaval and after it.
+    popularity: [Vec<f64>; 2],
+    /// Of this day: whether it is after the upheaval.
+    epoch: usize,
 }
 
 pub struct Site {
@@ -49,8 +57,9 @@ pub struct Site {
     /// Before the upheaval, and after it.
     habits: [&'static Habits; 2],
     standing: u32,
-    /// What it publishes, of the median.
-    vigour: f64,
+    /// What it publishes, of the median of its kind: before the upheaval, and after it.
+    vigour: [f64; 2],
+    sections: [u16; 2],
     personal: bool,
     lifetime: Option<u32>,
     /// By the time of publication.
@@ -65,7 +74,7 @@ struct New {
     born: u64,
     day: u32,
     page: u32,
-    section: u8,
+    section: u16,
     weight: f64,
     /// Of the weights up to this one.
     sum: f64,
@@ -75,24 +84,39 @@ impl Web {
     pub fn new(settings: &Settings, seed: u64) -> Web {
         let upheaval = settings.upheaval.map(|day| settings.begins + u64::from(day) * DAY);
         let kinds = [0, 1].map(|epoch| kinds(settings.sites, seed, epoch));
+        let habits = |site: u32| [0, 1].map(|epoch: usize| &HABITS[kinds[epoch][site as usize]]);
+        let weights =
+            [0, 1].map(|epoch| weights(settings, seed, epoch, |site| habits(site)[epoch as usize].draw));
         let site = |number: u32| {
             let mut luck = chance(seed, Use::Site, [number.into(), 0]);
-            let habits = [0, 1].map(|epoch: usize| &HABITS[kinds[epoch][number as usize]]);
-            let many = |luck: &mut Random, median: f64| median * (PAGES_SIGMA * luck.normal()).exp();
-            let standing = many(&mut luck, habits[0].standing).max(1.0) as u32;
+            let [before, after] = habits(number);
+            let mut many = || (PAGES_SIGMA * luck.normal()).exp();
+            let (standing, vigour) = (before.standing * many(), many());
+            let weight = [0, 1].map(|epoch: usize| weights[epoch][number as usize]);
             Site {
                 number,
-                habits,
-                standing,
-                vigour: many(&mut luck, 1.0),
+                habits: [before, after],
+                standing: (standing * weight[0].powf(STANDING_GROWTH)).max(1.0) as u32,
+                vigour: weight.map(|weight| vigour * weight.powf(PUBLISHED_GROWTH)),
+                sections: [0, 1].map(|epoch: usize| {
+                    let sections = habits(number)[epoch].sections * weight[epoch].powf(SECTIONS_GROWTH);
+                    sections.clamp(SECTIONS_BOUNDS.0, SECTIONS_BOUNDS.1) as u16
+                }),
                 personal: luck.unit() < PERSONAL,
-                lifetime: (luck.unit() < habits[0].says_lifetime).then_some(LIFETIME),
+                lifetime: (luck.unit() < before.says_lifetime).then_some(LIFETIME),
                 new: VecDeque::new(),
                 until: 0,
             }
         };
         let sites = (0..settings.sites).map(site).collect();
-        Web { seed, upheaval, sites, zipf: settings.site_zipf, popularity: Vec::new(), epoch: None }
+        let popularity = weights.map(|weights| {
+            let sums = weights.iter().scan(0.0, |sum, weight| {
+                *sum += weight;
+                Some(*sum)
+            });
+            sums.collect()
+        });
+        Web { seed, upheaval, sites, popularity, epoch: 0 }
     }
 
     /// Publishes what this day will bring.
@@ -108,10 +132,7 @@ impl Web {
             site.forget(day.begins);
             site.sum(epoch as usize);
         }
-        if self.epoch != Some(epoch) {
-            self.epoch = Some(epoch);
-            self.popularity = self.weigh(epoch);
-        }
+        self.epoch = epoch as usize;
     }
 
     pub fn epoch_at(&self, at: u64) -> u64 {
@@ -124,8 +145,9 @@ impl Web {
 
     /// A site, the popular ones more often.
     pub fn site(&self, luck: f64) -> u32 {
-        let all = self.popularity.last().copied().unwrap_or_default();
-        let found = self.popularity.partition_point(|sum| *sum <= luck * all);
+        let popularity = &self.popularity[self.epoch];
+        let all = popularity.last().copied().unwrap_or_default();
+        let found = popularity.partition_point(|sum| *sum <= luck * all);
         found.min(self.sites.len() - 1) as u32
     }
 
@@ -144,8 +166,29 @@ impl Web {
         Some(new[found].part(0, Media::Html))
     }
 
-    /// What is embedded in a page, in its order.
-    pub fn embedded(&self, site: u32, page: Path, at: u64, into: &mut Vec<Path>) {
+    /// Sections of a site.
+    pub fn sections(&self, site: u32, at: u64) -> u16 {
+        self.sites[site as usize].sections[self.epoch_at(at) as usize]
+    }
+
+    /// The section of a site that somebody is interested in, the popular ones more often.
+    pub fn section(&self, site: u32, luck: f64, at: u64) -> u16 {
+        let count = self.sections(site, at).into();
+        let rank = zipf(luck, count, SECTION_ZIPF) as usize;
+        let order = shuffled(count as u32, self.seed ^ u64::from(site) << 20, self.epoch_at(at) << 8 | 2);
+        order[rank] as u16
+    }
+
+    /// What is new in a section since a time, the newest first.
+    pub fn news(&self, site: u32, section: u16, since: u64, at: u64) -> impl Iterator<Item = Path> + '_ {
+        let new = &self.sites[site as usize].new;
+        let out = new.partition_point(|page| page.born <= at);
+        let late = new.range(..out).rev().take_while(move |page| page.born > since);
+        late.filter(move |page| page.section == section).map(|page| page.part(0, Media::Html))
+    }
+
+    /// What is embedded in a page, in its order; of what the front page and those of sections show, that which was published in a time.
+    pub fn embedded(&self, site: u32, page: Path, time: Range<u64>, into: &mut Vec<Path>) {
         let owner = &self.sites[site as usize];
         into.extend((0..SHARED_OF_PAGE).map(Path::Shared));
         match page {
@@ -171,9 +214,9 @@ impl Web {
                 into.extend(parts.iter().enumerate().skip(1).map(part));
             }
             Path::Index(nth) => {
-                let out = owner.new.partition_point(|page| page.born <= at);
-                let shown = owner.new.iter().take(out).rev();
-                let shown = shown.filter(|page| nth == 0 || u16::from(page.section) + 1 == nth);
+                let out = owner.new.partition_point(|page| page.born < time.end);
+                let shown = owner.new.range(..out).rev().take_while(|page| page.born >= time.start);
+                let shown = shown.filter(|page| nth == 0 || page.section + 1 == nth);
                 for new in shown.take(FRONT) {
                     let parts = owner.parts_of_new(self, new.day, new.page);
                     into.extend(parts.get(1).map(|part| new.part(1, part.media)));
@@ -190,14 +233,14 @@ impl Web {
         // Of what is spelled in another way there is nothing.
         let mut spelled = String::new();
         url::write(site, path, &mut spelled);
-        (spelled == url).then(|| found.offer(spelled))
+        (spelled == url).then(|| Offer { row: found.row(spelled), lifetime: found.lifetime })
     }
 
     /// What there is of a site under a path that can be found by links.
     pub fn find(&self, owner: &Site, path: Path, at: u64) -> Option<Found> {
         let site = u64::from(owner.number);
         match path {
-            Path::Index(nth) if nth <= u16::from(SECTIONS) => {
+            Path::Index(nth) if nth <= owner.sections[self.epoch_at(at) as usize] => {
                 let created = owner.created(self.seed, [u64::from(nth), 1]);
                 let edited = self.last_edit(owner, at, |habits, at| {
                     let edits = Edits { seed: self.seed, site, of: u64::from(nth) << 40 };
@@ -244,9 +287,10 @@ impl Web {
         &self.sites[site as usize]
     }
 
-    pub fn inventory(&self, at: u64) -> impl Iterator<Item = Offer> + '_ {
+    pub fn inventory(&self, at: u64) -> impl Iterator<Item = Row> + '_ {
         self.sites.iter().flat_map(move |owner| {
-            let fixed = (0..=u16::from(SECTIONS)).map(Path::Index).chain((0..SHARED).map(Path::Shared));
+            let fixed =
+                (0..=self.sections(owner.number, at)).map(Path::Index).chain((0..SHARED).map(Path::Shared));
             let fixed = fixed.filter_map(move |path| Some((path, self.find(owner, path, at)?)));
             let standing = (0..owner.standing).flat_map(move |page| {
                 let parts = owner.parts(self.seed, [u64::from(page), 0], 0);
@@ -267,7 +311,7 @@ impl Web {
             fixed.chain(standing).chain(new).map(move |(path, found)| {
                 let mut url = String::new();
                 url::write(owner.number, path, &mut url);
-                found.offer(url)
+                found.row(url)
             })
         })
     }
@@ -312,21 +356,6 @@ impl Web {
             _ => edit(before, at),
         }
     }
-
-    fn weigh(&self, epoch: u64) -> Vec<f64> {
-        let order = shuffled(self.sites.len() as u32, self.seed, epoch << 8 | 1);
-        let mut weights = vec![0.0; self.sites.len()];
-        for (rank, site) in order.into_iter().enumerate() {
-            let draw = self.sites[site as usize].habits[epoch as usize].draw;
-            weights[site as usize] = draw * (rank as f64 + 1.0).powf(-self.zipf);
-        }
-        let mut sum = 0.0;
-        for weight in &mut weights {
-            sum += *weight;
-            *weight = sum;
-        }
-        weights
-    }
 }
 
 impl Site {
@@ -334,22 +363,25 @@ impl Site {
         let habits = self.habits[epoch as usize];
         let mut luck = chance(seed, Use::Publish, [self.number.into(), day]);
         let other = (day + 3) % 7 >= 5;
-        let mean = habits.published * self.vigour * if other { habits.on_other_days } else { 1.0 };
+        let mean =
+            habits.published * self.vigour[epoch as usize] * if other { habits.on_other_days } else { 1.0 };
         let count = poisson(&mut luck, mean);
         let hour = chance(seed, Use::Publish, [self.number.into(), epoch | 1 << 40]).unit();
-        let sections = shuffled(SECTIONS.into(), seed ^ u64::from(self.number) << 20, epoch << 8 | 2);
+        let count_of_sections = self.sections[epoch as usize];
+        let sections =
+            shuffled(count_of_sections.into(), seed ^ u64::from(self.number) << 20, epoch << 8 | 2);
         for page in 0..count {
             let hours = match habits.when {
                 When::Shift => shift(&mut luck),
                 When::Edition(from, to) => from as f64 + hour * (to - from) as f64 + 0.5 * luck.unit(),
             };
-            let rank = zipf(luck.unit(), SECTIONS.into(), 0.4);
+            let rank = zipf(luck.unit(), count_of_sections.into(), PUBLISHED_ZIPF);
             let popular = (rank as f64 + 1.0).powf(-SECTION_ZIPF);
             self.new.push_back(New {
                 born: day * DAY + (hours * HOUR as f64) as u64,
                 day: day as u32,
                 page: page as u32,
-                section: sections[rank as usize] as u8,
+                section: sections[rank as usize] as u16,
                 weight: popular * (PAGE_SIGMA * luck.normal()).exp(),
                 sum: 0.0,
             });
@@ -430,9 +462,9 @@ impl Found {
         Found { media, size, created, modified: created, cacheable: true, lifetime }
     }
 
-    fn offer(self, url: String) -> Offer {
-        let Found { media, size, created, modified, cacheable, lifetime } = self;
-        Offer { url, media, size, created, modified, cacheable, lifetime }
+    fn row(self, url: String) -> Row {
+        let Found { media, size, created, modified, cacheable, .. } = self;
+        Row { url, size, modified, created, content_type: media.content_type().into(), cacheable }
     }
 }
 
@@ -482,7 +514,7 @@ impl Edits {
 /// The hour of the day at which somebody of a site's staff does something.
 fn shift(luck: &mut Random) -> f64 {
     let hour = luck.unit();
-    if luck.unit() < 0.85 { 8.0 + 14.0 * hour } else { 24.0 * hour }
+    if luck.unit() < 0.8 { 8.0 + 10.0 * hour } else { 24.0 * hour }
 }
 
 /// Bytes of a new object.
@@ -515,6 +547,16 @@ fn shuffled(count: u32, seed: u64, of: u64) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count).collect();
     all.sort_by_cached_key(|nth| (chance(seed, Use::Rank, [of, (*nth).into()]).bits(), *nth));
     all
+}
+
+/// How often each site is visited, 1 on the average.
+fn weights(settings: &Settings, seed: u64, epoch: u64, draw: impl Fn(u32) -> f64) -> Vec<f64> {
+    let mut weights = vec![0.0; settings.sites as usize];
+    for (rank, site) in shuffled(settings.sites, seed, epoch << 8 | 1).into_iter().enumerate() {
+        weights[site as usize] = draw(site) * (rank as f64 + 1.0).powf(-settings.site_zipf);
+    }
+    let mean = weights.iter().sum::<f64>() / weights.len() as f64;
+    weights.iter().map(|weight| weight / mean).collect()
 }
 
 /// Which row of `HABITS` each site has, in just the shares of that table.

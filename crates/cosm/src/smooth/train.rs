@@ -1,0 +1,197 @@
+//! `cosm smooth train`: rules from a table of examples.
+
+use crate::Failure;
+use crate::lab::{json, number, seed, text};
+use clap::{Arg, ArgMatches, Command};
+use learn::boost::boost;
+use learn::examples::{Examples, table};
+use learn::judge::{Judge, Matrix};
+use learn::ripper::{Learner, Step};
+use learn::rules::Model;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub fn command() -> Command {
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    Command::new("train")
+        .about("Learn rules from examples (RIPPER; thesis, 7.2)")
+        .arg(option("examples", "FILE", "Table to learn from, plain or compressed").required(true))
+        .arg(option("test", "FILE", "Table with the same columns to test the rules on"))
+        .arg(option("out", "FILE", "Where the rules are written, instead of standard output"))
+        .arg(option("positive", "CLASS", "Class that rules are learned for; else all but the heaviest have rules"))
+        .arg(option(
+            "loss-ratio",
+            "N",
+            "Cost of a false positive over that of a false negative: above 1 values accuracy, below 1 coverage",
+        ))
+        .arg(option("boost", "ROUNDS", "Learn so many sets of rules that vote (AdaBoost; the thesis: 10)"))
+        .arg(
+            option("optimizations", "N", "Passes in which each rule may be replaced or revised").default_value("2"),
+        )
+        .arg(seed().default_value("7"))
+        .arg(option("threads", "N", "Threads; the rules do not depend on them. Default: one for each processor"))
+        .arg(json())
+        .after_help(
+            "A table is CSV, or TSV if its first line has a tab. The first line says each column's name and kind: number, nominal, \
+             set, class, weight or skip. An empty field or `?` is missing; words of a set are separated by blanks.\n\n  \
+             type:nominal,size:number,words:set,wanted:class,bytes:weight\n  \
+             image/gif,2048,news logo,yes,2048\n\n\
+             Rules are text to read and edit. Equal seeds give equal rules.\n\n\
+             Example:\n  \
+             cosm smooth train --examples monday.csv --test tuesday.csv --positive yes --out rules",
+        )
+}
+
+pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    let learner = learner(args)?;
+    let rounds = number(args, "boost")?;
+    let classes: Vec<String> = learner.positive.iter().cloned().collect();
+    let examples = read(text(args, "examples").unwrap_or_default(), &classes)?;
+    let mut shown = Shown::default();
+    let model = match rounds {
+        None => {
+            let mut progress = |step| shown.step(None, step, &examples);
+            learner.learn_weighted(&examples, examples.weights(), &mut progress).map(Model::Rules)
+        }
+        Some(rounds) => boost(&learner, rounds as usize, &examples, &mut |round, step| {
+            shown.step(Some(round), step, &examples)
+        })
+        .map(Model::Ensemble),
+    };
+    let model = model
+        .map_err(|why| Failure::Failed(format!("{}: {why}", text(args, "examples").unwrap_or_default())))?;
+    note(&examples, &learner);
+    let known: Vec<String> = examples.classes().iter().map(String::from).collect();
+    let mut matrices = vec![("examples", matrix(&model, &examples)?)];
+    if let Some(path) = text(args, "test") {
+        matrices.push(("test", matrix(&model, &read(path, &known)?)?));
+    }
+    if let Some(path) = text(args, "out") {
+        std::fs::write(path, model.to_string()).map_err(|e| Failure::Failed(format!("{path}: {e}")))?;
+    }
+    match (args.get_flag("json"), text(args, "out").is_some()) {
+        (true, _) => line!("{}", as_json(&model, &matrices, args)),
+        (false, true) => matrices.iter().for_each(|(of, matrix)| print(of, matrix, "")),
+        (false, false) => {
+            crate::out::write(format_args!("{}", model.to_string().trim_end()));
+            // Standard output is a file of rules: what else there is to say are its comments.
+            matrices.iter().for_each(|(of, matrix)| print(of, matrix, "# "));
+        }
+    }
+    Ok(())
+}
+
+fn learner(args: &ArgMatches) -> Result<Learner, Failure> {
+    let known = Learner::default();
+    let loss_ratio = match text(args, "loss-ratio") {
+        Some(said) => {
+            said.parse().map_err(|_| Failure::Usage(format!("--loss-ratio: `{said}` is not a number")))?
+        }
+        None => 1.0,
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Learner {
+        seed: number(args, "seed")?.unwrap_or(known.seed),
+        optimizations: number(args, "optimizations")?.unwrap_or(2) as usize,
+        loss_ratio,
+        positive: text(args, "positive").map(String::from),
+        threads: number(args, "threads")?.map_or(processors, |threads| threads.clamp(1, 256) as usize),
+        ..known
+    })
+}
+
+fn read(path: &str, classes: &[String]) -> Result<Examples, Failure> {
+    let at = |why: String| Failure::Failed(format!("{path}: {why}"));
+    let file = std::fs::File::open(Path::new(path)).map_err(|e| at(e.to_string()))?;
+    let input = trace::unpacked(Box::new(file)).map_err(|e| at(e.to_string()))?;
+    let mut said = Instant::now();
+    let progress = |rows| {
+        if said.elapsed() > Duration::from_secs(2) {
+            said = Instant::now();
+            eprintln!("{path}: {rows} rows");
+        }
+    };
+    table::read(BufReader::with_capacity(256 << 10, input), classes, progress).map_err(at)
+}
+
+/// What is not a mistake, but hardly what was wanted.
+fn note(examples: &Examples, learner: &Learner) {
+    let mut count = vec![0u64; examples.classes().len()];
+    examples.class().iter().for_each(|class| count[*class as usize] += 1);
+    if let Some(only) = count.iter().position(|count| *count == examples.len() as u64) {
+        eprintln!(
+            "note: all examples are of the class `{}`: there is nothing to tell apart, and only a default is learned",
+            examples.classes().word(only as u32)
+        );
+    } else if let Some(positive) = &learner.positive
+        && examples.classes().number(positive).is_none_or(|class| count[class as usize] == 0)
+    {
+        eprintln!("note: no example is of the class `{positive}`");
+    }
+}
+
+#[derive(Default)]
+struct Shown(Option<Instant>);
+
+impl Shown {
+    fn step(&mut self, round: Option<usize>, step: Step, examples: &Examples) {
+        let began = *self.0.get_or_insert_with(Instant::now);
+        if began.elapsed() < Duration::from_secs(2) {
+            return;
+        }
+        self.0 = Some(Instant::now());
+        let round = round.map_or(String::new(), |round| format!("round {}, ", round + 1));
+        let class = examples.classes().word(step.class);
+        eprintln!("{round}class {class}: {} rules, {} examples", step.rules, step.left);
+    }
+}
+
+fn matrix(model: &Model, examples: &Examples) -> Result<Matrix, Failure> {
+    Matrix::of(model, examples).map_err(Failure::Failed)
+}
+
+fn print(of: &str, matrix: &Matrix, before: &str) {
+    let Matrix { classes, weights, .. } = matrix;
+    let short = |name: &str| name.chars().take(14).collect::<String>();
+    line!("{before}{of}: {:.2} % right", 100.0 * matrix.right());
+    let head: String = classes.iter().map(|class| format!(" {:>14}", short(class))).collect();
+    line!("{before}{:<14}{head}   by weight, taken for", "is");
+    for (class, weights) in classes.iter().zip(weights) {
+        let row: String = weights.iter().map(|weight| format!(" {weight:>14.1}")).collect();
+        let share = |share: Option<f64>| share.map_or("-".into(), |share| format!("{share:.4}"));
+        let (accuracy, coverage) = (share(matrix.accuracy(class)), share(matrix.coverage(class)));
+        line!("{before}{:<14}{row}   accuracy {accuracy}, coverage {coverage}", short(class));
+    }
+}
+
+fn as_json(model: &Model, matrices: &[(&str, Matrix)], args: &ArgMatches) -> serde_json::Value {
+    let sets: Vec<_> = match model {
+        Model::Rules(rules) => vec![rules],
+        Model::Ensemble(ensemble) => ensemble.members().iter().map(|(_, rules)| rules).collect(),
+    };
+    let mut value = serde_json::json!({
+        "seed": text(args, "seed"),
+        "classes": model.classes(),
+        "sets": sets.len(),
+        "rules": sets.iter().map(|rules| rules.rules().len()).sum::<usize>(),
+        "conditions": sets.iter().map(|rules| rules.conditions()).sum::<usize>(),
+        "text": model.to_string(),
+    });
+    for (of, matrix) in matrices {
+        let by_class: Vec<_> = matrix
+            .classes
+            .iter()
+            .map(|class| serde_json::json!({"class": class, "accuracy": matrix.accuracy(class), "coverage": matrix.coverage(class)}))
+            .collect();
+        value[*of] = serde_json::json!({
+            "right": matrix.right(),
+            "classes": by_class,
+            "weights": matrix.weights,
+            "counts": matrix.counts,
+        });
+    }
+    value
+}
