@@ -199,17 +199,17 @@ fn asked(args: &ArgMatches) -> Vec<(String, String)> {
 }
 
 /// How far it is, on standard error.
-struct Shown {
+pub struct Shown {
     last: Instant,
     terminal: bool,
 }
 
 impl Shown {
-    fn new() -> Shown {
+    pub fn new() -> Shown {
         Shown { last: Instant::now(), terminal: std::io::stderr().is_terminal() }
     }
 
-    fn step(&mut self, step: &Step) {
+    pub fn step(&mut self, step: &Step) {
         let every = Duration::from_secs(if self.terminal { 1 } else { 20 });
         if matches!(step, Step::Requests(..)) && self.last.elapsed() < every {
             return;
@@ -228,7 +228,7 @@ impl Shown {
         }
     }
 
-    fn end(&self) {
+    pub fn end(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");
         }

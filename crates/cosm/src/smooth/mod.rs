@@ -3,6 +3,7 @@
 
 mod analyze;
 mod evaluate;
+mod of_trace;
 mod plan;
 mod rules;
 mod source;

@@ -233,16 +233,7 @@ impl Web for OfWorld {
     }
 
     fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
-        self.world.inventory(at).try_for_each(|offer| {
-            each(Row {
-                url: offer.url,
-                size: offer.size,
-                modified: offer.modified,
-                created: offer.created,
-                content_type: offer.media.content_type().into(),
-                cacheable: offer.cacheable,
-            })
-        })
+        self.world.inventory(at).try_for_each(|offer| each(offer.row))
     }
 }
 
