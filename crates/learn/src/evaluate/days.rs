@@ -530,7 +530,7 @@ impl Cache {
         let before = self.objects.get(&access.object).copied();
         let is_same = before.is_some_and(|held| same(by_date, held, access.modified, access.size));
         let is_hit = is_same && before.is_some_and(|held| held.turn > 0);
-        if let Some(held) = before.filter(|held| held.turn > 0) {
+        if let Some(held) = before.filter(|held| held.turn > 0 && self.room.is_some()) {
             self.order.remove(&held.turn);
             self.held -= held.size;
         }
