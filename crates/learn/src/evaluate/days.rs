@@ -283,7 +283,10 @@ impl Walker<'_> {
         }
         let seen = self.cycle.see(access)?;
         let peak_miss = matches!(period, Period::Peak(_)) && seen.miss != Miss::Hit;
-        self.history.note(access, peak_miss);
+        // Without a size it is a browser's own hit, or nothing is known of it.
+        if access.size > 0 {
+            self.history.note(access, peak_miss);
+        }
         if self.settings.offers == Offers::Seen {
             self.known.note(access, self.settings.history);
         }
