@@ -42,7 +42,8 @@ fn a_plan_has_reasons_and_keeps_its_budget() {
 {"url":"http://b.test/","size":1}
 "#;
     fs::write(folder.join("rows"), rows).unwrap();
-    let (status, out, _) = said(&smooth(folder, "plan rows --rules rules --budget 1000 --night 900000000 --json"));
+    let (status, out, _) =
+        said(&smooth(folder, "plan rows --rules rules --budget 1000 --night 900000000 --json"));
     assert_eq!(status, Some(0));
     let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
     let urls: Vec<&str> =
@@ -55,7 +56,10 @@ fn a_plan_has_reasons_and_keeps_its_budget() {
         .to_vec();
     assert_eq!(left, [1, 1, 1, 1]);
     let (_, out, _) = said(&smooth(folder, "plan rows --rules rules --budget 1000 --night 900000000"));
-    assert!(out.contains("2 of 6 candidates, 800 of 1000 bytes") && out.contains("left out: with credentials"), "{out}");
+    assert!(
+        out.contains("2 of 6 candidates, 800 of 1000 bytes") && out.contains("left out: with credentials"),
+        "{out}"
+    );
     // Equation 6.2 of Figure 7.2's day, in bytes.
     let usage = "--b-pre 1965930000 --b-peak 4968190000 --b-off 2296780000 --l-max 140667000";
     let (_, out, _) = said(&smooth(folder, &format!("plan rows --rules rules {usage} --night 1 --json")));
@@ -71,7 +75,8 @@ fn what_is_wrong_is_said_in_a_line() {
     fs::write(folder.join("cut"), &RULES[..RULES.len() / 2]).unwrap();
     fs::write(folder.join("odd"), RULES.replace("size: number", "colour: number")).unwrap();
     fs::write(folder.join("rows"), "{\"url\":\"http://a.test/\",\"size\":1}\n").unwrap();
-    fs::write(folder.join("half"), "{\"url\":\"http://a.test/\",\"size\":1}\n{\"url\":\"http://a.te").unwrap();
+    fs::write(folder.join("half"), "{\"url\":\"http://a.test/\",\"size\":1}\n{\"url\":\"http://a.te")
+        .unwrap();
     fs::write(folder.join("none"), "").unwrap();
     fails(folder, "plan rows --rules rules", 2, "--b-pre is missing");
     fails(folder, "plan rows --rules cut --budget 1", 1, "cut: line ");
@@ -113,12 +118,15 @@ fn a_world_is_evaluated_and_its_rules_make_a_plan() {
     let page = fs::read_to_string(folder.join("page/report.html")).unwrap();
     assert!(page.contains("synthetic input") && page.contains("<svg"));
     assert_eq!(fs::read_to_string(folder.join("page/evaluation.json")).unwrap(), out.trim_end());
-    let rules = fs::read_dir(folder.join("rules")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let rules = fs::read_dir(folder.join("rules"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
     let rules = rules.into_iter().find(|name| name.starts_with("rules-")).unwrap();
     fs::write(folder.join("rows"), "{\"url\":\"http://a.test/\",\"size\":1}\n").unwrap();
     let words = format!("plan rows --rules rules/{rules} --budget 1MiB --night 895900000 --json");
     let (status, _, err) = said(&smooth(folder, &words));
     assert_eq!(status, Some(0), "{err}");
-    let (status, out, err) = said(&smooth(folder, "train --world small --world-days 4 --servers all --last 2"));
+    let (status, out, err) =
+        said(&smooth(folder, "train --world small --world-days 4 --servers all --last 2"));
     assert!(status == Some(0) && out.starts_with("cosm rules 1"), "{out}{err}");
 }

@@ -1,6 +1,7 @@
 //! The page of `cosm smooth evaluate`: how well what was learned from one day did on the next, as the thesis' Figures 7.3 and 7.4 show it.
 
 use super::axis::Axis;
+use super::document;
 use super::html::{escape, figure, heading, paragraph, per_cent, size, table, thousands};
 use super::plot::{Bars, Line, bars, lines};
 use learn::day::LEVEL;
@@ -47,12 +48,7 @@ pub fn page(
             body += &strategy(tested, report)?;
         }
     }
-    Ok(format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
-         <style>\n{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        include_str!("style.css")
-    ))
+    Ok(document(title, &body))
 }
 
 fn totals(report: &Report) -> String {
