@@ -26,7 +26,7 @@ pub fn examples(args: &ArgMatches) -> Result<Examples, Failure> {
     let failed = |why: String| Failure::Failed(format!("{}: {why}", source.describe()));
     let shown = std::cell::RefCell::new(Shown::new());
     let show = |step: Step| shown.borrow_mut().step(&step);
-    let mut open = || source.open(settings.calendar).map_err(failed);
+    let open = || source.open(settings.calendar).map_err(failed);
     let found = survey(&mut *open()?, &settings, &mut |requests| show(Step::Requests(false, requests)))
         .map_err(failed)?;
     let mut days: VecDeque<Examples> = VecDeque::new();

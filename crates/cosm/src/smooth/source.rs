@@ -233,7 +233,7 @@ impl Web for OfWorld {
     }
 
     fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
-        self.world.inventory(at).try_for_each(|offer| each(offer.row))
+        self.world.inventory(at).try_for_each(each)
     }
 }
 
