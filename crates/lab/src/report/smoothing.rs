@@ -38,7 +38,7 @@ fn asked(trace: &str, report: &Report) -> String {
         ("servers", thousands(report.servers)),
         ("days", format!("{days:.1}")),
         ("peak", format!("{} on {}", report.settings.peak, report.settings.peak.days)),
-        ("local time", format!("{:+} min of UTC", report.calendar.utc_offset)),
+        ("local time", offset(report.calendar.utc_offset)),
         ("warm-up", format!("{:.1} days", report.settings.warm_up as f64 / 86_400.0)),
         ("peaks measured", format!("{} of {}", report.measured, report.peaks.len())),
         ("finite cache", mb(report.settings.cache as f64)),
@@ -64,9 +64,15 @@ fn profile(report: &Report) -> Result<String, String> {
             ("prefetchable", &day.prefetchable),
         ];
         let shown = series.iter().filter(|(_, levels)| levels.iter().any(|level| *level > 0.0));
-        let all: Vec<Line> = shown.map(|(name, levels)| line(name, over_day(levels))).collect();
+        let mut all: Vec<Line> = shown.map(|(name, levels)| line(name, over_day(levels))).collect();
         if all.is_empty() {
             continue;
+        }
+        // What is prefetchable is counted in peaks alone.
+        let [from, to] =
+            [report.settings.peak.from(), report.settings.peak.to()].map(|at| f64::from(at) / 60.0);
+        if let Some(prefetchable) = all.get_mut(3).filter(|_| from < to) {
+            prefetchable.points.retain(|(hour, _)| (from..to).contains(hour));
         }
         let x = Axis::hours("hour of the day, local time", 0.0, 24.0);
         let y = Axis::linear("KB a second", all.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
@@ -221,7 +227,8 @@ fn peaks(report: &Report) -> Result<String, String> {
     let highest = level(|figures| figures.target.map(|_| figures.level_max));
     let target = level(|figures| figures.target.map(|target| target.target_level));
     if !highest.is_empty() {
-        let x = Axis::linear("measured peak", [measured.len() as f64].into_iter());
+        let x =
+            Axis::linear("measured peak", [measured.len() as f64].into_iter()).upto(measured.len() as f64);
         let y = Axis::linear("MB in a quarter of an hour", highest.iter().map(|(_, y)| *y));
         let mut all = [line("highest level, L_m", highest), line("target level, L_t", target)];
         all.iter_mut().for_each(|line| line.marked = measured.len() <= ROWS);
@@ -351,6 +358,12 @@ fn predictions(report: &Report) -> Result<String, String> {
 fn notes(report: &Report, about: &str) -> String {
     let all = report.notes.iter().filter(|note| note.about == about);
     all.map(|note| format!("<p class=\"dim\">{}</p>\n", escape(&note.text))).collect()
+}
+
+/// `-05:00`.
+fn offset(minutes: i16) -> String {
+    let sign = if minutes < 0 { '-' } else { '+' };
+    format!("UTC{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60)
 }
 
 /// 10^6 bytes, as the thesis has them.
