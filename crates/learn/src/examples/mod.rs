@@ -286,6 +286,13 @@ impl Examples {
     }
 }
 
+/// A message on one line, whatever names are in it.
+pub(crate) fn one_line(what: &str) -> String {
+    what.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}
+
 fn pick<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
     rows.iter().map(|row| values[*row as usize]).collect()
 }

@@ -8,7 +8,7 @@
 //! An empty field or `?` is missing. Words of a set are separated by blanks. Without a column for the weight, each row weighs 1.
 //! Fields may be quoted, with `""` for a quote inside.
 
-use super::{Examples, Kind, Schema, Value};
+use super::{Examples, Kind, Schema, Value, one_line};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use std::io::BufRead;
 
@@ -21,6 +21,14 @@ pub const COLUMNS_MAX: usize = 10_000;
 /// Reads all rows. `classes` are given their numbers before those that come. `progress` is told how many rows there are, now and then. An
 /// error is one line, with the row's place.
 pub fn read(
+    input: impl BufRead,
+    classes: &[String],
+    progress: impl FnMut(usize),
+) -> Result<Examples, String> {
+    read_rows(input, classes, progress).map_err(|what| one_line(&what))
+}
+
+fn read_rows(
     mut input: impl BufRead,
     classes: &[String],
     mut progress: impl FnMut(usize),
@@ -189,6 +197,7 @@ fn grow<T: Clone + Default>(room: &mut Vec<T>, most: usize) -> Option<()> {
 mod tests {
     use super::*;
     use crate::examples::{Column, MISSING};
+    use proptest::prelude::*;
 
     fn of(text: &str) -> Result<Examples, String> {
         read(text.as_bytes(), &[], |_| {})
@@ -206,6 +215,19 @@ mod tests {
         let tabs = of("a:nominal\tb:class\nx, y\tno\n?\tyes").unwrap();
         let Some(Column::Nominal { words, values }) = tabs.column("a") else { panic!() };
         assert_eq!((words.word(0), values[1]), ("x, y", MISSING));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_table_or_an_error_of_one_line(
+            head in "(([ab]|\"x\n\"):(number|nominal|set|class|weight|skip)[,\t]?){1,4}\n",
+            body in prop::collection::vec(prop::sample::select(&b"ab1-.,\t\"\n ?\xff"[..]), 0..60),
+        ) {
+            let text = [head.as_bytes(), &body].concat();
+            if let Err(why) = read(&text[..], &[], |_| {}) {
+                prop_assert!(why.starts_with("line ") && !why.contains('\n'), "{}", why);
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The rules of one class: built one after another, then each tried against a replacement and a revision.
 
 use super::Learner;
-use super::data::{Data, Probe, Rows, Scratch};
+use super::data::{Data, Probe, Rows, Scratch, remove};
 use super::grow::{Aim, grow, prune};
 use super::length::{Measure, Tally};
 use trace::random::Random;
@@ -39,68 +39,54 @@ impl Class<'_, '_> {
         let mut rows = self.rows.clone();
         let mut sum = Sum::new(self.measure);
         while has_positives(&rows) {
-            let (rule, tally) = self.next_rule(&rows);
+            let (rule, covered, tally) = self.next_rule(&rows);
             if !sum.goes_on(&tally, rule.len()) {
                 break;
             }
-            rows.retain(|row| !self.data.all_hold(&rule, row));
+            rows.remove(&covered);
             rules.push(rule);
             (self.progress)(rules.len());
         }
         rules
     }
 
-    /// Grown on a part of the rows and pruned by the rest; with what comes of it.
-    fn next_rule(&mut self, rows: &Rows) -> (Draft, Tally) {
+    /// Grown on a part of the rows and pruned by the rest; with the places that it covers, and what comes of it.
+    fn next_rule(&mut self, rows: &Rows) -> (Draft, Vec<u32>, Tally) {
         let (growing, pruning) = self.data.split(rows, self.learner.folds, self.random);
         let mut rule = Draft::new();
         grow(self.data, &mut rule, growing, self.learner.least, self.scratch);
         prune(self.data, &mut rule, &pruning, Aim::Rule);
-        let tally = self.tally(&rule, rows);
-        (rule, tally)
-    }
-
-    fn tally(&self, rule: &Draft, rows: &Rows) -> Tally {
-        let mut tally = Tally::default();
-        rows.iter()
-            .filter(|(row, _)| self.data.all_hold(rule, *row))
-            .for_each(|(_, weight)| tally.add(weight));
-        tally
+        let covered = self.data.covered(&rule, &rows.row);
+        let tally = tally(rows, &covered);
+        (rule, covered, tally)
     }
 
     fn optimize(&mut self, mut rules: Vec<Draft>) -> Vec<Draft> {
         let data = self.data;
         let mut rows = self.rows.clone();
         // For each row the first rule behind the one in question that covers it.
-        let mut next: Vec<usize> = rows.row.iter().map(|row| first(data, &rules, 0, *row)).collect();
+        let mut next = vec![rules.len() as u32; rows.len()];
+        let all: Vec<u32> = (0..rows.len() as u32).collect();
+        set_next(data, &rules, 0, &rows, all, &mut next);
         let mut done: Vec<Tally> = Vec::new();
         let mut position = 0;
         while position < rules.len() && has_positives(&rows) {
-            let covered = next.iter().any(|rule| *rule == position);
-            for (row, next) in rows.row.iter().zip(&mut next).filter(|(_, next)| **next == position) {
-                *next = first(data, &rules, position + 1, *row);
-            }
-            if covered {
-                let rule = self.best_variant(&rules, position, &rows, &next, &done);
-                rules[position] = rule;
-            } else {
+            let its: Vec<u32> =
+                (0..next.len() as u32).filter(|at| next[*at as usize] == position as u32).collect();
+            if its.is_empty() {
+                // It covers nothing, and no variant can be grown from it.
                 done.push(Tally::default());
                 position += 1;
                 continue;
             }
-            let rule = &rules[position];
-            done.push(self.tally(rule, &rows));
-            let mut at = 0;
-            let mut left = Vec::with_capacity(next.len());
-            rows.retain(|row| {
-                let keep = !data.all_hold(rule, row);
-                if keep {
-                    left.push(next[at]);
-                }
-                at += 1;
-                keep
-            });
-            next = left;
+            its.iter().for_each(|place| next[*place as usize] = rules.len() as u32);
+            set_next(data, &rules, position + 1, &rows, its, &mut next);
+            let rule = self.best_variant(&rules, position, &rows, &next, &done);
+            let covered = data.covered(&rule, &rows.row);
+            done.push(tally(&rows, &covered));
+            rules[position] = rule;
+            rows.remove(&covered);
+            remove(&mut next, &covered);
             position += 1;
             (self.progress)(rules.len());
         }
@@ -109,11 +95,11 @@ impl Class<'_, '_> {
         let mut sum = Sum::new(self.measure);
         sum.covered = Tally::sum(&done);
         while has_positives(&rows) {
-            let (rule, tally) = self.next_rule(&rows);
+            let (rule, covered, tally) = self.next_rule(&rows);
             if !sum.goes_on(&tally, rule.len()) {
                 break;
             }
-            rows.retain(|row| !data.all_hold(&rule, row));
+            rows.remove(&covered);
             rules.push(rule);
             done.push(tally);
             (self.progress)(rules.len());
@@ -136,22 +122,24 @@ impl Class<'_, '_> {
         rules: &[Draft],
         position: usize,
         rows: &Rows,
-        next: &[usize],
+        next: &[u32],
         done: &[Tally],
     ) -> Draft {
         let data = self.data;
-        let (growing, mut pruning) = data.split(rows, self.learner.folds, self.random);
-        let old = rules[position].clone();
-        let mut within = growing.clone();
-        within.retain(|row| data.all_hold(&old, row));
-        // What later rules cover is theirs.
-        let mut at = 0;
-        pruning.retain(|row| {
-            while rows.row[at] != row {
+        let (growing, pruning) = data.split(rows, self.learner.folds, self.random);
+        let old = &rules[position];
+        let within = growing.at(&data.covered(old, &growing.row));
+        // What later rules cover is theirs. Both lists of rows are in one order.
+        let (mut at, mut own) = (0, Vec::with_capacity(pruning.len()));
+        for (place, row) in pruning.row.iter().enumerate() {
+            while rows.row[at] != *row {
                 at += 1;
             }
-            next[at] == rules.len()
-        });
+            if next[at] == rules.len() as u32 {
+                own.push(place as u32);
+            }
+        }
+        let pruning = pruning.at(&own);
         let mut replacement = Draft::new();
         grow(data, &mut replacement, growing, self.learner.least, self.scratch);
         prune(data, &mut replacement, &pruning, Aim::All);
@@ -159,30 +147,30 @@ impl Class<'_, '_> {
         grow(data, &mut revision, within, self.learner.least, self.scratch);
         prune(data, &mut revision, &pruning, Aim::All);
 
-        let later = rules.len() - position - 1;
-        let lengths: Vec<usize> = rules[position + 1..].iter().map(Vec::len).collect();
-        let mut without = vec![Tally::default(); later];
-        for ((_, weight), next) in rows.iter().zip(next) {
-            if let Some(tally) = without.get_mut(next - position - 1) {
-                tally.add(weight);
-            }
-        }
-        let before = Tally::sum(done);
-        let added = |rule: &Draft| {
-            let mut own = Tally::default();
-            let mut with = vec![Tally::default(); later];
-            for ((row, weight), next) in rows.iter().zip(next) {
-                if data.all_hold(rule, row) {
-                    own.add(weight);
-                } else if let Some(tally) = with.get_mut(next - position - 1) {
-                    tally.add(weight);
+        let later = &rules[position + 1..];
+        let lengths: Vec<usize> = later.iter().map(Vec::len).collect();
+        // What each later rule gets if this one is deleted, or changed into another.
+        let gets = |places: &mut dyn Iterator<Item = usize>| {
+            let mut tallies = vec![Tally::default(); later.len()];
+            for place in places {
+                if let Some(tally) = tallies.get_mut(next[place] as usize - position - 1) {
+                    tally.add(rows.weight[place]);
                 }
             }
-            self.measure.added(&before, (&own, rule.len()), &with, &without, &lengths)
+            tallies
         };
-        let (by_old, by_revision, by_replacement) = (added(&old), added(&revision), added(&replacement));
+        let without = gets(&mut (0..rows.len()));
+        let before = Tally::sum(done);
+        let added = |rule: &Draft| {
+            let covered = data.covered(rule, &rows.row);
+            let taken = gets(&mut covered.iter().map(|place| *place as usize));
+            let with: Vec<Tally> =
+                without.iter().zip(&taken).map(|(all, taken)| all.without(taken)).collect();
+            self.measure.added(&before, (&tally(rows, &covered), rule.len()), &with, &without, &lengths)
+        };
+        let (by_old, by_revision, by_replacement) = (added(old), added(&revision), added(&replacement));
         if by_old <= by_revision && by_old <= by_replacement {
-            old
+            old.clone()
         } else if by_revision <= by_replacement {
             revision
         } else {
@@ -191,9 +179,21 @@ impl Class<'_, '_> {
     }
 }
 
-/// The first rule from `from` that covers the row, the rules' count if none does.
-fn first(data: &Data, rules: &[Draft], from: usize, row: u32) -> usize {
-    (from..rules.len()).find(|rule| data.all_hold(&rules[*rule], row)).unwrap_or(rules.len())
+/// Writes down which is the first rule from `from` that covers each of the places; those that none covers stay as they are.
+fn set_next(data: &Data, rules: &[Draft], from: usize, rows: &Rows, mut places: Vec<u32>, next: &mut [u32]) {
+    let mut left: Vec<u32> = places.iter().map(|place| rows.row[*place as usize]).collect();
+    for (rule, draft) in rules.iter().enumerate().skip(from) {
+        let covered = data.covered(draft, &left);
+        covered.iter().for_each(|at| next[places[*at as usize] as usize] = rule as u32);
+        remove(&mut places, &covered);
+        remove(&mut left, &covered);
+    }
+}
+
+fn tally(rows: &Rows, places: &[u32]) -> Tally {
+    let mut tally = Tally::default();
+    places.iter().for_each(|place| tally.add(rows.weight[*place as usize]));
+    tally
 }
 
 fn has_positives(rows: &Rows) -> bool {

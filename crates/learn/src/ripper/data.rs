@@ -77,22 +77,40 @@ impl Rows {
         self.row.iter().copied().zip(self.weight.iter().copied())
     }
 
-    pub fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
-        let mut kept = 0;
-        for at in 0..self.row.len() {
-            if keep(self.row[at]) {
-                (self.row[kept], self.weight[kept]) = (self.row[at], self.weight[at]);
-                kept += 1;
-            }
+    /// Those at these places alone, which are in order.
+    pub fn at(&self, places: &[u32]) -> Rows {
+        let pick = |place: &u32| *place as usize;
+        Rows {
+            row: places.iter().map(pick).map(|place| self.row[place]).collect(),
+            weight: places.iter().map(pick).map(|place| self.weight[place]).collect(),
         }
-        self.row.truncate(kept);
-        self.weight.truncate(kept);
+    }
+
+    /// Removes those at these places, which are in order.
+    pub fn remove(&mut self, places: &[u32]) {
+        remove(&mut self.row, places);
+        remove(&mut self.weight, places);
     }
 
     /// Weight of the class in question, and of all.
     pub fn sums(&self) -> (f64, f64) {
         self.weight.iter().fold((0.0, 0.0), |(of, all), weight| (of + weight.max(0.0), all + weight.abs()))
     }
+}
+
+/// Removes what is at these places, which are in order.
+pub fn remove<T: Copy>(from: &mut Vec<T>, places: &[u32]) {
+    let Some(first) = places.first().map(|place| *place as usize) else { return };
+    let (mut kept, mut next) = (first, 0);
+    for at in first..from.len() {
+        if next < places.len() && places[next] as usize == at {
+            next += 1;
+        } else {
+            from[kept] = from[at];
+            kept += 1;
+        }
+    }
+    from.truncate(kept);
 }
 
 /// What a condition leaves of the examples: weight of the class in question, and of all.
@@ -135,8 +153,33 @@ impl<'e> Data<'e> {
         }
     }
 
-    pub fn all_hold(&self, probes: &[Probe], row: u32) -> bool {
-        probes.iter().all(|probe| self.holds(*probe, row))
+    /// Places among `rows` of those that all conditions hold for, in order.
+    pub fn covered(&self, probes: &[Probe], rows: &[u32]) -> Vec<u32> {
+        let Some((first, others)) = probes.split_first() else { return (0..rows.len() as u32).collect() };
+        let mut places = self.places(*first, rows);
+        for probe in others {
+            places.retain(|place| self.holds(*probe, rows[*place as usize]));
+        }
+        places
+    }
+
+    /// As `covered` by one condition, in a loop for each kind of them: most of the time is spent here.
+    pub fn places(&self, probe: Probe, rows: &[u32]) -> Vec<u32> {
+        fn all(rows: &[u32], holds: impl Fn(usize) -> bool) -> Vec<u32> {
+            let places = rows.iter().enumerate().filter(|(_, row)| holds(**row as usize));
+            places.map(|(place, _)| place as u32).collect()
+        }
+        match (&self.columns[probe.attribute], probe.code) {
+            (Coded::Number(Ranks { rank, .. }), Code::AtMost(most)) => all(rows, |row| rank[row] <= most),
+            (Coded::Number(Ranks { rank, .. }), Code::AtLeast(least)) => {
+                all(rows, |row| rank[row] >= least && rank[row] != NO_RANK)
+            }
+            (Coded::Nominal { values, .. }, Code::Is(word)) => all(rows, |row| values[row] == word),
+            (Coded::Set(sets), Code::Has(word)) => {
+                all(rows, |row| sets.set(row).binary_search(&word).is_ok())
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Splits the rows by chance into those on which a rule grows and those that prune it, one of `folds` parts of each class.
@@ -418,6 +461,14 @@ mod tests {
         ranks.rank.iter().for_each(|rank| counts[*rank as usize] += 1);
         counts.sort_unstable();
         assert!(counts[counts.len() - 2] <= 8, "{:?}", &counts[counts.len() - 4..]);
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_and_the_rest_in_order() {
+        let mut rows = Rows { row: vec![5, 6, 7, 8], weight: vec![1.0, -1.0, 2.0, -2.0] };
+        assert_eq!(rows.at(&[1, 3]).row, [6, 8]);
+        rows.remove(&[0, 2]);
+        assert_eq!((rows.row, rows.weight), (vec![6, 8], vec![-1.0, -2.0]));
     }
 
     #[test]

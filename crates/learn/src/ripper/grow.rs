@@ -19,7 +19,7 @@ pub fn grow(data: &Data, probes: &mut Vec<Probe>, mut rows: Rows, least: f64, sc
         }
         probes.push(choice.probe);
         use_up(&mut used, &choice.probe);
-        rows.retain(|row| data.holds(choice.probe, row));
+        rows = rows.at(&data.places(choice.probe, &rows.row));
         rate = (choice.of + 1.0) / (choice.all + 1.0);
     }
 }
@@ -49,10 +49,12 @@ pub fn prune(data: &Data, probes: &mut Vec<Probe>, rows: &Rows, aim: Aim) {
     }
     let mut best = (of + 1.0) / (all + 2.0);
     let mut length = 0;
-    let mut rows = rows.clone();
+    let mut left: Option<Rows> = None;
     for kept in 1..=probes.len() {
-        rows.retain(|row| data.holds(probes[kept - 1], row));
-        let (right, cover) = rows.sums();
+        let before = left.as_ref().unwrap_or(rows);
+        let after = before.at(&data.places(probes[kept - 1], &before.row));
+        let (right, cover) = after.sums();
+        left = Some(after);
         let worth = match aim {
             Aim::Rule => (right + 1.0) / (cover + 2.0),
             Aim::All => (right + (all - of) - (cover - right)) / all,

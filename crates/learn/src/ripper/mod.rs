@@ -13,7 +13,7 @@ mod length;
 use crate::examples::Examples;
 use crate::rules::{Rule, Rules, Support};
 use class::{Class, Draft};
-use data::{Data, Rows};
+use data::{Data, Rows, remove};
 use grow::simplify;
 use length::Measure;
 use trace::random::Random;
@@ -103,7 +103,10 @@ impl Learner {
                 progress: &mut step,
             }
             .learn();
-            rows.retain(|row| !rules.iter().any(|rule| data.all_hold(rule, *row)));
+            for rule in &rules {
+                let covered = data.covered(rule, &rows);
+                remove(&mut rows, &covered);
+            }
             rules.iter_mut().for_each(|rule| simplify(&data, rule));
             made.extend(rules.into_iter().map(|rule| (*class, rule)));
         }
@@ -162,15 +165,20 @@ impl Learner {
     ) -> Result<Rules, String> {
         let mut support = vec![Support::default(); made.len() + 1];
         let default = order[order.len() - 1];
-        for (row, class) in examples.class().iter().enumerate() {
-            let rule =
-                made.iter().position(|(_, rule)| data.all_hold(rule, row as u32)).unwrap_or(made.len());
-            let said = made.get(rule).map_or(default, |(class, _)| *class);
-            let support = &mut support[rule];
-            support.examples += 1;
-            let weight = examples.weights()[row];
-            if said == *class { support.right += weight } else { support.wrong += weight }
+        let mut count = |rule: usize, said: u32, rows: &mut dyn Iterator<Item = u32>| {
+            for row in rows.map(|row| row as usize) {
+                let (support, weight) = (&mut support[rule], examples.weights()[row]);
+                support.examples += 1;
+                if said == examples.class()[row] { support.right += weight } else { support.wrong += weight }
+            }
+        };
+        let mut rows: Vec<u32> = (0..examples.len() as u32).collect();
+        for (place, (class, rule)) in made.iter().enumerate() {
+            let covered = data.covered(rule, &rows);
+            count(place, *class, &mut covered.iter().map(|place| rows[*place as usize]));
+            remove(&mut rows, &covered);
         }
+        count(made.len(), default, &mut rows.iter().copied());
         let rule = |class: u32, probes: &[data::Probe], support| Rule {
             conditions: probes.iter().map(|probe| data.condition(*probe, examples)).collect(),
             class: class as usize,

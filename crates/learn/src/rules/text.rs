@@ -18,7 +18,7 @@
 //! rules of each. Text that ends early is an error: the last line is the default's.
 
 use super::{Condition, Ensemble, Rule, Rules, Support, Test};
-use crate::examples::{Kind, Schema};
+use crate::examples::{Kind, Schema, one_line};
 use crate::judge::{Judge, Verdict};
 use std::fmt::{self, Display, Formatter};
 use std::iter::Peekable;
@@ -238,7 +238,7 @@ impl<'t> Reader<'t> {
     }
 
     fn wrong<T>(&self, what: impl Into<String>) -> Result<T, Mistake> {
-        Err(Mistake { line: self.number, what: what.into() })
+        Err(Mistake { line: self.number, what: one_line(&what.into()) })
     }
 
     fn here<T>(&self, result: Result<T, String>) -> Result<T, Mistake> {
