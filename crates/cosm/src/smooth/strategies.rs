@@ -7,7 +7,7 @@ use learn::candidate::PREFETCHABLE;
 use learn::evaluate::{Composition, How, Learn, Learned, Strategy, When};
 use learn::ripper::Learner;
 
-pub const NAMES: [&str; 5] = ["nothing", "seen-before", "rules", "boosted", "oracle"];
+pub const NAMES: [&str; 6] = ["nothing", "seen-before", "rules", "boosted", "trees", "oracle"];
 
 pub fn args() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
