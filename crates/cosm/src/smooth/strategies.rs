@@ -49,6 +49,26 @@ fn how(name: &str, args: &ArgMatches) -> Result<How<'static>, Failure> {
                 Ok(Learned { text: Some(ensemble.to_string()), composition: None, judge: Box::new(ensemble) })
             }),
         ),
+        "trees" => (
+            When::Daily,
+            Box::new(move |examples| {
+                let positives = examples.class().iter().filter(|class| **class == 0).count();
+                if positives == 0 || positives == examples.len() {
+                    // There is nothing to tell apart: a default is all there is to learn.
+                    let judge = Box::new(learner.learn(examples)?);
+                    return Ok(Learned { judge, text: None, composition: None });
+                }
+                let settings = trees::Settings {
+                    positive: PREFETCHABLE.into(),
+                    seed: learner.seed,
+                    loss_ratio: learner.loss_ratio,
+                    threads: learner.threads,
+                    ..trees::Settings::default()
+                };
+                let judge = Box::new(trees::Trees::learn(examples, &settings)?);
+                Ok(Learned { judge, text: None, composition: None })
+            }),
+        ),
         other => {
             return Err(Failure::Usage(format!(
                 "--strategies: `{other}` is not one of {}",
