@@ -3,9 +3,12 @@
 
 pub mod analysis;
 pub mod boost;
+pub mod candidate;
 pub mod day;
+pub mod evaluate;
 pub mod examples;
 pub mod judge;
+pub mod plan;
 pub mod profile;
 pub mod ripper;
 pub mod rules;

@@ -10,6 +10,7 @@ pub mod random;
 mod source;
 pub mod statistics;
 pub mod synthetic;
+pub mod world;
 
 pub use access::{Access, Method, Unusable, hash, host};
 pub use convert::{Matters, Requests};

@@ -147,7 +147,7 @@ fn inputs(args: &ArgMatches) -> Result<Vec<Input>, Failure> {
 }
 
 /// `+02:00`, `-05:00`: minutes.
-fn offset(text: &str) -> Result<i16, String> {
+pub fn offset(text: &str) -> Result<i16, String> {
     let wrong = || format!("`{text}` is no offset: write one like +02:00 or -05:00");
     let (sign, rest) = match text.split_at_checked(1) {
         Some(("+", rest)) => (1, rest),

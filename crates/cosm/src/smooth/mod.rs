@@ -2,6 +2,12 @@
 //! standard error.
 
 mod analyze;
+mod evaluate;
+mod of_trace;
+mod plan;
+mod rules;
+mod source;
+mod strategies;
 mod target;
 mod train;
 
@@ -18,6 +24,8 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .subcommand(analyze::command())
+        .subcommand(evaluate::command())
+        .subcommand(plan::command())
         .subcommand(target::command())
         .subcommand(train::command())
 }
@@ -25,8 +33,10 @@ pub fn command() -> Command {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("analyze", args)) => analyze::run(args),
+        Some(("evaluate", args)) => evaluate::run(args),
+        Some(("plan", args)) => plan::run(args),
         Some(("target", args)) => target::run(args),
         Some(("train", args)) => train::run(args),
-        _ => Err(Failure::Usage("name a command: analyze, target or train".into())),
+        _ => Err(Failure::Usage("name a command: analyze, evaluate, plan, target or train".into())),
     }
 }

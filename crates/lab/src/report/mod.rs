@@ -4,6 +4,7 @@ mod axis;
 mod csv;
 mod figures;
 mod html;
+pub mod next_day;
 mod pictures;
 mod plot;
 mod rows;

@@ -7,7 +7,7 @@
 //! Memory grows with the objects (60 to 120 bytes each, as tables double), the servers (100 bytes and their names), the pairs of a peak and a server that it had a miss
 //! of (about 20 bytes), the rows of an inventory (about 45 bytes), and the days (5 KiB); not with the requests.
 
-mod cache;
+pub(crate) mod cache;
 mod offered;
 mod report;
 mod service;

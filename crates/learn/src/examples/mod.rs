@@ -214,6 +214,52 @@ impl Examples {
         &self.weights
     }
 
+    /// Makes a row one of another class. Nothing where there is no such row.
+    pub fn set_class(&mut self, row: usize, class: &str) {
+        let number = self.classes.add(class);
+        if let (Some(of), Some(number)) = (self.class.get_mut(row), number) {
+            *of = number;
+        }
+    }
+
+    /// Adds the rows of others. Fails where they are of another schema, or there would be too many.
+    pub fn append(&mut self, others: &Examples) -> Result<(), String> {
+        if self.schema != others.schema {
+            return Err("examples of other attributes".into());
+        }
+        if self.len() + others.len() > u32::MAX as usize {
+            return Err("more than 2^32 - 1 examples".into());
+        }
+        let too_many = "more than 2^32 - 1 distinct values";
+        let renumber = |words: &mut Words, other: &Words| {
+            other.iter().map(|word| words.add(word)).collect::<Option<Vec<u32>>>().ok_or(too_many)
+        };
+        let classes = renumber(&mut self.classes, &others.classes)?;
+        for (column, other) in self.columns.iter_mut().zip(&others.columns) {
+            match (column, other) {
+                (Column::Number(values), Column::Number(other)) => values.extend_from_slice(other),
+                (Column::Nominal { words, values }, Column::Nominal { words: theirs, values: other }) => {
+                    let numbers = renumber(words, theirs)?;
+                    let number = |value: &u32| numbers.get(*value as usize).copied().unwrap_or(MISSING);
+                    values.extend(other.iter().map(number));
+                }
+                (Column::Set(sets), Column::Set(other)) => {
+                    let numbers = renumber(&mut sets.words, &other.words)?;
+                    for row in 0..others.class.len() {
+                        let start = sets.members.len();
+                        sets.members.extend(other.set(row).iter().map(|word| numbers[*word as usize]));
+                        sets.members[start..].sort_unstable();
+                        sets.ends.push(sets.members.len());
+                    }
+                }
+                _ => unreachable!("one schema has one kind of columns"),
+            }
+        }
+        self.class.extend(others.class.iter().map(|class| classes[*class as usize]));
+        self.weights.extend_from_slice(&others.weights);
+        Ok(())
+    }
+
     /// The rows of these numbers, in this order, with words numbered as here.
     pub fn rows(&self, rows: &[u32]) -> Examples {
         let columns = self.columns.iter().map(|column| match column {
@@ -308,6 +354,30 @@ mod tests {
         assert!(sizes[0].is_nan() && sizes[1] == 1.5);
         assert_eq!(values, &[MISSING, 0, 0]);
         assert_eq!((sets.set(0), sets.set(1)), (&[][..], &[0, 1][..]));
+    }
+
+    #[test]
+    fn rows_of_others_keep_their_words() {
+        let mut all = Examples::new(schema(), []);
+        all.push(&[Value::Number(1.0), Value::Nominal("gif"), Value::Set(&["a", "b"])], "no", 1.0).unwrap();
+        let mut others = Examples::new(schema(), ["yes", "no"]);
+        others
+            .push(&[Value::Number(2.0), Value::Nominal("png"), Value::Set(&["c", "a"])], "yes", 2.0)
+            .unwrap();
+        others.push(&[Value::Missing, Value::Missing, Value::Missing], "no", 3.0).unwrap();
+        all.append(&others).unwrap();
+        all.set_class(0, "yes");
+        let classes: Vec<&str> = all.class().iter().map(|class| all.classes().word(*class)).collect();
+        assert_eq!(classes, ["yes", "yes", "no"]);
+        let [Column::Number(sizes), Column::Nominal { words, values }, Column::Set(sets)] = all.columns()
+        else {
+            panic!()
+        };
+        assert!(sizes[..2] == [1.0, 2.0] && sizes[2].is_nan());
+        assert_eq!((words.word(values[1]), values[2]), ("png", MISSING));
+        let said: Vec<&str> = sets.set(1).iter().map(|word| sets.words().word(*word)).collect();
+        assert_eq!((said, sets.set(2)), (vec!["a", "c"], &[][..]));
+        assert!(all.append(&Examples::new(Schema::default(), [])).is_err());
     }
 
     #[test]

@@ -1,0 +1,217 @@
+//! `cosm smooth plan`: tonight's list from candidates, rules and a budget.
+
+use super::rules::{encoding, load};
+use super::source::days;
+use crate::Failure;
+use crate::lab::{from_format, json, say_faults, strict, text};
+use crate::values::size;
+use clap::{Arg, ArgMatches, Command};
+use lab::input::{From, Input};
+use learn::candidate::{Candidate, History};
+use learn::day::Period;
+use learn::plan::{LeftOut, Order, Plan, Planner, rules_for_queries};
+use learn::rules::Model;
+use learn::target::{Performance, Usage};
+use std::path::{Path, PathBuf};
+use trace::inventory::Inventory;
+use trace::{Access, Requests, format};
+
+/// The numbers of equation 6.2 and what they are.
+const USAGE: [(&str, &str); 4] = [
+    ("b-pre", "B_pre: bytes of the last peak that could have been prefetched"),
+    ("b-peak", "B_peak: bytes that the last peak fetched in all"),
+    ("b-off", "B_o: bytes that the off-peak before it fetched in all"),
+    ("l-max", "L_m: bytes of the highest quarter of an hour of the last peak"),
+];
+/// Objects that the history remembers.
+const HISTORY: usize = 4_000_000;
+
+pub fn command() -> Command {
+    let candidates = Arg::new("CANDIDATES").required(true).help(
+        "What servers offer, as JSON, an object a line: url, size, modified, created (seconds since 1970), content_type, cacheable",
+    );
+    let rules = Arg::new("rules")
+        .long("rules")
+        .value_name("FILE")
+        .required(true)
+        .help("Rules, as cosm smooth train writes them");
+    let budget = Arg::new("budget").long("budget").value_name("SIZE").help(
+        "Bytes that may be fetched; else they follow from the usage of the last day by equation 6.2: --b-pre, --b-peak, --b-off, --l-max",
+    );
+    let usage = USAGE
+        .map(|(name, help)| Arg::new(name).long(name).value_name("SIZE").conflicts_with("budget").help(help));
+    let intervals = Arg::new("intervals")
+        .long("intervals")
+        .value_name("N")
+        .default_value("48")
+        .help("Quarters of an hour of the off-peak");
+    let history = Arg::new("trace").long("trace").value_name("FILE").help(
+        "Requests of the days before, for rules that ask for the past (uses, days, idle, shares); without, nothing was ever asked for",
+    );
+    let night = Arg::new("night")
+        .long("night")
+        .value_name("SECONDS")
+        .help("When the night begins, in seconds since 1970, from which ages are counted; otherwise now");
+    let confidence = Arg::new("confidence")
+        .long("confidence")
+        .value_name("SHARE")
+        .default_value("0")
+        .help("Leave out what is less likely to be asked for than this, from 0 to 1");
+    Command::new("plan")
+        .about("Make tonight's list of what to fetch, from candidates, rules and a budget")
+        .args([candidates, rules, budget])
+        .args(usage)
+        .args([intervals, history, from_format(), strict()])
+        .args(super::source::day_args())
+        .args([night, confidence, json()])
+        .after_help(
+            "The likeliest come first; of those, the smaller. Links with credentials are left out, and links with a query or to a \
+             program unless the rule that chose them says query=yes. Nothing is fetched.\n\n\
+             Example:\n  \
+             cosm smooth plan offered.jsonl --rules rules --budget 2GiB",
+        )
+}
+
+pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    let budget = budget(args)?;
+    let confidence = match text(args, "confidence").map(str::parse::<f64>) {
+        Some(Ok(share)) if (0.0..=1.0).contains(&share) => share,
+        _ => return Err(Failure::Usage("--confidence: a share from 0 to 1".into())),
+    };
+    let night = match text(args, "night") {
+        Some(text) => text
+            .parse()
+            .map_err(|_| Failure::Usage(format!("--night: `{text}` are no seconds since 1970")))?,
+        None => now(),
+    };
+    let path = text(args, "rules").unwrap_or_default();
+    let model = load(path)?;
+    let encoding = encoding(&model).map_err(|why| Failure::Failed(format!("{path}: {why}")))?;
+    let asks_for_the_past = encoding.schema().attributes().iter().any(|attribute| {
+        ["uses", "days", "idle", "edited", "server-share", "server-days", "folder-share", "folder-uses"]
+            .contains(&attribute.name.as_str())
+    });
+    let history = history(args)?;
+    if asks_for_the_past && history.is_none() {
+        proxy::say("the rules ask for the past, and without --trace nothing was ever asked for");
+    }
+    let history = history.unwrap_or_else(|| History::new(1));
+    let query_rules = match &model {
+        Model::Rules(rules) => rules_for_queries(rules),
+        _ => Default::default(),
+    };
+    let mut planner = Planner::new(&model, encoding, Order { budget, night, query_rules, confidence });
+    let mut scratch = Access::default();
+    let candidates = text(args, "CANDIDATES").unwrap_or_default();
+    for row in Inventory::open(Path::new(candidates)).map_err(Failure::Failed)? {
+        let mut candidate = Candidate { row: row.map_err(Failure::Failed)?, ..Candidate::default() };
+        candidate.remember(&history, &mut scratch);
+        planner.add(candidate).map_err(Failure::Failed)?;
+    }
+    let plan = planner.finish().map_err(Failure::Failed)?;
+    if plan.candidates == 0 {
+        return Err(Failure::Failed(format!("{candidates}: there is no candidate in it")));
+    }
+    match args.get_flag("json") {
+        true => line!("{}", as_json(&plan, night)),
+        false => print(&plan),
+    }
+    Ok(())
+}
+
+fn budget(args: &ArgMatches) -> Result<u64, Failure> {
+    let bytes = |name: &str| match text(args, name) {
+        Some(said) => size(said).map_err(|why| Failure::Usage(format!("--{name}: {why}"))),
+        None => Err(Failure::Usage(format!(
+            "--{name} is missing: name a --budget, or all of --b-pre, --b-peak, --b-off and --l-max"
+        ))),
+    };
+    if text(args, "budget").is_some() {
+        return bytes("budget");
+    }
+    let intervals = text(args, "intervals").and_then(|text| text.parse().ok());
+    let usage = Usage {
+        prefetchable: bytes("b-pre")? as f64,
+        peak: bytes("b-peak")? as f64,
+        off_peak: bytes("b-off")? as f64,
+        level_max: bytes("l-max")? as f64,
+        intervals: intervals.ok_or_else(|| Failure::Usage("--intervals: a number".into()))?,
+    };
+    Ok(usage.target(Performance::PERFECT).map_err(Failure::Usage)?.extra as u64)
+}
+
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// What the days of a trace tell, the last one closed as if its peak were over.
+fn history(args: &ArgMatches) -> Result<Option<History>, Failure> {
+    let Some(path) = text(args, "trace") else { return Ok(None) };
+    let (peak, calendar) = days(args)?;
+    let format = text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?;
+    let from = From::File { path: PathBuf::from(path), format, strict: args.get_flag("strict") };
+    let mut reading = Input { from, requests: None, largest: None }.open().map_err(Failure::Failed)?;
+    let (mut access, mut history, mut at) = (Access::default(), History::new(HISTORY), None);
+    let mut known = std::collections::HashSet::new();
+    while reading.next(&mut access).map_err(Failure::Failed)? {
+        let period = peak.period(access.time / 1_000_000, calendar);
+        if let Period::OffPeak(day) | Period::Peak(day) = period {
+            if at.is_some_and(|at| at < day) {
+                history.close_day();
+            }
+            at = at.max(Some(day));
+        }
+        // A miss of an infinite cache, as far as names tell.
+        let is_new = known.len() < HISTORY && known.insert(access.object);
+        history.note(&access, is_new && matches!(period, Period::Peak(_)));
+    }
+    say_faults(&reading);
+    history.close_day();
+    Ok(Some(history))
+}
+
+fn print(plan: &Plan) {
+    for line in &plan.lines {
+        line!(
+            "{:>6.1} % {:>12}  {}\n{:>24}{}",
+            100.0 * line.confidence,
+            line.bytes,
+            line.url,
+            "",
+            line.reason
+        );
+    }
+    line!(
+        "{} of {} candidates, {} of {} bytes; {:.0} are expected to be asked for",
+        plan.lines.len(),
+        plan.candidates,
+        plan.bytes,
+        plan.budget,
+        plan.expected
+    );
+    for (why, count) in LeftOut::ALL.into_iter().zip(plan.left_out).filter(|(_, count)| *count > 0) {
+        line!("{count:>9} left out: {}", why.words());
+    }
+}
+
+fn as_json(plan: &Plan, night: u64) -> serde_json::Value {
+    let lines: Vec<_> = plan
+        .lines
+        .iter()
+        .map(|line| {
+            serde_json::json!({
+                "url": line.url, "bytes": line.bytes, "confidence": line.confidence, "rule": line.rule, "reason": line.reason,
+            })
+        })
+        .collect();
+    let left_out: serde_json::Map<String, serde_json::Value> = LeftOut::ALL
+        .into_iter()
+        .zip(plan.left_out)
+        .map(|(why, count)| (why.key().into(), count.into()))
+        .collect();
+    serde_json::json!({
+        "night": night, "budget": plan.budget, "bytes": plan.bytes, "expected": plan.expected, "candidates": plan.candidates,
+        "left_out": left_out, "lines": lines,
+    })
+}

@@ -1,0 +1,286 @@
+//! Where requests and inventories come from: a trace with files of rows, what the trace itself names, or a synthetic world.
+
+use super::analyze::offset;
+use crate::Failure;
+use crate::lab::{from_format, number, say_faults, strict, text};
+use clap::{Arg, ArgAction, ArgMatches};
+use lab::input::{From, Input, Reading};
+use learn::day::{Calendar, Peak, Weekdays};
+use learn::evaluate::Web;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use trace::inventory::{Inventory, Row};
+use trace::world::{self, World};
+use trace::{Access, Requests, format};
+
+/// URLs that are kept of a trace that is its own inventory.
+const NAMED_MAX: usize = 20_000_000;
+
+/// What is read, again and again.
+pub enum Source {
+    Trace { input: Input, offered: Offered },
+    World { settings: world::Settings, seed: u64 },
+}
+
+#[derive(Clone)]
+pub enum Offered {
+    Nothing,
+    /// Taken for every night.
+    File(PathBuf),
+    /// By the day from which on each counts, rising: as its file is called.
+    Files(Vec<(i64, PathBuf)>),
+    /// Every URL that the trace has, whenever it is asked for.
+    Named(Rc<Vec<Row>>),
+}
+
+pub fn args() -> [Arg; 7] {
+    let trace = Arg::new("TRACE").conflicts_with("world").help(
+        "Trace to learn from and to test on, plain or compressed with gzip or zstd, also Cosm's own access log as JSON",
+    );
+    let inventory = Arg::new("inventory").long("inventory").value_name("FILE|DIR").requires("TRACE").help(
+        "What servers had to offer, as JSON, an object a line: url, size, modified, created (seconds since 1970), content_type, \
+         cacheable. Of a folder of files named 1998-05-18.jsonl and so on, each night takes the last one up to its day",
+    );
+    let hindsight = Arg::new("hindsight")
+        .long("hindsight")
+        .action(ArgAction::SetTrue)
+        .requires("TRACE")
+        .conflicts_with("inventory")
+        .help("Take all URLs of the whole trace for the inventory, also those that are asked for only later");
+    let world = Arg::new("world").long("world").value_name("SIZE").help(
+        "A synthetic world with its inventories instead of a trace: small, usual (the thesis' two weeks) or large",
+    );
+    let days =
+        Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
+    [trace, from_format(), strict(), inventory, hindsight, world, days]
+}
+
+/// When peak is.
+pub fn day_args() -> [Arg; 3] {
+    let peak = Arg::new("peak")
+        .long("peak")
+        .value_name("HH:MM-HH:MM")
+        .default_value("04:30-16:30")
+        .help("When peak is, in local time");
+    let days = Arg::new("days")
+        .long("days")
+        .value_name("DAYS")
+        .default_value("mon-sun")
+        .help("Days that have a peak, such as mon-fri or sat,sun");
+    let utc_offset = Arg::new("utc-offset")
+        .long("utc-offset")
+        .value_name("+HH:MM")
+        .default_value("+00:00")
+        .allow_hyphen_values(true)
+        .help("What local time is ahead of UTC, the whole year");
+    [peak, days, utc_offset]
+}
+
+pub fn days(args: &ArgMatches) -> Result<(Peak, Calendar), Failure> {
+    let usage = |name: &str, why: String| Failure::Usage(format!("--{name}: {why}"));
+    let said = |name: &str| text(args, name).unwrap_or_default();
+    let mut peak: Peak = said("peak").parse().map_err(|why| usage("peak", why))?;
+    peak.days = said("days").parse::<Weekdays>().map_err(|why| usage("days", why))?;
+    let utc_offset = offset(said("utc-offset")).map_err(|why| usage("utc-offset", why))?;
+    Ok((peak, Calendar { utc_offset, has_dates: true }))
+}
+
+impl Source {
+    /// Says what of the trace was malformed. With `--hindsight` the trace is read.
+    pub fn of(args: &ArgMatches) -> Result<Source, Failure> {
+        let seed = number(args, "seed")?.unwrap_or(1);
+        if let Some(size) = text(args, "world") {
+            let mut settings = match size {
+                "small" => world::Settings::small(),
+                "usual" => world::Settings::default(),
+                "large" => world::Settings::large(),
+                other => {
+                    return Err(Failure::Usage(format!("--world: `{other}` is not small, usual or large")));
+                }
+            };
+            if let Some(days) = number(args, "world-days")? {
+                settings.days = u32::try_from(days)
+                    .ok()
+                    .filter(|days| (1..=10_000).contains(days))
+                    .ok_or_else(|| Failure::Usage("--world-days: a number from 1 to 10000".into()))?;
+            }
+            return Ok(Source::World { settings, seed });
+        }
+        let Some(path) = text(args, "TRACE") else {
+            return Err(Failure::Usage("name a trace, or a world by --world".into()));
+        };
+        let format = text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?;
+        let from = From::File { path: PathBuf::from(path), format, strict: args.get_flag("strict") };
+        let input = Input { from, requests: None, largest: None };
+        let offered = match text(args, "inventory").map(Path::new) {
+            Some(path) if path.is_dir() => Offered::Files(files(path)?),
+            Some(path) => Offered::File(path.to_owned()),
+            None if args.get_flag("hindsight") => Offered::Named(Rc::new(named(&input)?)),
+            None => Offered::Nothing,
+        };
+        let mut reading = input.open().map_err(Failure::Failed)?;
+        let mut access = Access::default();
+        while reading.next(&mut access).map_err(Failure::Failed)? {}
+        say_faults(&reading);
+        reading.check().map_err(Failure::Failed)?;
+        Ok(Source::Trace { input, offered })
+    }
+
+    /// The days of the world that are holidays.
+    pub fn holidays(&self) -> Vec<i64> {
+        match self {
+            Source::Trace { .. } => Vec::new(),
+            Source::World { settings, .. } => {
+                let first = (settings.begins / 86_400) as i64;
+                settings.holidays.iter().map(|day| first + i64::from(*day)).collect()
+            }
+        }
+    }
+
+    pub fn has_inventory(&self) -> bool {
+        !matches!(self, Source::Trace { offered: Offered::Nothing, .. })
+    }
+
+    /// What limits the figures beside what the evaluation finds.
+    pub fn note(&self) -> Option<&'static str> {
+        match self {
+            Source::Trace { offered: Offered::Named(_), .. } => Some(
+                "the inventory is all that the trace ever names, known in hindsight: what was never asked for is not among the negatives, \
+                 and what was not there yet is offered too",
+            ),
+            _ => None,
+        }
+    }
+
+    pub fn describe(&self) -> String {
+        match self {
+            Source::Trace { input, offered } => {
+                let offered = match offered {
+                    Offered::Nothing => "without an inventory".into(),
+                    Offered::File(path) => format!("inventory {}", path.display()),
+                    Offered::Files(files) => format!("{} inventories", files.len()),
+                    Offered::Named(rows) => format!("inventory in hindsight, {} URLs", rows.len()),
+                };
+                format!("{}, {offered}", input.describe())
+            }
+            Source::World { settings, seed } => format!(
+                "synthetic world, {} sites, {} clients, {} days, seed {seed}",
+                settings.sites, settings.clients, settings.days
+            ),
+        }
+    }
+
+    pub fn is_synthetic(&self) -> bool {
+        matches!(self, Source::World { .. })
+    }
+
+    pub fn open(&self, calendar: Calendar) -> Result<Box<dyn Web>, String> {
+        Ok(match self {
+            Source::Trace { input, offered } => {
+                Box::new(OfTrace { reading: input.open()?, offered: offered.clone(), calendar })
+            }
+            Source::World { settings, seed } => {
+                Box::new(OfWorld { world: World::new(settings.clone(), *seed)?, begun: false })
+            }
+        })
+    }
+}
+
+struct OfTrace {
+    reading: Reading,
+    offered: Offered,
+    calendar: Calendar,
+}
+
+impl Web for OfTrace {
+    fn next(&mut self, access: &mut Access) -> Result<bool, String> {
+        self.reading.next(access)
+    }
+
+    fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
+        match &self.offered {
+            Offered::Nothing => Ok(()),
+            Offered::Named(rows) => rows.iter().cloned().try_for_each(each),
+            Offered::File(path) => Inventory::open(path)?.try_for_each(|row| each(row?)),
+            Offered::Files(files) => {
+                let day = self.calendar.day(at);
+                match files.iter().rfind(|(from, _)| *from <= day) {
+                    Some((_, path)) => Inventory::open(path)?.try_for_each(|row| each(row?)),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+struct OfWorld {
+    world: World,
+    begun: bool,
+}
+
+impl Web for OfWorld {
+    fn next(&mut self, access: &mut Access) -> Result<bool, String> {
+        loop {
+            if self.begun && self.world.next(access) {
+                return Ok(true);
+            }
+            self.begun = true;
+            if self.world.next_day().is_none() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
+        self.world.inventory(at).try_for_each(each)
+    }
+}
+
+/// Files of a folder whose names begin with a date.
+fn files(folder: &Path) -> Result<Vec<(i64, PathBuf)>, Failure> {
+    let at = |error: std::io::Error| Failure::Failed(format!("{}: {error}", folder.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(day) = name.get(..10).and_then(day_of) {
+            files.push((day, path));
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::Failed(format!(
+            "{}: no inventory is there: their names begin with a date, like 1998-05-18.jsonl",
+            folder.display()
+        )));
+    }
+    Ok(files)
+}
+
+/// `1998-05-18` as days since 1970.
+pub fn day_of(text: &str) -> Option<i64> {
+    let date: jiff::civil::Date = text.parse().ok()?;
+    let first = jiff::civil::date(1970, 1, 1);
+    Some(i64::from(date.since(first).ok()?.get_days()))
+}
+
+/// Each cacheable URL of a trace once, as it was first.
+fn named(input: &Input) -> Result<Vec<Row>, Failure> {
+    let mut reading = input.open().map_err(Failure::Failed)?;
+    let (mut access, mut known, mut rows, mut url) =
+        (Access::default(), HashSet::new(), Vec::new(), Vec::new());
+    while reading.next(&mut access).map_err(Failure::Failed)? {
+        if access.unusable().is_some() || !known.insert(access.object) {
+            continue;
+        }
+        if rows.len() >= NAMED_MAX {
+            return Err(Failure::Failed(format!("--hindsight: the trace has more than {NAMED_MAX} URLs")));
+        }
+        url.clear();
+        access.write_url(&mut url);
+        let url = String::from_utf8_lossy(&url).into_owned();
+        rows.push(Row { url, size: access.size, modified: access.modified, ..Row::default() });
+    }
+    Ok(rows)
+}
