@@ -74,6 +74,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "report",
             // The production store filled.
             "fill",
+            // Bandwidth smoothing in a synthetic world.
+            "smooth",
         ],
     ),
 ];

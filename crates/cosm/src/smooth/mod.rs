@@ -2,6 +2,7 @@
 //! standard error.
 
 mod analyze;
+mod closed_loop;
 mod target;
 mod train;
 
@@ -20,6 +21,7 @@ pub fn command() -> Command {
         .subcommand(analyze::command())
         .subcommand(target::command())
         .subcommand(train::command())
+        .subcommand(closed_loop::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
@@ -27,6 +29,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("analyze", args)) => analyze::run(args),
         Some(("target", args)) => target::run(args),
         Some(("train", args)) => train::run(args),
-        _ => Err(Failure::Usage("name a command: analyze, target or train".into())),
+        Some(("loop", args)) => closed_loop::run(args),
+        _ => Err(Failure::Usage("name a command: analyze, target, train or loop".into())),
     }
 }
