@@ -22,13 +22,17 @@ const COUNTS: [(&str, &str); 9] = [
 
 /// An option of another number.
 const NUMBERS: [(&str, &str); 3] = [
-    ("negatives", "Share of the examples of what was not asked for that is learned from, weighted to stand for all"),
+    (
+        "negatives",
+        "Share of the examples of what was not asked for that is learned from, weighted to stand for all",
+    ),
     ("confidence", "What is chosen is at least so likely, as its learner says, to be asked for"),
     ("loss-ratio", "Cost of a false positive over that of a false negative (thesis, 7.8)"),
 ];
 
 pub fn command() -> Command {
-    let arg = |(name, help): (&'static str, &'static str)| Arg::new(name).long(name).value_name("N").help(help);
+    let arg =
+        |(name, help): (&'static str, &'static str)| Arg::new(name).long(name).value_name("N").help(help);
     let strategies = Strategy::ALL.map(Strategy::name).join(", ");
     Command::new("loop")
         .about("Fetch ahead in a synthetic world, night after night, through the real cache and store")
@@ -67,7 +71,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         let one = |strategy: Strategy| {
             let run = go(&settings, strategy, &mut |day, run| {
                 let name = strategy.name();
-                proxy::say(format_args!("seed {seed}, {name}: day {}, {} requests", day.number, run.requests));
+                proxy::say(format_args!(
+                    "seed {seed}, {name}: day {}, {} requests",
+                    day.number, run.requests
+                ));
             });
             run.map_err(Failure::Failed)
         };
@@ -129,7 +136,13 @@ fn print(found: &[(Strategy, Vec<(Run, Saved)>)]) {
     line!("of the bytes of all peaks; over the seeds: the mean, and the least and the most\n");
     line!(
         "{:<12} {:>20} {:>20} {:>20} {:>22} {:>22} {:>22}",
-        "strategy", "accuracy", "coverage", "timeliness", "highest level", "mean of the peaks' own", "bytes of the peaks"
+        "strategy",
+        "accuracy",
+        "coverage",
+        "timeliness",
+        "highest level",
+        "mean of the peaks' own",
+        "bytes of the peaks"
     );
     for (strategy, runs) in found {
         let of = |value: &dyn Fn(&Run, &Saved) -> Option<f64>| {

@@ -16,10 +16,10 @@ use store::{Body, Buffer, ByHand, Key, Options, Refused};
 use trace::world::Offer;
 use trace::{Access, host};
 
-/// Milliseconds of the store's clock begin here.
 pub struct Gateway {
     store: ByHand,
     disk: Memory,
+    /// Where the store's clock begins, seconds since 1970.
     began: u64,
     asked: Asked,
     body: Vec<u8>,
@@ -63,6 +63,15 @@ impl Gateway {
 
     /// Answers a request at its time. `offer` says what the site has then; `None`: a program makes it, for this request alone.
     pub fn ask(&mut self, access: &Access, offer: Option<&Offer>) -> Result<Served, String> {
+        self.answer(access, offer, false)
+    }
+
+    /// Brings into the cache what the site has now, whether what lies there is fresh or not.
+    pub fn renew(&mut self, access: &Access, offer: &Offer) -> Result<Served, String> {
+        self.answer(access, Some(offer), true)
+    }
+
+    fn answer(&mut self, access: &Access, offer: Option<&Offer>, renews: bool) -> Result<Served, String> {
         let now = access.time / 1_000_000;
         self.turn(access.time);
         let key = key(&access.url);
@@ -73,6 +82,7 @@ impl Gateway {
         let last = head.last_modified().unwrap_or_default();
         match judge(&self.asked, &head, now) {
             Verdict::Stale(_) => {}
+            _ if renews => {}
             _ => {
                 let outdated = offer.is_none_or(|offer| offer.row.modified != last);
                 self.check(access, last, &found.body)?;
@@ -87,7 +97,7 @@ impl Gateway {
             offer.row.cacheable && since.is_some_and(|since| offer.row.modified <= since)
         });
         let Some((offer, _)) = unchanged else { return self.fetch(&key, access, Some(offer).flatten(), now) };
-        let not_modified = answer(StatusCode::NOT_MODIFIED, access, Some(offer), now)?;
+        let not_modified = response(StatusCode::NOT_MODIFIED, access, Some(offer), now)?;
         let origin = wire_bytes(&not_modified);
         let fresh = freshen(&self.asked, &head, &not_modified, now, now);
         let fresh = fresh.filter(|head| head.may_stay(SetCookie::Never).is_ok());
@@ -116,7 +126,7 @@ impl Gateway {
         offer: Option<&Offer>,
         now: u64,
     ) -> Result<Served, String> {
-        let parts = answer(StatusCode::OK, access, offer, now)?;
+        let parts = response(StatusCode::OK, access, offer, now)?;
         let size = offer.map_or(access.size, |offer| offer.row.size);
         let origin = wire_bytes(&parts) + size;
         let served = |stored| Ok(Served { outcome: Outcome::Fetched, origin, stored });
@@ -169,7 +179,7 @@ fn key(url: &str) -> Key {
 }
 
 /// The head of a site's answer. What programs make says nothing of its age, and what is made for one reader is private.
-fn answer(
+fn response(
     status: StatusCode,
     access: &Access,
     offer: Option<&Offer>,

@@ -10,6 +10,8 @@
 
 mod gateway;
 mod strategy;
+#[cfg(test)]
+mod tests;
 
 pub use gateway::{Gateway, Outcome, Served};
 pub use strategy::Strategy;
@@ -425,18 +427,19 @@ impl State<'_> {
                 let mut access = Access { size: offer.row.size, ..Access::default() };
                 access.set_url(url.as_bytes());
                 access.time = now * 1_000_000;
-                let served = gateway.ask(&access, Some(&offer))?;
+                let served = gateway.renew(&access, &offer)?;
                 run.levels[day + nth] += served.origin;
                 run.ahead[day + nth] += served.origin;
                 left = left.saturating_sub(served.origin);
                 if served.outcome == Outcome::Fetched {
-                    tonight.night.fetched += offer.row.size;
+                    tonight.night.fetched +=
+                        u64::from(tonight.known.get(&object).map_or(0, |known| known.size));
                 }
                 if served.stored {
                     self.kept.insert(object, offer.row.modified);
                 }
                 if let Some(known) = tonight.known.get_mut(&object) {
-                    known.fetched = served.stored;
+                    known.fetched = served.stored && served.outcome == Outcome::Fetched;
                     // It was edited since midnight.
                     known.modified = offer.row.modified;
                 }
@@ -523,7 +526,6 @@ fn asked_for(world: &World, day: Day) -> HashSet<(u64, u64)> {
     }
     all
 }
-
 
 /// How much lower things are than without prefetching: shares, below 0 where they are higher.
 #[derive(Clone, Debug, Serialize)]

@@ -146,7 +146,8 @@ fn an_upheaval_changes_what_comes_after_it() {
     assert_ne!(first(&shaken[1].2), first(&shaken[3].2));
     for ((day, rows, _), (_, before, _)) in shaken.iter().skip(1).zip(&shaken) {
         let before: HashMap<&str, u64> = before.iter().map(|row| (row.url.as_str(), row.modified)).collect();
-        let back = rows.iter().filter(|row| before.get(row.url.as_str()).is_some_and(|last| *last > row.modified));
+        let back =
+            rows.iter().filter(|row| before.get(row.url.as_str()).is_some_and(|last| *last > row.modified));
         assert_eq!(back.count(), 0, "no date goes back on day {}", day.number);
     }
 }
