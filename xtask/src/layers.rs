@@ -48,6 +48,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("policy", &["lookup", "mix", "collections", "replacement", "sample", "shadow"]),
     (
+        "learn",
+        &[
+            // When peaks are, how far one can be lowered, and what a trace says of them.
+            "day", "target", "profile", "analysis",
+        ],
+    ),
+    (
         "lab",
         &[
             // Ground: what is replayed.

@@ -5,9 +5,7 @@ use crate::lab::{from_format, json, like, number, requests, say_faults, seed, st
 use crate::values::{duration, say_time, size};
 use clap::{Arg, ArgMatches, Command};
 use lab::input::{From, Input, Reading};
-use learn::analysis::{
-    Amount, Analysis, Basis, CacheFigures, Offered, Report, Settings, Split, find_peak, share,
-};
+use learn::analysis::{Amount, Analysis, Basis, Offered, Report, Settings, Split, find_peak, share};
 use learn::day::{Peak, Weekdays};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -149,7 +147,7 @@ fn inputs(args: &ArgMatches) -> Result<Vec<Input>, Failure> {
 }
 
 /// `+02:00`, `-05:00`: minutes.
-fn offset(text: &str) -> Result<i16, String> {
+pub fn offset(text: &str) -> Result<i16, String> {
     let wrong = || format!("`{text}` is no offset: write one like +02:00 or -05:00");
     let (sign, rest) = match text.split_at_checked(1) {
         Some(("+", rest)) => (1, rest),
@@ -314,6 +312,15 @@ fn print(trace: &str, report: &Report, is_found: bool, not_cacheable: Option<&st
     line!(
         "  prefetchable by peak, infinite cache: {least:.1}% at least, quartiles {lower:.1}, {median:.1} and {upper:.1}%, {most:.1}% at most"
     );
+    if report.again.requests > 0 {
+        let (again, altered) = (report.again, report.altered_again);
+        line!(
+            "  asked for again since the off-peak began: {}; altered in between: {:.1}% of the requests, {:.1}% of the bytes",
+            mb(again.bytes as f64),
+            100.0 * share(altered.requests as f64, again.requests as f64),
+            100.0 * altered.share_of(again)
+        );
+    }
     if let Some((objects, bytes)) = report.no_miss_prefetchable {
         line!("  no-miss-prefetchable: {objects:.0} objects, {} a peak", mb(bytes));
     }
@@ -369,12 +376,9 @@ fn print(trace: &str, report: &Report, is_found: bool, not_cacheable: Option<&st
         "\nThe highest quarter of an hour of a peak (L_m), and how far perfect prefetching lowers it (L_t), means of the peaks"
     );
     for (name, side) in sides {
-        potential(name, side);
+        line!("  {name:<9} L_m {:>12}, lower by {:>5.1}%", mb(side.level_max), 100.0 * side.potential);
     }
-}
-
-fn potential(name: &str, side: &CacheFigures) {
-    line!("  {name:<9} L_m {:>12}, lower by {:>5.1}%", mb(side.level_max), 100.0 * side.potential);
+    notes("target");
 }
 
 /// Bytes as MB, 10^6, as the thesis has them.

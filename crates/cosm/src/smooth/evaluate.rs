@@ -3,7 +3,7 @@
 use super::source::{self, Source, day_of};
 use super::strategies::{self, NAMES};
 use crate::Failure;
-use crate::lab::{json, number, text};
+use crate::lab::{json, number, seed, text};
 use crate::values::size;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use learn::candidate::{ATTRIBUTES, Encoding};
@@ -63,6 +63,7 @@ pub fn command() -> Command {
             "Learn once, from the first N days together; otherwise rules and trees learn from each day, and boosted rules from the first",
         ))
         .args(strategies::args())
+        .arg(seed())
         .arg(option("rules-out", "DIR").help("Write what was learned there, a file for each strategy and day"))
         .arg(json())
         .arg(option("out", "DIR").help("Write a page with plots, and evaluation.json, there"))
@@ -106,7 +107,9 @@ pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure>
     };
     let mut holidays = source.holidays();
     for date in said("holidays").split(',').map(str::trim).filter(|date| !date.is_empty()) {
-        holidays.push(day_of(date).ok_or_else(|| usage("holidays", format!("`{date}` is no date like 1998-05-25")))?);
+        holidays.push(
+            day_of(date).ok_or_else(|| usage("holidays", format!("`{date}` is no date like 1998-05-25")))?,
+        );
     }
     let budget = match text(args, "budget") {
         None | Some("none") => Budget::None,
@@ -141,7 +144,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let settings = settings(args, &source)?;
     let folder = |name: &str| -> Result<Option<PathBuf>, Failure> {
         let Some(path) = text(args, name).map(PathBuf::from) else { return Ok(None) };
-        std::fs::create_dir_all(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        std::fs::create_dir_all(&path)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
         Ok(Some(path))
     };
     let (out, rules_out) = (folder("out")?, folder("rules-out")?);
@@ -195,17 +199,17 @@ fn asked(args: &ArgMatches) -> Vec<(String, String)> {
 }
 
 /// How far it is, on standard error.
-struct Shown {
+pub struct Shown {
     last: Instant,
     terminal: bool,
 }
 
 impl Shown {
-    fn new() -> Shown {
+    pub fn new() -> Shown {
         Shown { last: Instant::now(), terminal: std::io::stderr().is_terminal() }
     }
 
-    fn step(&mut self, step: &Step) {
+    pub fn step(&mut self, step: &Step) {
         let every = Duration::from_secs(if self.terminal { 1 } else { 20 });
         if matches!(step, Step::Requests(..)) && self.last.elapsed() < every {
             return;
@@ -224,7 +228,7 @@ impl Shown {
         }
     }
 
-    fn end(&self) {
+    pub fn end(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");
         }
@@ -257,7 +261,8 @@ fn print(source: &str, report: &Report) {
     for strategy in &report.strategies {
         line!("\n{}\n{:<15} {}", strategy.name, "", HEAD);
         for day in &strategy.days {
-            let weekday = report.days.iter().find(|given| given.day == day.day).and_then(|given| given.weekday);
+            let weekday =
+                report.days.iter().find(|given| given.day == day.day).and_then(|given| given.weekday);
             line!("{} {} {}", date(day.day), self::weekday(weekday), row(day));
         }
     }
@@ -285,7 +290,11 @@ fn print(source: &str, report: &Report) {
     for strategy in &report.strategies {
         let high = strategy.totals.nights_too_high;
         if high > 0 {
-            line!("{}: on {high} of {} days the night is higher than the peak that is left", strategy.name, strategy.totals.days);
+            line!(
+                "{}: on {high} of {} days the night is higher than the peak that is left",
+                strategy.name,
+                strategy.totals.days
+            );
         }
     }
     for note in &report.notes {

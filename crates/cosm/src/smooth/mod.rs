@@ -3,6 +3,12 @@
 
 mod analyze;
 mod closed_loop;
+mod evaluate;
+mod of_trace;
+mod plan;
+mod rules;
+mod source;
+mod strategies;
 mod target;
 mod train;
 
@@ -19,6 +25,8 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .subcommand(analyze::command())
+        .subcommand(evaluate::command())
+        .subcommand(plan::command())
         .subcommand(target::command())
         .subcommand(train::command())
         .subcommand(closed_loop::command())
@@ -27,9 +35,11 @@ pub fn command() -> Command {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("analyze", args)) => analyze::run(args),
+        Some(("evaluate", args)) => evaluate::run(args),
+        Some(("plan", args)) => plan::run(args),
         Some(("target", args)) => target::run(args),
         Some(("train", args)) => train::run(args),
         Some(("loop", args)) => closed_loop::run(args),
-        _ => Err(Failure::Usage("name a command: analyze, target, train or loop".into())),
+        _ => Err(Failure::Usage("name a command: analyze, evaluate, loop, plan, target or train".into())),
     }
 }

@@ -30,14 +30,16 @@ pub fn command() -> Command {
     let candidates = Arg::new("CANDIDATES").required(true).help(
         "What servers offer, as JSON, an object a line: url, size, modified, created (seconds since 1970), content_type, cacheable",
     );
-    let rules =
-        Arg::new("rules").long("rules").value_name("FILE").required(true).help("Rules, as cosm smooth train writes them");
+    let rules = Arg::new("rules")
+        .long("rules")
+        .value_name("FILE")
+        .required(true)
+        .help("Rules, as cosm smooth train writes them");
     let budget = Arg::new("budget").long("budget").value_name("SIZE").help(
         "Bytes that may be fetched; else they follow from the usage of the last day by equation 6.2: --b-pre, --b-peak, --b-off, --l-max",
     );
-    let usage = USAGE.map(|(name, help)| {
-        Arg::new(name).long(name).value_name("SIZE").conflicts_with("budget").help(help)
-    });
+    let usage = USAGE
+        .map(|(name, help)| Arg::new(name).long(name).value_name("SIZE").conflicts_with("budget").help(help));
     let intervals = Arg::new("intervals")
         .long("intervals")
         .value_name("N")
@@ -46,9 +48,10 @@ pub fn command() -> Command {
     let history = Arg::new("trace").long("trace").value_name("FILE").help(
         "Requests of the days before, for rules that ask for the past (uses, days, idle, shares); without, nothing was ever asked for",
     );
-    let night = Arg::new("night").long("night").value_name("SECONDS").help(
-        "When the night begins, in seconds since 1970, from which ages are counted; otherwise now",
-    );
+    let night = Arg::new("night")
+        .long("night")
+        .value_name("SECONDS")
+        .help("When the night begins, in seconds since 1970, from which ages are counted; otherwise now");
     let confidence = Arg::new("confidence")
         .long("confidence")
         .value_name("SHARE")
@@ -76,9 +79,9 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         _ => return Err(Failure::Usage("--confidence: a share from 0 to 1".into())),
     };
     let night = match text(args, "night") {
-        Some(text) => {
-            text.parse().map_err(|_| Failure::Usage(format!("--night: `{text}` are no seconds since 1970")))?
-        }
+        Some(text) => text
+            .parse()
+            .map_err(|_| Failure::Usage(format!("--night: `{text}` are no seconds since 1970")))?,
         None => now(),
     };
     let path = text(args, "rules").unwrap_or_default();
@@ -119,7 +122,9 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 fn budget(args: &ArgMatches) -> Result<u64, Failure> {
     let bytes = |name: &str| match text(args, name) {
         Some(said) => size(said).map_err(|why| Failure::Usage(format!("--{name}: {why}"))),
-        None => Err(Failure::Usage(format!("--{name} is missing: name a --budget, or all of --b-pre, --b-peak, --b-off and --l-max"))),
+        None => Err(Failure::Usage(format!(
+            "--{name} is missing: name a --budget, or all of --b-pre, --b-peak, --b-off and --l-max"
+        ))),
     };
     if text(args, "budget").is_some() {
         return bytes("budget");
@@ -168,7 +173,14 @@ fn history(args: &ArgMatches) -> Result<Option<History>, Failure> {
 
 fn print(plan: &Plan) {
     for line in &plan.lines {
-        line!("{:>6.1} % {:>12}  {}\n{:>24}{}", 100.0 * line.confidence, line.bytes, line.url, "", line.reason);
+        line!(
+            "{:>6.1} % {:>12}  {}\n{:>24}{}",
+            100.0 * line.confidence,
+            line.bytes,
+            line.url,
+            "",
+            line.reason
+        );
     }
     line!(
         "{} of {} candidates, {} of {} bytes; {:.0} are expected to be asked for",
@@ -193,8 +205,11 @@ fn as_json(plan: &Plan, night: u64) -> serde_json::Value {
             })
         })
         .collect();
-    let left_out: serde_json::Map<String, serde_json::Value> =
-        LeftOut::ALL.into_iter().zip(plan.left_out).map(|(why, count)| (why.key().into(), count.into())).collect();
+    let left_out: serde_json::Map<String, serde_json::Value> = LeftOut::ALL
+        .into_iter()
+        .zip(plan.left_out)
+        .map(|(why, count)| (why.key().into(), count.into()))
+        .collect();
     serde_json::json!({
         "night": night, "budget": plan.budget, "bytes": plan.bytes, "expected": plan.expected, "candidates": plan.candidates,
         "left_out": left_out, "lines": lines,

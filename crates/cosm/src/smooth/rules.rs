@@ -27,7 +27,10 @@ pub fn encoding(model: &Model) -> Result<Encoding, String> {
         Model::Ensemble(ensemble) => ensemble.members()[0].1.schema(),
     };
     if !learn::judge::Judge::classes(model).iter().any(|class| class == learn::candidate::PREFETCHABLE) {
-        return Err(format!("no class is named `{}`: such rules choose nothing", learn::candidate::PREFETCHABLE));
+        return Err(format!(
+            "no class is named `{}`: such rules choose nothing",
+            learn::candidate::PREFETCHABLE
+        ));
     }
     Encoding::for_schema(schema)
 }

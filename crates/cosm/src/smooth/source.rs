@@ -1,7 +1,8 @@
 //! Where requests and inventories come from: a trace with files of rows, what the trace itself names, or a synthetic world.
 
+use super::analyze::offset;
 use crate::Failure;
-use crate::lab::{from_format, number, say_faults, seed, strict, text};
+use crate::lab::{from_format, number, say_faults, strict, text};
 use clap::{Arg, ArgAction, ArgMatches};
 use lab::input::{From, Input, Reading};
 use learn::day::{Calendar, Peak, Weekdays};
@@ -33,7 +34,7 @@ pub enum Offered {
     Named(Rc<Vec<Row>>),
 }
 
-pub fn args() -> [Arg; 8] {
+pub fn args() -> [Arg; 7] {
     let trace = Arg::new("TRACE").conflicts_with("world").help(
         "Trace to learn from and to test on, plain or compressed with gzip or zstd, also Cosm's own access log as JSON",
     );
@@ -50,8 +51,9 @@ pub fn args() -> [Arg; 8] {
     let world = Arg::new("world").long("world").value_name("SIZE").help(
         "A synthetic world with its inventories instead of a trace: small, usual (the thesis' two weeks) or large",
     );
-    let days = Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
-    [trace, from_format(), strict(), inventory, hindsight, world, days, seed()]
+    let days =
+        Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
+    [trace, from_format(), strict(), inventory, hindsight, world, days]
 }
 
 /// When peak is.
@@ -84,23 +86,6 @@ pub fn days(args: &ArgMatches) -> Result<(Peak, Calendar), Failure> {
     Ok((peak, Calendar { utc_offset, has_dates: true }))
 }
 
-fn offset(text: &str) -> Result<i16, String> {
-    let wrong = || format!("`{text}` is no offset: write one like +02:00 or -05:00");
-    let (sign, rest) = match text.split_at_checked(1) {
-        Some(("+", rest)) => (1, rest),
-        Some(("-", rest)) => (-1, rest),
-        _ => return Err(wrong()),
-    };
-    let digits = |text: &str| (text.len() == 2).then(|| text.parse::<u8>().ok()).flatten();
-    let (hours, minutes) = rest.split_once(':').ok_or_else(wrong)?;
-    match (digits(hours), digits(minutes)) {
-        (Some(hours @ ..=14), Some(minutes @ ..=59)) => {
-            Ok(sign * (i16::from(hours) * 60 + i16::from(minutes)))
-        }
-        _ => Err(wrong()),
-    }
-}
-
 impl Source {
     /// Says what of the trace was malformed. With `--hindsight` the trace is read.
     pub fn of(args: &ArgMatches) -> Result<Source, Failure> {
@@ -115,9 +100,10 @@ impl Source {
                 }
             };
             if let Some(days) = number(args, "world-days")? {
-                settings.days = u32::try_from(days).ok().filter(|days| (1..=10_000).contains(days)).ok_or_else(|| {
-                    Failure::Usage("--world-days: a number from 1 to 10000".into())
-                })?;
+                settings.days = u32::try_from(days)
+                    .ok()
+                    .filter(|days| (1..=10_000).contains(days))
+                    .ok_or_else(|| Failure::Usage("--world-days: a number from 1 to 10000".into()))?;
             }
             return Ok(Source::World { settings, seed });
         }
@@ -247,16 +233,7 @@ impl Web for OfWorld {
     }
 
     fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
-        self.world.inventory(at).try_for_each(|offer| {
-            each(Row {
-                url: offer.url,
-                size: offer.size,
-                modified: offer.modified,
-                created: offer.created,
-                content_type: offer.media.content_type().into(),
-                cacheable: offer.cacheable,
-            })
-        })
+        self.world.inventory(at).try_for_each(each)
     }
 }
 
@@ -291,7 +268,8 @@ pub fn day_of(text: &str) -> Option<i64> {
 /// Each cacheable URL of a trace once, as it was first.
 fn named(input: &Input) -> Result<Vec<Row>, Failure> {
     let mut reading = input.open().map_err(Failure::Failed)?;
-    let (mut access, mut known, mut rows, mut url) = (Access::default(), HashSet::new(), Vec::new(), Vec::new());
+    let (mut access, mut known, mut rows, mut url) =
+        (Access::default(), HashSet::new(), Vec::new(), Vec::new());
     while reading.next(&mut access).map_err(Failure::Failed)? {
         if access.unusable().is_some() || !known.insert(access.object) {
             continue;

@@ -50,7 +50,10 @@ fn how(name: &str, args: &ArgMatches) -> Result<How<'static>, Failure> {
             }),
         ),
         other => {
-            return Err(Failure::Usage(format!("--strategies: `{other}` is not one of {}", NAMES.join(", "))));
+            return Err(Failure::Usage(format!(
+                "--strategies: `{other}` is not one of {}",
+                NAMES.join(", ")
+            )));
         }
     };
     Ok(How::Learned { when, learn })

@@ -1,9 +1,11 @@
-//! `cosm smooth train`: rules from a table of examples.
+//! `cosm smooth train`: rules from a table of examples, or from the days of a trace.
 
+use super::{of_trace, source};
 use crate::Failure;
 use crate::lab::{json, number, seed, text};
 use clap::{Arg, ArgMatches, Command};
 use learn::boost::boost;
+use learn::candidate::PREFETCHABLE;
 use learn::examples::{Examples, table};
 use learn::judge::{Judge, Matrix};
 use learn::ripper::{Learner, Step};
@@ -18,7 +20,8 @@ pub fn command() -> Command {
     };
     Command::new("train")
         .about("Learn rules from examples (RIPPER; thesis, 7.2)")
-        .arg(option("examples", "FILE", "Table to learn from, plain or compressed").required(true))
+        .args(source::args())
+        .arg(option("examples", "FILE", "Table to learn from, plain or compressed, instead of a trace").conflicts_with_all(["TRACE", "world"]))
         .arg(option("test", "FILE", "Table with the same columns to test the rules on"))
         .arg(option("out", "FILE", "Where the rules are written, instead of standard output"))
         .arg(option("positive", "CLASS", "Class that rules are learned for; else all but the heaviest have rules"))
@@ -31,6 +34,7 @@ pub fn command() -> Command {
         .arg(
             option("optimizations", "N", "Passes in which each rule may be replaced or revised").default_value("2"),
         )
+        .args(of_trace::args())
         .arg(seed().default_value("7"))
         .arg(option("threads", "N", "Threads; the rules do not depend on them. Default: one for each processor"))
         .arg(json())
@@ -39,17 +43,26 @@ pub fn command() -> Command {
              set, class, weight or skip. An empty field or `?` is missing; words of a set are separated by blanks.\n\n  \
              type:nominal,size:number,words:set,wanted:class,bytes:weight\n  \
              image/gif,2048,news logo,yes,2048\n\n\
+             Of a trace, each night's candidates are examples, those that the peak missed being prefetchable.\n\n\
              Rules are text to read and edit. Equal seeds give equal rules.\n\n\
-             Example:\n  \
+             Examples:\n  \
+             cosm smooth train access.json --inventory inventories --servers all --out rules\n  \
              cosm smooth train --examples monday.csv --test tuesday.csv --positive yes --out rules",
         )
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
-    let learner = learner(args)?;
+    let mut learner = learner(args)?;
+    let is_table = text(args, "examples").is_some();
+    if !is_table {
+        learner.positive = Some(PREFETCHABLE.into());
+    }
     let rounds = number(args, "boost")?;
     let classes: Vec<String> = learner.positive.iter().cloned().collect();
-    let examples = read(text(args, "examples").unwrap_or_default(), &classes)?;
+    let examples = match text(args, "examples") {
+        Some(path) => read(path, &classes)?,
+        None => of_trace::examples(args)?,
+    };
     let mut shown = Shown::default();
     let model = match rounds {
         None => {

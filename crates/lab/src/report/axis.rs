@@ -30,6 +30,16 @@ impl Axis {
         Axis { title: title.into(), log: false, range: 0.0..step * count as f64, ticks: ticks.collect() }
     }
 
+    /// Hours of a day, from one to another; ticks are as the clock has them.
+    pub fn hours(title: &str, from: f64, to: f64) -> Axis {
+        let step = if to - from > 12.0 { 3 } else { 2 };
+        let first = (from / f64::from(step)).ceil() as i32 * step;
+        let ticks = (first..=to as i32).step_by(step as usize);
+        let ticks =
+            ticks.map(|hour| (f64::from(hour), format!("{:02}:00", if hour == 24 { 24 } else { hour % 24 })));
+        Axis { title: title.into(), log: false, range: from..to, ticks: ticks.collect() }
+    }
+
     /// From a round value below the least to one above the most.
     pub fn between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Axis {
         let least = values.clone().reduce(f64::min).unwrap_or(0.0);
@@ -198,6 +208,16 @@ mod tests {
         for (value, expected) in pairs {
             assert_eq!(number(value), expected);
         }
+    }
+
+    #[test]
+    fn hours_go_on_after_midnight() {
+        let labels = |from, to| {
+            let axis = Axis::hours("", from, to);
+            axis.ticks.into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(labels(0.0, 24.0), "00:00 03:00 06:00 09:00 12:00 15:00 18:00 21:00 24:00");
+        assert_eq!(labels(18.5, 26.5), "20:00 22:00 24:00 02:00");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod axis;
 mod csv;
 mod figures;
 mod html;
+pub mod next_day;
 mod pictures;
 mod plot;
 mod rows;
@@ -54,12 +55,17 @@ pub fn page(sources: &[Source]) -> Result<String, String> {
             body += &figures::section(&named("Figures of WebCoSM", &source.name, sources.len()), points)?;
         }
     }
-    Ok(format!(
+    Ok(document(title, &body))
+}
+
+/// A page that needs nothing else.
+fn document(title: &str, body: &str) -> String {
+    format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n\
          <style>\n{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         include_str!("style.css")
-    ))
+    )
 }
 
 /// A title, and of which of several it is.

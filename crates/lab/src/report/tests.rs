@@ -25,10 +25,14 @@ fn full() -> Source {
 /// The page is XML, shows no number that is none, and asks for nothing from elsewhere.
 #[track_caller]
 fn check(sources: &[Source]) -> String {
-    let text = page(sources).unwrap();
+    check_page(&page(sources).unwrap())
+}
+
+#[track_caller]
+pub(super) fn check_page(text: &str) -> String {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let tree =
-        roxmltree::Document::parse_with_options(&text, options).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|why| panic!("{why}\n{text}"));
     for node in tree.descendants() {
         assert!(
             !["script", "link", "img", "iframe", "object", "use", "image"].contains(&node.tag_name().name())
@@ -46,7 +50,7 @@ fn check(sources: &[Source]) -> String {
         assert!(svg.attribute("viewBox").is_some() && svg.attribute("width").is_none());
         inside(svg);
     }
-    text
+    text.to_owned()
 }
 
 /// What is drawn lies in the picture, and no label on another.

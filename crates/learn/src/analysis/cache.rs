@@ -78,6 +78,12 @@ impl Caches {
         self.objects.len()
     }
 
+    /// What the infinite cache holds of an object, as its modification date and size, and whether the finite one has it.
+    pub fn held(&self, object: u64) -> Option<((u64, u64), bool)> {
+        let object = &self.objects[*self.places.get(&object)? as usize];
+        (object.size != NO_VERSION).then_some(((object.modified, object.size), object.newer != ABSENT))
+    }
+
     /// What no cache may store: the name is known from now on.
     pub fn pass(&mut self, object: u64) -> Result<Before, String> {
         let (_, is_seen) = self.place(object)?;

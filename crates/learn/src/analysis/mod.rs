@@ -7,7 +7,7 @@
 //! Memory grows with the objects (about 60 bytes each), the servers (100 bytes and their names), the pairs of a peak and a server that it had a miss
 //! of (about 20 bytes), the rows of an inventory (about 45 bytes), and the days (5 KiB); not with the requests.
 
-mod cache;
+pub(crate) mod cache;
 mod offered;
 mod report;
 mod service;
@@ -91,6 +91,9 @@ struct Measured {
     served: Served,
     /// What of the prefetchable misses of the infinite cache an inventory had.
     offered_and_missed: Amount,
+    /// Asked for also before, since the off-peak began; and of this, what was altered in between.
+    again: Amount,
+    altered_again: Amount,
 }
 
 /// What one of the caches made of it.
@@ -127,9 +130,8 @@ struct Servers {
 
 #[derive(Debug)]
 struct Server {
-    /// Empty where the trace has numbers alone.
+    /// Its number where the trace has no URLs.
     name: Box<str>,
-    number: u64,
     /// When it was asked first; seconds since 1970.
     first: u64,
 }
@@ -255,6 +257,12 @@ impl Analysis {
         };
         let measured = self.peaks.entry(day).or_default();
         measured.referenced.count(size);
+        if start >= first && before.version.is_some_and(|version| version.last >= since_first(start)) {
+            measured.again.count(size);
+            if !before.is_hit {
+                measured.altered_again.count(size);
+            }
+        }
         for (is_hit, side) in hits.into_iter().zip([&mut measured.infinite, &mut measured.finite]) {
             match is_hit {
                 true => side.hits.count(size),
@@ -296,8 +304,12 @@ impl Servers {
         let place =
             u32::try_from(self.all.len()).map_err(|_| "the trace has more than four billion servers")?;
         self.places.insert(access.server, place);
-        let name = trace::host(&access.url);
-        self.all.push(Server { name: name.into(), number: access.server, first: time });
+        let name = match (access.url.as_str(), trace::host(&access.url)) {
+            ("", _) => format!("server {}", access.server),
+            (_, "") => "without a name".into(),
+            (_, name) => name.to_owned(),
+        };
+        self.all.push(Server { name: name.into(), first: time });
         Ok((place, true))
     }
 
@@ -307,7 +319,6 @@ impl Servers {
 
     fn name(&self, place: u32) -> String {
         match self.all.get(place as usize) {
-            Some(server) if server.name.is_empty() => format!("server {}", server.number),
             Some(server) => server.name.to_string(),
             None => String::new(),
         }

@@ -35,6 +35,9 @@ pub struct Report {
     /// Over the measured peaks: the share of the infinite cache's misses that is prefetchable. Least, quartiles and most.
     pub prefetchable_shares: [f64; 5],
     pub uniformity: Uniformity,
+    /// Asked for in a measured peak, and before since the off-peak began; and of this, what was altered in between.
+    pub again: Amount,
+    pub altered_again: Amount,
     /// Of one peak: the measured one with the median of misses (Figure 6.4).
     pub order: Option<(String, Order)>,
     /// Medians over the measured peaks, as `Order` has them of one.
@@ -138,7 +141,8 @@ pub(super) fn report(analysis: Analysis) -> Result<Report, String> {
     let empty = Measured::default();
     // Each day that has a peak between the first and the last of them; some may have no request.
     let ends = analysis.peaks.keys().next().zip(analysis.peaks.keys().next_back());
-    let days = ends.map_or(0..=-1, |(first, last)| *first..=*last).filter(|day| peak.is_on(*day, calendar));
+    let days = ends.into_iter().flat_map(|(first, last)| *first..=*last);
+    let days = days.filter(|day| peak.is_on(*day, calendar));
     let of_day = |day: Day| analysis.peaks.get(&day).unwrap_or(&empty);
     let mut peaks: Vec<PeakFigures> = days
         .map(|day| {
@@ -165,8 +169,12 @@ pub(super) fn report(analysis: Analysis) -> Result<Report, String> {
     };
     let levels: Vec<Level> =
         measured.iter().flat_map(|figures| analysis.profile.peak(figures.day, peak)).collect();
-    let mut referenced = Amount::default();
-    measured.iter().for_each(|peak| referenced += peak.referenced);
+    let (mut referenced, mut again, mut altered_again) = <(Amount, Amount, Amount)>::default();
+    for peak in &measured {
+        referenced += peak.referenced;
+        again += of_day(peak.day).again;
+        altered_again += of_day(peak.day).altered_again;
+    }
     let infinite = sum(&measured, |peak| &peak.infinite);
     let no_miss: Vec<Amount> = measured.iter().filter_map(|peak| peak.no_miss_prefetchable).collect();
     let mean =
@@ -189,6 +197,8 @@ pub(super) fn report(analysis: Analysis) -> Result<Report, String> {
         finite: sum(&measured, |peak| &peak.finite),
         prefetchable_shares: quantiles(by_misses.iter().map(|peak| peak.infinite.prefetchable)),
         uniformity: uniformity(&levels),
+        again,
+        altered_again,
         order,
         of_top_tenth: median(|peak| peak.of_top_tenth),
         for_half: median(|peak| peak.for_half),
@@ -295,12 +305,12 @@ fn sum(measured: &[&PeakFigures], of: impl Fn(&PeakFigures) -> &CacheFigures) ->
 
 /// Chooses the peaks that are measured.
 fn measure(peaks: &mut [PeakFigures]) -> Basis {
-    let kinds: [(Basis, fn(&PeakFigures) -> bool); 3] = [
-        (Basis::Whole, |peak| peak.is_whole && peak.is_after_warm_up),
-        (Basis::Partial, |peak| peak.is_after_warm_up && peak.referenced.requests > 0),
-        (Basis::Cold, |peak| peak.referenced.requests > 0),
-    ];
-    for (basis, is_one) in kinds {
+    for basis in [Basis::Whole, Basis::Partial, Basis::Cold] {
+        let is_one = |peak: &PeakFigures| match basis {
+            Basis::Whole => peak.is_whole && peak.is_after_warm_up,
+            Basis::Partial => peak.is_after_warm_up && peak.referenced.requests > 0,
+            Basis::Cold | Basis::NoPeak => peak.referenced.requests > 0,
+        };
         peaks.iter_mut().for_each(|peak| peak.is_measured = is_one(peak));
         if peaks.iter().any(|peak| peak.is_measured) {
             return basis;
@@ -350,6 +360,9 @@ fn notes(report: &Report) -> Vec<Note> {
                 .into(),
         );
     }
+    if report.last - report.first < 24 * 60 * 60 {
+        note("peaks", "The trace is shorter than a day: a peak that is found is one of these hours.".into());
+    }
     match report.basis {
         Basis::Whole => {}
         Basis::Partial => note(
@@ -393,9 +406,10 @@ fn notes(report: &Report) -> Vec<Note> {
             "split",
             "Without modification dates the trace does not tell whether what is asked for the first time was there, unaltered, when \
              the off-peak began. That is assumed, so that the prefetchable is an upper bound; the part that rests on it is \
-             listed. Altered is only what was seen with another size since the off-peak began."
+             listed. Altered is only what was seen with another size since the off-peak began, which a transfer that broke off has too."
                 .into(),
         );
+        note("target", "It rests on the same assumption: the peak can be lowered by so much at most.".into());
     } else {
         note(
             "split",

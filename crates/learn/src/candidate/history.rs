@@ -23,6 +23,9 @@ pub struct Past {
     pub directory_share: f64,
     /// Requests of the last day for what is in the folder.
     pub directory_uses: u32,
+    /// Days on which anything in the folder was asked for, and the last time that it was, seconds since 1970; 0 for never.
+    pub directory_days: u32,
+    pub directory_last: u64,
 }
 
 /// At most `most` objects, and as many servers and folders: about 130 bytes for each three of them, twice while a day is noted. Of
@@ -44,6 +47,8 @@ struct Today {
     objects: HashMap<u64, (u32, u64)>,
     servers: HashMap<u64, (u32, u64)>,
     directories: HashMap<u64, (u32, u64)>,
+    /// When folders were last asked for anything.
+    last: HashMap<u64, u64>,
     missed: u64,
 }
 
@@ -62,6 +67,7 @@ struct Days {
     day: u32,
     uses: u32,
     missed: u64,
+    last: u64,
 }
 
 impl History {
@@ -90,6 +96,10 @@ impl History {
         }
         let server = slot(&mut self.today.servers, access.server, self.most);
         let directory = access.directory.and_then(|of| slot(&mut self.today.directories, of, self.most));
+        if directory.is_some() {
+            let last = self.today.last.entry(access.directory.unwrap_or_default()).or_default();
+            *last = seconds.max(*last);
+        }
         for (uses, bytes) in [server, directory].into_iter().flatten() {
             *uses = uses.saturating_add(1);
             *bytes = bytes.saturating_add(missed);
@@ -109,8 +119,9 @@ impl History {
         for (kept, noted) in [(&mut self.servers, today.servers), (&mut self.directories, today.directories)]
         {
             for (number, (uses, missed)) in sorted(noted) {
-                let days = kept.get(number).unwrap_or_default().days + 1;
-                kept.put(number, Days { days, day: self.day, uses, missed });
+                let before = kept.get(number).unwrap_or_default();
+                let last = today.last.get(&number).copied().unwrap_or_default().max(before.last);
+                kept.put(number, Days { days: before.days + 1, day: self.day, uses, missed, last });
             }
         }
     }
@@ -137,6 +148,8 @@ impl History {
             server_days: server.days,
             directory_share: share(&directory),
             directory_uses: if directory.day == self.day { directory.uses } else { 0 },
+            directory_days: directory.days,
+            directory_last: directory.last,
         }
     }
 }

@@ -55,7 +55,7 @@ struct Facts<'c> {
 }
 
 /// docs/smoothing.md says what each of the further ones gained.
-pub static ATTRIBUTES: [Attribute; 18] = [
+pub static ATTRIBUTES: [Attribute; 20] = [
     Attribute {
         name: "age",
         kind: Kind::Number,
@@ -159,6 +159,23 @@ pub static ATTRIBUTES: [Attribute; 18] = [
         of_thesis: false,
         says: "requests of the last day for anything in the URL's folder",
         value: |facts| Value::Number(f64::from(facts.candidate.past.directory_uses)),
+    },
+    Attribute {
+        name: "folder-days",
+        kind: Kind::Number,
+        of_thesis: false,
+        says: "days on which anything in the URL's folder was asked for",
+        value: |facts| Value::Number(f64::from(facts.candidate.past.directory_days)),
+    },
+    Attribute {
+        name: "folder-new",
+        kind: Kind::Nominal,
+        of_thesis: false,
+        says: "whether it was modified since anything in its folder was last asked for: `yes` or `no`",
+        value: |facts| match (facts.candidate.row.modified, facts.candidate.past.directory_last) {
+            (0, _) | (_, 0) => Value::Missing,
+            (modified, last) => yes(modified > last),
+        },
     },
     Attribute {
         name: "depth",

@@ -4,6 +4,7 @@
 //! what the days before tell. Only the labels come from the peak.
 
 use super::{Budget, Offers, Positives, Settings};
+use crate::analysis::cache::{Ask, Caches};
 use crate::candidate::{Candidate, History, NON_PREFETCHABLE, PREFETCHABLE};
 use crate::day::{Day, LEVELS, Period};
 use crate::examples::Examples;
@@ -104,7 +105,7 @@ pub struct Survey {
 }
 
 /// A longer trace has a wrong time in it.
-const DAYS_MAX: i64 = 4000;
+const DAYS_MAX: u64 = 4000;
 /// Examples of one day.
 const ROWS_MAX: usize = 50_000_000;
 
@@ -208,23 +209,23 @@ struct Seen {
 struct Cycle<'s> {
     settings: &'s Settings,
     by_date: bool,
-    cache: Cache,
-    first_day: Option<Day>,
+    caches: Caches,
+    /// Of the first request, in seconds since 1970.
+    first: Option<u64>,
 }
 
 impl<'s> Cycle<'s> {
     fn new(settings: &'s Settings, by_date: bool) -> Cycle<'s> {
-        Cycle { settings, by_date, cache: Cache::new(settings.cache), first_day: None }
+        Cycle { settings, by_date, caches: Caches::new(settings.cache.unwrap_or(0)), first: None }
     }
 
     fn see(&mut self, access: &Access) -> Result<Seen, String> {
         let seconds = access.time / 1_000_000;
-        let day = self.settings.calendar.day(seconds);
-        let first = *self.first_day.get_or_insert(day);
-        if (day - first).abs() > DAYS_MAX {
+        let first = *self.first.get_or_insert(seconds);
+        let apart = seconds.abs_diff(first) / 86_400;
+        if apart > DAYS_MAX {
             return Err(format!(
-                "the trace has requests that are {} days apart, more than {DAYS_MAX}: one of their times is wrong",
-                (day - first).abs()
+                "the trace has requests that are {apart} days apart, more than {DAYS_MAX}: one of their times is wrong"
             ));
         }
         let period = self.settings.peak.period(seconds, self.settings.calendar);
@@ -232,8 +233,10 @@ impl<'s> Cycle<'s> {
         if !cacheable {
             return Ok(Seen { period, miss: Miss::NotCacheable });
         }
-        let before = self.cache.ask(access, self.by_date);
-        if before.is_hit {
+        let Access { object, size, modified, .. } = *access;
+        let time = seconds.saturating_sub(first) as u32;
+        let before = self.caches.ask(&Ask { object, size, modified, time }, self.by_date)?;
+        if if self.settings.cache.is_some() { before.is_finite_hit } else { before.is_hit } {
             return Ok(Seen { period, miss: Miss::Hit });
         }
         let night = match period {
@@ -242,12 +245,23 @@ impl<'s> Cycle<'s> {
             }
             Period::Outside => 0,
         };
+        let other = before.version.filter(|_| !before.is_hit);
         let altered = match self.by_date {
-            true => access.modified > night,
+            true => modified > night,
             // What was there in another version since the night began; of anything else nothing tells.
-            false => before.other_version.is_some_and(|last| last >= night),
+            false => other.is_some_and(|version| first + u64::from(version.last) >= night),
         };
         Ok(Seen { period, miss: if altered { Miss::Altered } else { Miss::Prefetchable } })
+    }
+
+    /// Whether the cache has what is offered, in the same version.
+    fn has(&self, object: u64, row: &Row) -> bool {
+        let Some((held, is_recent)) = self.caches.held(object) else { return false };
+        let is_same = match self.by_date && row.modified > 0 {
+            true => held.0 == row.modified,
+            false => is_unchanged((0, held.1), (0, row.size)),
+        };
+        is_same && (is_recent || self.settings.cache.is_none())
     }
 }
 
@@ -283,7 +297,10 @@ impl Walker<'_> {
         }
         let seen = self.cycle.see(access)?;
         let peak_miss = matches!(period, Period::Peak(_)) && seen.miss != Miss::Hit;
-        self.history.note(access, peak_miss);
+        // Without a size it is a browser's own hit, or nothing is known of it.
+        if access.size > 0 {
+            self.history.note(access, peak_miss);
+        }
         if self.settings.offers == Offers::Seen {
             self.known.note(access, self.settings.history);
         }
@@ -358,7 +375,7 @@ impl Walker<'_> {
                     &mut left_out.no_size
                 } else if row.modified > night || row.created > night {
                     &mut left_out.not_yet
-                } else if cycle.cache.has(scratch.object, &row, cycle.by_date) {
+                } else if cycle.has(scratch.object, &row) {
                     &mut left_out.cached
                 } else if !offered.insert(scratch.object) {
                     &mut left_out.twice
@@ -491,80 +508,5 @@ impl Known {
                 }
             }
         }
-    }
-}
-
-/// An infinite cache, or one that forgets what was asked for least lately; and the names that were ever asked for.
-struct Cache {
-    room: Option<u64>,
-    held: u64,
-    objects: HashMap<u64, Held>,
-    /// By when they were asked for last: what a finite cache holds.
-    order: BTreeMap<u64, u64>,
-    turn: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Held {
-    modified: u64,
-    size: u64,
-    /// Seconds since 1970.
-    last: u64,
-    /// In `order`; 0: it was forgotten.
-    turn: u64,
-}
-
-struct Before {
-    is_hit: bool,
-    /// When another version was asked for last.
-    other_version: Option<u64>,
-}
-
-impl Cache {
-    fn new(room: Option<u64>) -> Cache {
-        Cache { room, held: 0, objects: HashMap::new(), order: BTreeMap::new(), turn: 0 }
-    }
-
-    fn ask(&mut self, access: &Access, by_date: bool) -> Before {
-        let now = access.time / 1_000_000;
-        let before = self.objects.get(&access.object).copied();
-        let is_same = before.is_some_and(|held| same(by_date, held, access.modified, access.size));
-        let is_hit = is_same && before.is_some_and(|held| held.turn > 0);
-        if let Some(held) = before.filter(|held| held.turn > 0) {
-            self.order.remove(&held.turn);
-            self.held -= held.size;
-        }
-        self.turn += 1;
-        let mut held = Held { modified: access.modified, size: access.size, last: now, turn: self.turn };
-        match self.room {
-            None => {}
-            Some(room) if access.size > room => held.turn = 0,
-            Some(room) => {
-                self.order.insert(self.turn, access.object);
-                self.held += access.size;
-                while self.held > room {
-                    let Some((_, oldest)) = self.order.pop_first() else { break };
-                    if let Some(oldest) = self.objects.get_mut(&oldest) {
-                        self.held -= oldest.size;
-                        oldest.turn = 0;
-                    }
-                }
-            }
-        }
-        self.objects.insert(access.object, held);
-        Before { is_hit, other_version: before.filter(|_| !is_same).map(|held| held.last) }
-    }
-
-    /// Whether it holds what is offered, in the same version.
-    fn has(&self, object: u64, row: &Row, by_date: bool) -> bool {
-        let held = self.objects.get(&object).filter(|held| held.turn > 0);
-        held.is_some_and(|held| same(by_date && row.modified > 0, *held, row.modified, row.size))
-    }
-}
-
-fn same(by_date: bool, held: Held, modified: u64, size: u64) -> bool {
-    match by_date {
-        true => held.modified == modified,
-        false => is_unchanged((0, held.size), (0, size)),
     }
 }

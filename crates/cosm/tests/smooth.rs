@@ -1,0 +1,191 @@
+//! `cosm smooth` on the command line.
+
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::program::run;
+
+/// Figure 7.2.
+const DAY: [&str; 10] = [
+    "smooth", "target", "--b-pre", "1965.93", "--b-peak", "4968.19", "--b-off", "2296.78", "--l-max",
+    "140.667",
+];
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bu-272-net.head.tsv")
+}
+
+#[track_caller]
+fn json(output: Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn analyze(words: &[&str]) -> Output {
+    run(["smooth", "analyze"].iter().chain(words))
+}
+
+/// One line, with this exit status and these words.
+#[track_caller]
+fn fails(output: &Output, code: i32, says: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
+    assert!(said.contains(says), "{said}");
+}
+
+#[test]
+fn the_target_of_figure_7_2_comes_out() {
+    let found = json(run(DAY.iter().chain(&["--json"])));
+    let level = found["target_level"].as_f64().unwrap();
+    assert!((level - 87.19).abs() < 0.01 && found["bound"] == "room", "{found}");
+    let worse = json(run(DAY.iter().chain(&["--json", "--accuracy", "0.5", "--coverage", "0.4"])));
+    assert!(worse["target_level"].as_f64().unwrap() > level);
+    let text = String::from_utf8(run(DAY).stdout).unwrap();
+    assert!(text.starts_with("target level") && text.contains("87.19") && text.contains("1888.57"), "{text}");
+    let full = run([
+        "smooth",
+        "target",
+        "--b-pre",
+        "1",
+        "--b-peak",
+        "9",
+        "--b-off",
+        "99",
+        "--l-max",
+        "2",
+        "--intervals",
+        "4",
+    ]);
+    assert!(String::from_utf8(full.stdout).unwrap().contains("no room"));
+}
+
+#[test]
+fn a_target_of_nonsense_is_said_in_a_line() {
+    for (words, says) in [
+        (&["--accuracy", "NaN"][..], "accuracy is NaN"),
+        (&["--accuracy", "-1"], "accuracy is -1"),
+        (&["--coverage", "1.5"], "coverage is 1.5"),
+        (&["--intervals", "0"], "intervals is 0"),
+        (&["--intervals", "many"], "--intervals: `many` is no number"),
+    ] {
+        fails(&run(DAY.iter().chain(words)), 2, says);
+    }
+    fails(&run(&DAY[..4]), 2, "--b-peak");
+    fails(&run(["smooth"]), 2, "subcommand");
+}
+
+#[test]
+fn a_trace_is_analyzed_as_text_as_json_and_as_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, trace) = (folder.path().join("day"), fixture());
+    let words = [
+        trace.to_str().unwrap(),
+        "--utc-offset",
+        "-05:00",
+        "--days",
+        "mon-sun",
+        "--warm-up",
+        "0s",
+        "--cache",
+        "64KiB",
+    ];
+    let found = json(analyze(&[&words[..], &["--json", "--out", out.to_str().unwrap()]].concat()));
+    let analysis = &found["analysis"];
+    assert_eq!((&found["peak_found"], &analysis["by_date"]), (&true.into(), &false.into()));
+    assert_eq!(analysis["whole"]["referenced"]["requests"], 400);
+    let bytes = |side: &Value, part: &str| side["misses"][part]["bytes"].as_u64().unwrap();
+    for side in [&analysis["infinite"], &analysis["finite"]] {
+        let parts = ["seen", "seen_server", "unseen_server", "altered", "not_cacheable"];
+        let missed: u64 = parts.iter().map(|part| bytes(side, part)).sum();
+        let hits = side["hits"]["bytes"].as_u64().unwrap();
+        assert_eq!(missed + hits, analysis["referenced"]["bytes"].as_u64().unwrap());
+        assert!(missed > 0 && hits > 0, "{side}");
+    }
+    assert!(bytes(&analysis["finite"], "seen") > bytes(&analysis["infinite"], "seen"));
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("modification dates"));
+    let kept: Value = serde_json::from_slice(&std::fs::read(out.join("analysis.json")).unwrap()).unwrap();
+    assert_eq!(kept, found);
+    let text = String::from_utf8(analyze(&words).stdout).unwrap();
+    assert!(text.contains("as found") && text.contains("note: Without modification dates"), "{text}");
+}
+
+#[test]
+fn the_proxys_own_log_and_an_inventory_are_analyzed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    // A week from Monday, 2 September 1996, a request every ten minutes. Each URL comes twice a day.
+    let mut log = String::new();
+    for nth in 0..7 * 144u64 {
+        let (time, day, url) = (841_622_400 + nth * 600, nth / 144, nth % 72);
+        log += &format!(
+            "{{\"time_unix\":{time}.5,\"client\":\"10.0.0.1\",\"method\":\"GET\",\"url\":\"http://s{}.test/{day}/{url}\",\"status\":200,\
+             \"bytes\":1000,\"outcome\":\"miss\",\"cache_status\":\"cosm; fwd=uri-miss; stored\"}}\n",
+            url % 5
+        );
+    }
+    std::fs::write(path("log"), &log).unwrap();
+    let (half, rest) = log.split_at(log[..log.len() / 2].rfind('\n').unwrap() + 1);
+    std::fs::write(path("log.1"), half).unwrap();
+    std::fs::write(path("log.2"), rest).unwrap();
+    let row = |url: &str| format!("{{\"url\":\"{url}\",\"size\":1000,\"modified\":800000000}}\n");
+    std::fs::write(path("inventory"), row("http://s0.test/4/0") + &row("http://s9.test/")).unwrap();
+    let inventory = path("inventory");
+    let words = ["--peak", "00:00-12:00", "--json", "--inventory", inventory.as_str()];
+    let found = json(analyze(&[&[path("log").as_str()], &words[..]].concat()));
+    let analysis = &found["analysis"];
+    // Wednesday's off-peak begins a day and a half after the first request: Thursday and Friday are measured.
+    assert_eq!((&analysis["measured"], &analysis["basis"]), (&2.into(), &"whole".into()));
+    assert_eq!(analysis["infinite"]["misses"]["seen_server"]["bytes"], 144_000);
+    // Friday's first URL is in it, and missed then.
+    assert_eq!(analysis["no_miss_prefetchable"], serde_json::json!([1.5, 1500.0]));
+    let two = json(analyze(&[&[path("log.1").as_str(), path("log.2").as_str()], &words[..]].concat()));
+    assert_eq!(two["analysis"], *analysis);
+    std::fs::write(path("inventory"), "{\"url\":\"http://s0.test/\"}\n{\"url\":\"http://s0").unwrap();
+    fails(&analyze(&[&[path("log").as_str()], &words[..]].concat()), 1, "inventory: line 2: no JSON object");
+}
+
+#[test]
+fn traces_and_words_that_say_nothing_are_errors_of_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let write = |name: &str, text: &str| std::fs::write(path(name), text).unwrap();
+    write("empty.csv", "time,url,size\n");
+    write("no-sizes.csv", "time,url,size\n800000000,http://a.test/,0\n800000001,http://b.test/,0\n");
+    write("no-times.csv", "url,size\nhttp://a.test/,5\nhttp://b.test/,5\n");
+    write("far.csv", "time,url,size\n800000000,http://a.test/,5\n4000000000,http://b.test/,5\n");
+    write("text", "nothing that anybody knows\n");
+    let mut cut = std::fs::read(fixture()).unwrap();
+    cut.truncate(cut.len() / 2);
+    std::fs::write(path("cut.tsv"), cut).unwrap();
+    for (name, says) in [
+        ("empty.csv", "there is no request in it"),
+        ("no-sizes.csv", "size 0"),
+        ("no-times.csv", "no times"),
+        ("far.csv", "37037 days apart"),
+        ("text", "not of a known trace format"),
+        ("missing", "missing"),
+    ] {
+        fails(&analyze(&[&path(name), "--peak", "04:30-16:30"]), 1, says);
+    }
+    // The lines before the cut are read, and what is left of the last one is said.
+    let output = analyze(&[&path("cut.tsv"), "--days", "mon-sun"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 malformed lines were left out"), "{said}");
+    let trace = fixture();
+    let trace = trace.to_str().unwrap();
+    for (words, says) in [
+        (&["--peak", "04:31-16:30"][..], "--peak: `04:31-16:30`"),
+        (&["--peak", "noon"], "--peak: `noon` is no part of a day"),
+        (&["--days", "someday"], "--days: `someday` are no days"),
+        (&["--utc-offset", "5"], "--utc-offset: `5` is no offset"),
+        (&["--warm-up", "long"], "--warm-up: `long` is not a time"),
+        (&["--cache", "big"], "--cache: `big` is not a size"),
+    ] {
+        fails(&analyze(&[&[trace], words].concat()), 2, says);
+    }
+    fails(&analyze(&[]), 2, "name a trace");
+    fails(&analyze(&[trace, "--days", "sun"]), 1, "nothing was asked for on sun");
+}

@@ -1,0 +1,132 @@
+//! `cosm smooth evaluate`, `plan` and `train` of a trace, as their user meets them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn smooth(folder: &Path, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cosm"));
+    command.arg("smooth").args(words.split(' ')).current_dir(folder).output().unwrap()
+}
+
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn fails(folder: &Path, words: &str, code: i32, says: &str) {
+    let (status, out, err) = said(&smooth(folder, words));
+    assert_eq!((status, out.as_str()), (Some(code), ""), "{words}: {err}");
+    assert!(err.contains(says), "{words}: {err}");
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+const RULES: &str = "cosm rules 1
+attribute server: nominal
+attribute size: number
+class prefetchable, non-prefetchable.
+prefetchable :- server='a.test' (90/10).
+default non-prefetchable (1000/10).
+";
+
+#[test]
+fn a_plan_has_reasons_and_keeps_its_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("rules"), RULES).unwrap();
+    let rows = r#"{"url":"http://a.test/one","size":700}
+{"url":"http://a.test/two","size":600}
+{"url":"http://a.test/three","size":200}
+{"url":"http://me:secret@a.test/","size":1}
+{"url":"http://a.test/find?x=1","size":1}
+{"url":"http://b.test/","size":1}
+"#;
+    fs::write(folder.join("rows"), rows).unwrap();
+    let (status, out, _) =
+        said(&smooth(folder, "plan rows --rules rules --budget 1000 --night 900000000 --json"));
+    assert_eq!(status, Some(0));
+    let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let urls: Vec<&str> =
+        plan["lines"].as_array().unwrap().iter().map(|line| line["url"].as_str().unwrap()).collect();
+    assert_eq!(urls, ["http://a.test/three", "http://a.test/two"]);
+    assert_eq!((plan["bytes"].as_u64(), plan["budget"].as_u64()), (Some(800), Some(1000)));
+    assert!(plan["lines"][0]["reason"].as_str().unwrap().contains("(90/10)"));
+    let left: Vec<u64> = ["credentials", "query", "not_chosen", "over_budget"]
+        .map(|why| plan["left_out"][why].as_u64().unwrap())
+        .to_vec();
+    assert_eq!(left, [1, 1, 1, 1]);
+    let (_, out, _) = said(&smooth(folder, "plan rows --rules rules --budget 1000 --night 900000000"));
+    assert!(
+        out.contains("2 of 6 candidates, 800 of 1000 bytes") && out.contains("left out: with credentials"),
+        "{out}"
+    );
+    // Equation 6.2 of Figure 7.2's day, in bytes.
+    let usage = "--b-pre 1965930000 --b-peak 4968190000 --b-off 2296780000 --l-max 140667000";
+    let (_, out, _) = said(&smooth(folder, &format!("plan rows --rules rules {usage} --night 1 --json")));
+    let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(plan["budget"].as_u64().unwrap() / 100_000, 18_886);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("rules"), RULES).unwrap();
+    fs::write(folder.join("cut"), &RULES[..RULES.len() / 2]).unwrap();
+    fs::write(folder.join("odd"), RULES.replace("size: number", "colour: number")).unwrap();
+    fs::write(folder.join("rows"), "{\"url\":\"http://a.test/\",\"size\":1}\n").unwrap();
+    fs::write(folder.join("half"), "{\"url\":\"http://a.test/\",\"size\":1}\n{\"url\":\"http://a.te")
+        .unwrap();
+    fs::write(folder.join("none"), "").unwrap();
+    fails(folder, "plan rows --rules rules", 2, "--b-pre is missing");
+    fails(folder, "plan rows --rules cut --budget 1", 1, "cut: line ");
+    fails(folder, "plan rows --rules odd --budget 1", 1, "there is no attribute `colour`");
+    fails(folder, "plan half --rules rules --budget 1", 1, "half: line 2: no JSON object");
+    fails(folder, "plan none --rules rules --budget 1", 1, "none: there is no candidate");
+    fails(folder, "plan gone --rules rules --budget 1", 1, "gone: ");
+    fails(folder, "plan rows --rules rules --budget 1 --confidence 2", 2, "--confidence");
+    fails(folder, "evaluate", 2, "name a trace");
+    fails(folder, "evaluate --world tiny", 2, "`tiny` is not small");
+    fails(folder, "evaluate --world small --attributes size,colour", 2, "there is no attribute `colour`");
+    fails(folder, "evaluate --world small --strategies luck", 2, "`luck` is not one of");
+    fails(folder, "evaluate --world small --world-days 2", 1, "2 days with a peak");
+    fails(folder, "evaluate --world small --holidays 1998-02-30", 2, "is no date");
+    let trace = "time,method,url,size,status\n900000000,GET,http://a.test/,5,200\n";
+    fs::write(folder.join("trace.csv"), trace).unwrap();
+    fails(folder, "evaluate trace.csv", 1, "1 days with a peak");
+    fails(folder, "evaluate trace.csv --inventory half --warm-up 0", 1, "half");
+    fails(folder, "train trace.csv", 1, "no day is left to learn from");
+}
+
+/// A small world is learned, written, loaded again and planned with; the page is well-formed.
+#[test]
+fn a_world_is_evaluated_and_its_rules_make_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let words = "evaluate --world small --world-days 6 --servers all --out page --rules-out rules --json";
+    let (status, out, err) = said(&smooth(folder, words));
+    assert_eq!(status, Some(0), "{err}");
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let strategies = found["evaluation"]["strategies"].as_array().unwrap();
+    let of = |name: &str| strategies.iter().find(|one| one["name"] == name).unwrap();
+    assert_eq!(of("oracle")["totals"]["accuracy"], 1.0);
+    assert_eq!(of("nothing")["totals"]["coverage"], 0.0);
+    for strategy in strategies {
+        let coverage = strategy["totals"]["coverage"].as_f64().unwrap();
+        assert!(coverage <= of("oracle")["totals"]["coverage"].as_f64().unwrap());
+    }
+    let page = fs::read_to_string(folder.join("page/report.html")).unwrap();
+    assert!(page.contains("synthetic input") && page.contains("<svg"));
+    assert_eq!(fs::read_to_string(folder.join("page/evaluation.json")).unwrap(), out.trim_end());
+    let rules = fs::read_dir(folder.join("rules"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
+    let rules = rules.into_iter().find(|name| name.starts_with("rules-")).unwrap();
+    fs::write(folder.join("rows"), "{\"url\":\"http://a.test/\",\"size\":1}\n").unwrap();
+    let words = format!("plan rows --rules rules/{rules} --budget 1MiB --night 895900000 --json");
+    let (status, _, err) = said(&smooth(folder, &words));
+    assert_eq!(status, Some(0), "{err}");
+    let (status, out, err) =
+        said(&smooth(folder, "train --world small --world-days 4 --servers all --last 2"));
+    assert!(status == Some(0) && out.starts_with("cosm rules 1"), "{out}{err}");
+}

@@ -1,0 +1,28 @@
+//! Lines of an inventory as candidates: any URL gives all attributes, and none that carries credentials is planned.
+#![no_main]
+
+use learn::candidate::{Candidate, Encoding, History, PREFETCHABLE};
+use learn::plan::refused;
+use libfuzzer_sys::fuzz_target;
+use trace::Access;
+use trace::inventory::Inventory;
+
+fuzz_target!(|data: &[u8]| {
+    let encoding = Encoding::all();
+    let (mut examples, mut scratch) = (encoding.examples(), Access::default());
+    let mut history = History::new(4);
+    for row in Inventory::of(Box::new(std::io::Cursor::new(data.to_vec())), "rows").flatten() {
+        let authority = row.url.split(['/', '?', '#']).nth(2).unwrap_or_default().to_owned();
+        if refused(&row.url).is_none() {
+            assert!(row.url.starts_with(['h', 'H']) && !authority.contains('@'), "{}", row.url);
+        }
+        let night = row.modified.wrapping_mul(3) ^ row.size;
+        let mut candidate = Candidate { row, ..Candidate::default() };
+        candidate.remember(&history, &mut scratch);
+        encoding.push(&candidate, night, PREFETCHABLE, &mut examples).expect("any candidate is an example");
+        history.note(&scratch, true);
+        if night.is_multiple_of(2) {
+            history.close_day();
+        }
+    }
+});
