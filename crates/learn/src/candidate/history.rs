@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use trace::Access;
 
 /// What is remembered, up to the end of the last day that was closed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Past {
     /// Requests for the object.
     pub uses: u32,
@@ -23,17 +23,55 @@ pub struct Past {
     pub directory_share: f64,
     /// Requests of the last day for what is in the folder.
     pub directory_uses: u32,
-    /// Days on which anything in the folder was asked for, and the last time that it was, seconds since 1970; 0 for never.
-    pub directory_days: u32,
-    pub directory_last: u64,
+    /// The section's share of the bytes that were missed in the last peak, 0 to 1.
+    pub section_share: f64,
+    /// Days on which something of the section was asked for.
+    pub section_days: u32,
+    /// Requests of the last day for what is in the section.
+    pub section_uses: u32,
+    /// Of what the section offered anew in the nights before, the share that the peaks asked for; the last night counts as much as all before
+    /// it together. Negative where nothing is known.
+    pub section_yield: f64,
+    /// When something of the section was last asked for, seconds since 1970; 0 for never.
+    pub section_last: u64,
 }
 
-/// At most `most` objects, and as many servers and folders: about 130 bytes for each three of them, twice while a day is noted. Of
+impl Default for Past {
+    /// Of what was never asked for.
+    fn default() -> Past {
+        Past {
+            uses: 0,
+            days: 0,
+            last: 0,
+            server_share: 0.0,
+            server_days: 0,
+            directory_share: 0.0,
+            directory_uses: 0,
+            section_share: 0.0,
+            section_days: 0,
+            section_uses: 0,
+            section_yield: -1.0,
+            section_last: 0,
+        }
+    }
+}
+
+/// The part of a site that a URL is in: its server and the first folder of its path.
+pub fn section(url: &str) -> u64 {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let host = url[start..].find('/').map_or(url.len(), |at| start + at + 1);
+    let end = url[host.min(url.len())..].find(['/', '?', '#']).map_or(host, |at| host + at);
+    trace::hash(url[..end.min(url.len())].as_bytes())
+}
+
+/// At most `most` objects, and as many servers, folders and sections: about 200 bytes for each four of them, twice while a day is noted. Of
 /// more, those are forgotten that were not asked for since longest, half of all at a time.
 pub struct History {
     objects: Generations<Object>,
     servers: Generations<Days>,
     directories: Generations<Days>,
+    sections: Generations<Days>,
+    yields: Generations<Yield>,
     today: Today,
     /// Bytes missed in the last peak.
     missed: u64,
@@ -47,8 +85,11 @@ struct Today {
     objects: HashMap<u64, (u32, u64)>,
     servers: HashMap<u64, (u32, u64)>,
     directories: HashMap<u64, (u32, u64)>,
-    /// When folders were last asked for anything.
+    sections: HashMap<u64, (u32, u64)>,
+    /// When sections were last asked for anything.
     last: HashMap<u64, u64>,
+    /// Offered anew, and asked for.
+    yields: HashMap<u64, (u32, u64)>,
     missed: u64,
 }
 
@@ -59,7 +100,14 @@ struct Object {
     last: u64,
 }
 
-/// What a server or a folder did.
+/// What a section offered anew, and what of it was asked for.
+#[derive(Clone, Copy, Default)]
+struct Yield {
+    offered: f64,
+    asked: f64,
+}
+
+/// What a server, a folder or a section did.
 #[derive(Clone, Copy, Default)]
 struct Days {
     days: u32,
@@ -67,6 +115,7 @@ struct Days {
     day: u32,
     uses: u32,
     missed: u64,
+    /// When a section was last asked for anything, seconds since 1970.
     last: u64,
 }
 
@@ -77,6 +126,8 @@ impl History {
             objects: Generations::new(half),
             servers: Generations::new(half),
             directories: Generations::new(half),
+            sections: Generations::new(half),
+            yields: Generations::new(half),
             today: Today::default(),
             missed: 0,
             day: 0,
@@ -96,13 +147,23 @@ impl History {
         }
         let server = slot(&mut self.today.servers, access.server, self.most);
         let directory = access.directory.and_then(|of| slot(&mut self.today.directories, of, self.most));
-        if directory.is_some() {
-            let last = self.today.last.entry(access.directory.unwrap_or_default()).or_default();
+        let number = section(&access.url);
+        let section = slot(&mut self.today.sections, number, self.most);
+        if section.is_some() {
+            let last = self.today.last.entry(number).or_default();
             *last = seconds.max(*last);
         }
-        for (uses, bytes) in [server, directory].into_iter().flatten() {
+        for (uses, bytes) in [server, directory, section].into_iter().flatten() {
             *uses = uses.saturating_add(1);
             *bytes = bytes.saturating_add(missed);
+        }
+    }
+
+    /// What was offered in the night before the day that goes on, and was new then: whether the peak asked for it. Before `close_day`.
+    pub fn note_offered(&mut self, section: u64, asked: bool) {
+        if let Some((offered, of_it)) = slot(&mut self.today.yields, section, self.most) {
+            *offered = offered.saturating_add(1);
+            *of_it += u64::from(asked);
         }
     }
 
@@ -136,6 +197,9 @@ impl History {
         let object = self.objects.get(of.object);
         let server = self.servers.get(of.server).unwrap_or_default();
         let directory = of.directory.and_then(|of| self.directories.get(of)).unwrap_or_default();
+        let section = section(&of.url);
+        let yielded = self.yields.get(section).filter(|one| one.offered > 0.0);
+        let section = self.sections.get(section).unwrap_or_default();
         let share = |of: &Days| match of.day == self.day && self.missed > 0 {
             true => of.missed as f64 / self.missed as f64,
             false => 0.0,
@@ -148,8 +212,11 @@ impl History {
             server_days: server.days,
             directory_share: share(&directory),
             directory_uses: if directory.day == self.day { directory.uses } else { 0 },
-            directory_days: directory.days,
-            directory_last: directory.last,
+            section_share: share(&section),
+            section_days: section.days,
+            section_uses: if section.day == self.day { section.uses } else { 0 },
+            section_yield: yielded.map_or(-1.0, |one| one.asked / one.offered),
+            section_last: section.last,
         }
     }
 }
@@ -222,6 +289,28 @@ mod tests {
         let past = history.past(&one);
         assert_eq!((past.uses, past.server_share, past.server_days, past.directory_uses), (2, 0.0, 1, 0));
         assert_eq!(history.past(&other).days, 2);
+    }
+
+    #[test]
+    fn a_section_is_the_first_folder_and_has_a_yield() {
+        let of = |url: &str| section(url);
+        assert_eq!(of("http://a.test/b/c/d.html"), of("http://a.test/b/x"));
+        assert_eq!(of("http://a.test/c.html"), of("http://a.test/"));
+        for other in ["http://a.test/c/d", "http://b.test/b/c", "http://a.test/b", "", "://", "http://a.test"]
+        {
+            assert_ne!(of("http://a.test/b/c/d.html"), of(other), "{other}");
+        }
+        let mut history = History::new(100);
+        let one = access("http://a.test/b/c", 10, 300);
+        assert_eq!(history.past(&one).section_yield, -1.0);
+        for asked in [true, false, false, true] {
+            history.note_offered(of("http://a.test/b/z"), asked);
+        }
+        history.close_day();
+        assert_eq!(history.past(&one).section_yield, 0.5);
+        history.note_offered(of("http://a.test/b/z"), true);
+        history.close_day();
+        assert_eq!(history.past(&one).section_yield, 2.0 / 3.0);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 mod history;
 
-pub use history::{History, Past};
+pub use history::{History, Past, section};
 
 use crate::examples::{Examples, Kind, Schema, Value};
 use trace::Access;
@@ -55,12 +55,12 @@ struct Facts<'c> {
 }
 
 /// docs/smoothing.md says what each of the further ones gained.
-pub static ATTRIBUTES: [Attribute; 20] = [
+pub static ATTRIBUTES: [Attribute; 23] = [
     Attribute {
         name: "age",
         kind: Kind::Number,
         of_thesis: true,
-        says: "seconds since the object was modified",
+        says: "seconds since the object was modified, in full hours",
         value: |facts| since(facts.candidate.row.modified, facts.night),
     },
     Attribute {
@@ -112,7 +112,7 @@ pub static ATTRIBUTES: [Attribute; 20] = [
         name: "idle",
         kind: Kind::Number,
         of_thesis: false,
-        says: "seconds since it was last asked for",
+        says: "seconds since it was last asked for, in full hours",
         value: |facts| since(facts.candidate.past.last, facts.night),
     },
     Attribute {
@@ -129,15 +129,15 @@ pub static ATTRIBUTES: [Attribute; 20] = [
         name: "existence",
         kind: Kind::Number,
         of_thesis: false,
-        says: "seconds since the object was created",
+        says: "seconds since the object was created, in full hours",
         value: |facts| since(facts.candidate.row.created, facts.night),
     },
     Attribute {
         name: "server-share",
         kind: Kind::Number,
         of_thesis: false,
-        says: "the server's share of the bytes missed in the last peak",
-        value: |facts| Value::Number(facts.candidate.past.server_share),
+        says: "the server's share of the bytes missed in the last peak, as the nearest power of two",
+        value: |facts| share(facts.candidate.past.server_share),
     },
     Attribute {
         name: "server-days",
@@ -150,8 +150,8 @@ pub static ATTRIBUTES: [Attribute; 20] = [
         name: "folder-share",
         kind: Kind::Number,
         of_thesis: false,
-        says: "the share of the bytes missed in the last peak that the URL's folder had",
-        value: |facts| Value::Number(facts.candidate.past.directory_share),
+        says: "the share of the bytes missed in the last peak that the URL's folder had, as the nearest power of two",
+        value: |facts| share(facts.candidate.past.directory_share),
     },
     Attribute {
         name: "folder-uses",
@@ -161,18 +161,42 @@ pub static ATTRIBUTES: [Attribute; 20] = [
         value: |facts| Value::Number(f64::from(facts.candidate.past.directory_uses)),
     },
     Attribute {
-        name: "folder-days",
+        name: "section-share",
         kind: Kind::Number,
         of_thesis: false,
-        says: "days on which anything in the URL's folder was asked for",
-        value: |facts| Value::Number(f64::from(facts.candidate.past.directory_days)),
+        says: "the share of the bytes missed in the last peak that the section had, as the nearest power of two. A section is the server and the first folder of the path",
+        value: |facts| share(facts.candidate.past.section_share),
     },
     Attribute {
-        name: "folder-new",
+        name: "section-days",
+        kind: Kind::Number,
+        of_thesis: false,
+        says: "days on which something of the section was asked for",
+        value: |facts| Value::Number(f64::from(facts.candidate.past.section_days)),
+    },
+    Attribute {
+        name: "section-uses",
+        kind: Kind::Number,
+        of_thesis: false,
+        says: "requests of the last day for what is in the section",
+        value: |facts| Value::Number(f64::from(facts.candidate.past.section_uses)),
+    },
+    Attribute {
+        name: "section-yield",
+        kind: Kind::Number,
+        of_thesis: false,
+        says: "of what the section offered anew in the nights before, the share that the peaks asked for, in steps of 0.05",
+        value: |facts| match facts.candidate.past.section_yield {
+            unknown if unknown < 0.0 => Value::Missing,
+            share => Value::Number((share * 20.0).round() / 20.0),
+        },
+    },
+    Attribute {
+        name: "section-new",
         kind: Kind::Nominal,
         of_thesis: false,
-        says: "whether it was modified since anything in its folder was last asked for: `yes` or `no`",
-        value: |facts| match (facts.candidate.row.modified, facts.candidate.past.directory_last) {
+        says: "whether it was modified since anything of its section was last asked for: `yes` or `no`",
+        value: |facts| match (facts.candidate.row.modified, facts.candidate.past.section_last) {
             (0, _) | (_, 0) => Value::Missing,
             (modified, last) => yes(modified > last),
         },
@@ -311,9 +335,15 @@ pub fn has_query(url: &str) -> bool {
 /// What will be in the future has no age, nor what was at no known moment.
 fn since(moment: u64, now: u64) -> Value<'static> {
     match now.checked_sub(moment) {
-        Some(seconds) if moment > 0 => Value::Number(seconds as f64),
+        // Seconds would tell one object from all others, which says nothing about another day.
+        Some(seconds) if moment > 0 => Value::Number((seconds / 3600 * 3600) as f64),
         _ => Value::Missing,
     }
+}
+
+/// Coarse, for the same reason.
+fn share(share: f64) -> Value<'static> {
+    Value::Number(if share > 0.0 { share.log2().round().exp2() } else { 0.0 })
 }
 
 fn known(text: &str) -> Value<'_> {
@@ -419,11 +449,11 @@ mod tests {
         for url in ["", "://", "http://", "?", "http://\u{1F600}/\u{e9}/;?#@"] {
             push(Row { size: 0, ..row(url) }, 0);
         }
-        push(Row { modified: u64::MAX, created: 5, ..row("http://a.test/b/c.gif") }, 100);
+        push(Row { modified: u64::MAX, created: 5, ..row("http://a.test/b/c.gif") }, 3700);
         let Some(Column::Number(ages)) = examples.column("age") else { panic!() };
         assert!(ages[5].is_nan(), "a date in the future is no age");
         let Some(Column::Number(created)) = examples.column("existence") else { panic!() };
-        assert_eq!(created[5], 95.0);
+        assert_eq!(created[5], 3600.0);
         assert_eq!(examples.weights()[4..], [1.0, 1000.0]);
     }
 

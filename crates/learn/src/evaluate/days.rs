@@ -5,7 +5,7 @@
 
 use super::{Budget, Offers, Positives, Settings};
 use crate::analysis::cache::{Ask, Caches};
-use crate::candidate::{Candidate, History, NON_PREFETCHABLE, PREFETCHABLE};
+use crate::candidate::{Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use crate::day::{Day, LEVELS, Period};
 use crate::examples::Examples;
 use crate::target::{Performance, Usage};
@@ -87,6 +87,8 @@ pub struct Fact {
     pub missed: Option<u8>,
     /// It was asked for on a day before.
     pub seen: bool,
+    /// Of its URL, where it was new when the night began: less than a day old, or of unknown age.
+    new_in: Option<u64>,
 }
 
 /// The first pass.
@@ -106,6 +108,8 @@ pub struct Survey {
 
 /// A longer trace has a wrong time in it.
 const DAYS_MAX: u64 = 4000;
+/// Seconds.
+const DAY: u64 = 86_400;
 /// Examples of one day.
 const ROWS_MAX: usize = 50_000_000;
 
@@ -169,16 +173,25 @@ pub fn walk(
         warm_up: settings.warm_up,
         each,
     };
-    let (mut access, mut requests) = (Access::default(), 0);
+    let (mut access, mut requests, mut last) = (Access::default(), 0, 0);
     while web.next(&mut access)? {
         name(&mut access);
         walker.see(&access, web)?;
+        last = access.time / 1_000_000;
         requests += 1;
         if requests % (1 << 16) == 0 {
             progress(requests);
         }
     }
-    walker.close()
+    // A peak of which the trace does not see half tells too little.
+    let middle = |day| {
+        let [_, from, to] = settings.peak.times(day, settings.calendar);
+        from.midpoint(to)
+    };
+    match walker.at.as_ref().map(|now| now.material.day) {
+        Some(day) if last < middle(day) => Ok(()),
+        _ => walker.close(),
+    }
 }
 
 /// A trace that has numbers alone gets names made of them.
@@ -222,7 +235,7 @@ impl<'s> Cycle<'s> {
     fn see(&mut self, access: &Access) -> Result<Seen, String> {
         let seconds = access.time / 1_000_000;
         let first = *self.first.get_or_insert(seconds);
-        let apart = seconds.abs_diff(first) / 86_400;
+        let apart = seconds.abs_diff(first) / DAY;
         if apart > DAYS_MAX {
             return Err(format!(
                 "the trace has requests that are {apart} days apart, more than {DAYS_MAX}: one of their times is wrong"
@@ -361,7 +374,8 @@ impl Walker<'_> {
             },
             positives: BTreeMap::new(),
         };
-        if self.warm_up == 0 {
+        // What the last day of the warm-up offers tells of the first day that is measured.
+        if self.warm_up <= 1 {
             let Walker { settings, cycle, history, servers, known, .. } = self;
             let (mut scratch, mut offered) = (Access::default(), HashSet::new());
             let mut offer = |row: Row| -> Result<(), String> {
@@ -384,8 +398,14 @@ impl Walker<'_> {
                         return Err(format!("a night has more than {ROWS_MAX} candidates"));
                     }
                     let past = history.past(&scratch);
-                    let fact =
-                        Fact { object: scratch.object, bytes: row.size, missed: None, seen: past.uses > 0 };
+                    let is_new = night - row.modified.min(night) < DAY || row.modified == 0;
+                    let fact = Fact {
+                        object: scratch.object,
+                        bytes: row.size,
+                        missed: None,
+                        seen: past.uses > 0,
+                        new_in: is_new.then(|| section(&row.url)),
+                    };
                     let candidate = Candidate { row, past };
                     settings.encoding.push(
                         &candidate,
@@ -414,25 +434,28 @@ impl Walker<'_> {
         self.usage = usage(&material, self.settings);
         let is_warm = self.warm_up == 0;
         self.warm_up = self.warm_up.saturating_sub(1);
-        if is_warm {
-            for (nth, fact) in material.facts.iter_mut().enumerate() {
-                if let Some((bytes, level, _)) = positives.remove(&fact.object) {
-                    (fact.bytes, fact.missed) = (bytes, Some(level));
-                    material.examples.set_class(nth, PREFETCHABLE);
-                }
+        for (nth, fact) in material.facts.iter_mut().enumerate() {
+            if let Some((bytes, level, _)) = positives.remove(&fact.object) {
+                (fact.bytes, fact.missed) = (bytes, Some(level));
+                material.examples.set_class(nth, PREFETCHABLE);
             }
-            let mut scratch = Access::default();
-            for (object, (bytes, level, row)) in positives {
-                let Some(row) = row else {
-                    material.unlisted.add(bytes);
-                    continue;
-                };
-                let mut candidate = Candidate { row, ..Candidate::default() };
-                candidate.remember(&self.history, &mut scratch);
-                let seen = candidate.past.uses > 0;
-                let night = material.night;
-                self.settings.encoding.push(&candidate, night, PREFETCHABLE, &mut material.examples)?;
-                material.facts.push(Fact { object, bytes, missed: Some(level), seen });
+        }
+        let mut scratch = Access::default();
+        for (object, (bytes, level, row)) in positives {
+            let Some(row) = row else {
+                material.unlisted.add(bytes);
+                continue;
+            };
+            let mut candidate = Candidate { row, ..Candidate::default() };
+            candidate.remember(&self.history, &mut scratch);
+            let seen = candidate.past.uses > 0;
+            let night = material.night;
+            self.settings.encoding.push(&candidate, night, PREFETCHABLE, &mut material.examples)?;
+            material.facts.push(Fact { object, bytes, missed: Some(level), seen, new_in: None });
+        }
+        for fact in &material.facts {
+            if let Some(section) = fact.new_in {
+                self.history.note_offered(section, fact.missed.is_some());
             }
         }
         self.history.close_day();
