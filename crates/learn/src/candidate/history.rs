@@ -177,8 +177,16 @@ impl History {
             let uses = before.uses.saturating_add(uses);
             self.objects.put(number, Object { uses, days: before.days + 1, last: last.max(before.last) });
         }
-        for (kept, noted) in [(&mut self.servers, today.servers), (&mut self.directories, today.directories)]
-        {
+        for (number, (offered, asked)) in sorted(today.yields) {
+            let Yield { offered: before, asked: of_it } = self.yields.get(number).unwrap_or_default();
+            let all = Yield { offered: before / 2.0 + f64::from(offered), asked: of_it / 2.0 + asked as f64 };
+            self.yields.put(number, all);
+        }
+        for (kept, noted) in [
+            (&mut self.servers, today.servers),
+            (&mut self.directories, today.directories),
+            (&mut self.sections, today.sections),
+        ] {
             for (number, (uses, missed)) in sorted(noted) {
                 let before = kept.get(number).unwrap_or_default();
                 let last = today.last.get(&number).copied().unwrap_or_default().max(before.last);
