@@ -16,7 +16,7 @@ mod tests;
 pub use gateway::{Gateway, Outcome, Served};
 pub use strategy::Strategy;
 
-use learn::candidate::{Candidate, Encoding, History, NON_PREFETCHABLE, PREFETCHABLE};
+use learn::candidate::{Candidate, Encoding, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use learn::examples::Examples;
 use learn::plan::{Order, Planner};
 use learn::ripper::Learner;
@@ -67,6 +67,7 @@ impl Default for Settings {
 /// Quarters of an hour in a day, and seconds of one.
 const QUARTERS: usize = 96;
 const QUARTER: u64 = 900;
+const DAY: u64 = QUARTER * QUARTERS as u64;
 /// The peak of the thesis: from the 18th quarter to the 66th.
 const PEAK: std::ops::Range<usize> = 18..66;
 /// Objects that the history remembers.
@@ -152,6 +153,8 @@ struct Known {
     row: u32,
     size: u32,
     modified: u64,
+    /// Of what is new since the midnight before.
+    section: Option<u64>,
     fetched: bool,
     used: bool,
     altered: bool,
@@ -332,6 +335,7 @@ impl State<'_> {
                 row: number,
                 size,
                 modified: row.modified,
+                section: (row.modified + DAY > day.begins).then(|| section(&row.url)),
                 fetched: false,
                 used: false,
                 altered: false,
@@ -452,6 +456,9 @@ impl State<'_> {
     fn end(&mut self, tonight: Tonight, levels: &[u64]) -> Option<Night> {
         let Tonight { mut night, known, examples, .. } = tonight;
         for known in known.values() {
+            if let Some(section) = known.section {
+                self.history.note_offered(section, known.used);
+            }
             let bytes = u64::from(known.size);
             night.prefetchable += if known.used { bytes } else { 0 };
             night.used += if known.used && known.fetched { bytes } else { 0 };
