@@ -133,17 +133,21 @@ fn edits_follow_the_habits() {
 /// Until the day it is the same world; then others are popular.
 #[test]
 fn an_upheaval_changes_what_comes_after_it() {
-    let calm = Settings { days: 4, clients: 200, ..Settings::small() };
+    let calm = Settings { days: 4, clients: 200, sites: 40, ..Settings::small() };
     let shaken = Settings { upheaval: Some(2), ..calm.clone() };
     let (calm, shaken) = (days(&calm, 7), days(&shaken, 7));
     assert!(calm[..2] == shaken[..2]);
-    let first = |requests: &[Access]| {
+    let popular = |requests: &[Access]| -> HashSet<u64> {
         let mut counts: HashMap<u64, u32> = HashMap::new();
         requests.iter().for_each(|access| *counts.entry(access.server).or_default() += 1);
-        counts.into_iter().max_by_key(|(server, count)| (*count, *server)).map(|(server, _)| server)
+        let mut counts: Vec<(u32, u64)> = counts.into_iter().map(|(server, count)| (count, server)).collect();
+        counts.sort_unstable();
+        counts.into_iter().rev().take(8).map(|(_, server)| server).collect()
     };
-    assert_eq!(first(&calm[1].2), first(&calm[3].2), "interests persist");
-    assert_ne!(first(&shaken[1].2), first(&shaken[3].2));
+    let same =
+        |all: &[(Day, Vec<Row>, Vec<Access>)]| popular(&all[1].2).intersection(&popular(&all[3].2)).count();
+    let (calm, changed) = (same(&calm), same(&shaken));
+    assert!(calm >= 6 && changed <= 4, "of 8 sites {calm} stay popular, after an upheaval {changed}");
     for ((day, rows, _), (_, before, _)) in shaken.iter().skip(1).zip(&shaken) {
         let before: HashMap<&str, u64> = before.iter().map(|row| (row.url.as_str(), row.modified)).collect();
         let back =
