@@ -203,7 +203,6 @@ impl Synthetic {
             // These settings are possible, and without end.
             let settings = world::Settings { days: 0, ..world::Settings::default() };
             made.world = World::new(settings, seed).ok().map(Box::new);
-            made.world.iter_mut().for_each(|world| drop(world.next_day()));
             return made;
         }
         made.sessions = (0..like.sessions).map(|_| made.begin()).collect();
