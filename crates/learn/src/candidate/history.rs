@@ -61,7 +61,7 @@ pub fn section(url: &str) -> u64 {
     let start = url.find("://").map_or(0, |at| at + 3);
     let host = url[start..].find('/').map_or(url.len(), |at| start + at + 1);
     let end = url[host.min(url.len())..].find(['/', '?', '#']).map_or(host, |at| host + at);
-    trace::hash(url[..end.min(url.len())].as_bytes())
+    trace::hash(&url.as_bytes()[..end.min(url.len())])
 }
 
 /// At most `most` objects, and as many servers, folders and sections: about 200 bytes for each four of them, twice while a day is noted. Of
