@@ -53,9 +53,20 @@ const LAYERS: &[(&str, &[&str])] = &[
         "learn",
         &[
             // When peaks are, how far one can be lowered, and what a trace says of them.
-            "day", "target", "profile", "analysis",
+            "day",
+            "target",
+            "profile",
+            "analysis",
             // What is learned from, what comes of it, and how.
-            "examples", "judge", "rules", "ripper", "boost",
+            "examples",
+            "judge",
+            "rules",
+            "ripper",
+            "boost",
+            // What is fetched, and what came of it.
+            "candidate",
+            "plan",
+            "evaluate",
         ],
     ),
     (
@@ -85,6 +96,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "report",
             // The production store filled.
             "fill",
+            // Bandwidth smoothing in a synthetic world.
+            "smooth",
         ],
     ),
 ];

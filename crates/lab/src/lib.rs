@@ -26,3 +26,5 @@ pub mod experiments;
 pub mod report;
 // The production store filled, without a trace.
 pub mod fill;
+// Bandwidth smoothing, day after day, in a synthetic world.
+pub mod smooth;

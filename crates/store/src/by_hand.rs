@@ -207,6 +207,14 @@ impl ByHand {
         let _ = self.shared.put_again(key, meta, body, uses);
     }
 
+    /// As `Store::put_meta`.
+    pub fn put_meta(&self, key: &Key, meta: &[u8], body: &Body) -> Result<(), Refused> {
+        match body {
+            Body::Whole(bytes) => self.shared.renew(key, meta, bytes),
+            Body::Spans(spans) => self.shared.renew_head(key, meta, spans),
+        }
+    }
+
     /// As `Reader::get`.
     pub fn get(&self, disk: &dyn Disk, key: &Key) -> Option<Object> {
         self.read(disk, self.reader.get(key))

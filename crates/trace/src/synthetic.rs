@@ -8,6 +8,8 @@
 //!
 //! Every object has a path: new ones lie in directories that a session stays in for a while. `table` lists the workloads.
 //!
+//! One workload is the crowd of a synthetic world (`world`), which alone has days in it.
+//!
 //! What was asked for is remembered: 8 bytes a request and 8 an object. Where only some objects matter (`Synthetic::only`) and
 //! there are no pages, that is as much as requests for these take: no choice looks at what an object is, so that of the
 //! others nothing but their number has to be known. Pages must be known whole, since a session does not ask twice for
@@ -20,6 +22,7 @@ pub use table::ALL;
 
 use crate::random::{Random, mix, zipf};
 use crate::statistics::Statistics;
+use crate::world::{self, World};
 use crate::{Access, Matters, Method};
 use past::Past;
 use std::collections::{HashMap, VecDeque};
@@ -76,6 +79,9 @@ pub enum Which {
     /// belongs to other pages of the server, too. What a session has seen it does not ask for again, as browsers do. The first
     /// kind of object is the page's own, the others are embedded.
     Pages { popular: f64, popularity: f64, recency: f64, embedded: f64, shared: f64 },
+    /// The crowd of a synthetic world, with days and dates in it: `world` says it all, and of the workload's numbers only
+    /// how many requests it has counts.
+    World,
 }
 
 /// A kind of object.
@@ -145,6 +151,7 @@ pub struct Synthetic {
     /// Of paths, so that they change nothing else.
     paths: Random,
     pages: Vec<Page>,
+    world: Option<Box<World>>,
 }
 
 /// An object.
@@ -190,7 +197,14 @@ impl Synthetic {
             directories: HashMap::new(),
             paths: Random::of(mix(seed) ^ 1),
             pages: Vec::new(),
+            world: None,
         };
+        if let Which::World = like.which {
+            // These settings are possible, and without end.
+            let settings = world::Settings { days: 0, ..world::Settings::default() };
+            made.world = World::new(settings, seed).ok().map(Box::new);
+            return made;
+        }
         made.sessions = (0..like.sessions).map(|_| made.begin()).collect();
         made
     }
@@ -201,13 +215,17 @@ impl Synthetic {
     }
 
     pub fn next(&mut self, access: &mut Access) {
+        if let Some(world) = &mut self.world {
+            while !world.next(access) && world.next_day().is_some() {}
+            return;
+        }
         access.clear();
         self.micros += self.random.exponential(1e6 / self.like.per_second);
         let depth = zipf(self.random.unit(), self.sessions.len() as u64, self.like.session_zipf) as usize;
         self.sessions[..=depth].rotate_right(1);
         let (object, again) = match self.like.which {
             Which::Pages { .. } => self.of_page(),
-            Which::Server { .. } | Which::Popular(_) => self.of_session(),
+            Which::Server { .. } | Which::Popular(_) | Which::World => self.of_session(),
         };
         let Session { client, server, page, .. } = self.sessions[0];
         let version = if again { self.version(object) } else { 0 };
@@ -394,7 +412,7 @@ impl Synthetic {
                 self.sessions[0].at = Some(at);
                 Some(past.get(at).unwrap_or(self.other))
             }
-            Which::Pages { .. } => None,
+            Which::Pages { .. } | Which::World => None,
         }
     }
 
@@ -408,7 +426,7 @@ impl Synthetic {
     /// An object keeps its server also when another's session asks for it.
     fn server_of(&self, object: u64, asked: u64) -> u64 {
         match self.like.which {
-            Which::Server { .. } | Which::Pages { .. } => asked,
+            Which::Server { .. } | Which::Pages { .. } | Which::World => asked,
             Which::Popular(_) => mix(object ^ mix(self.seed)) % self.like.servers,
         }
     }
@@ -464,7 +482,7 @@ mod tests {
     #[test]
     fn only_what_matters_is_the_same_as_all() {
         let matters = |object: u64| mix(object) % 100 < 3;
-        for like in &ALL {
+        for like in ALL.iter().filter(|like| !matches!(like.which, Which::World)) {
             let count = if like.name == "dec" { 1_000_000 } else { 100_000 };
             let (mut all, mut few) = (Synthetic::new(like, 4), Synthetic::new(like, 4));
             few.only(Box::new(matters));
@@ -495,7 +513,7 @@ mod tests {
 
     #[test]
     fn an_object_keeps_its_size_server_and_path() {
-        for like in &ALL {
+        for like in ALL.iter().filter(|like| !matches!(like.which, Which::World)) {
             let mut known = HashMap::new();
             for access in some(like.name, 3, 5000) {
                 let is = (access.size, access.server, access.directory);

@@ -2,6 +2,7 @@
 //! standard error.
 
 mod analyze;
+mod closed_loop;
 mod evaluate;
 mod of_trace;
 mod plan;
@@ -28,6 +29,7 @@ pub fn command() -> Command {
         .subcommand(plan::command())
         .subcommand(target::command())
         .subcommand(train::command())
+        .subcommand(closed_loop::command())
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
@@ -37,6 +39,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Some(("plan", args)) => plan::run(args),
         Some(("target", args)) => target::run(args),
         Some(("train", args)) => train::run(args),
-        _ => Err(Failure::Usage("name a command: analyze, evaluate, plan, target or train".into())),
+        Some(("loop", args)) => closed_loop::run(args),
+        _ => Err(Failure::Usage("name a command: analyze, evaluate, loop, plan, target or train".into())),
     }
 }

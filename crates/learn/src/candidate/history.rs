@@ -32,6 +32,8 @@ pub struct Past {
     /// Of what the section offered anew in the nights before, the share that the peaks asked for; the last night counts as much as all before
     /// it together. Negative where nothing is known.
     pub section_yield: f64,
+    /// When something of the section was last asked for, seconds since 1970; 0 for never.
+    pub section_last: u64,
 }
 
 impl Default for Past {
@@ -49,6 +51,7 @@ impl Default for Past {
             section_days: 0,
             section_uses: 0,
             section_yield: -1.0,
+            section_last: 0,
         }
     }
 }
@@ -58,7 +61,7 @@ pub fn section(url: &str) -> u64 {
     let start = url.find("://").map_or(0, |at| at + 3);
     let host = url[start..].find('/').map_or(url.len(), |at| start + at + 1);
     let end = url[host.min(url.len())..].find(['/', '?', '#']).map_or(host, |at| host + at);
-    trace::hash(url[..end.min(url.len())].as_bytes())
+    trace::hash(&url.as_bytes()[..end.min(url.len())])
 }
 
 /// At most `most` objects, and as many servers, folders and sections: about 200 bytes for each four of them, twice while a day is noted. Of
@@ -83,6 +86,8 @@ struct Today {
     servers: HashMap<u64, (u32, u64)>,
     directories: HashMap<u64, (u32, u64)>,
     sections: HashMap<u64, (u32, u64)>,
+    /// When sections were last asked for anything.
+    last: HashMap<u64, u64>,
     /// Offered anew, and asked for.
     yields: HashMap<u64, (u32, u64)>,
     missed: u64,
@@ -110,6 +115,8 @@ struct Days {
     day: u32,
     uses: u32,
     missed: u64,
+    /// When a section was last asked for anything, seconds since 1970.
+    last: u64,
 }
 
 impl History {
@@ -140,7 +147,12 @@ impl History {
         }
         let server = slot(&mut self.today.servers, access.server, self.most);
         let directory = access.directory.and_then(|of| slot(&mut self.today.directories, of, self.most));
-        let section = slot(&mut self.today.sections, section(&access.url), self.most);
+        let number = section(&access.url);
+        let section = slot(&mut self.today.sections, number, self.most);
+        if section.is_some() {
+            let last = self.today.last.entry(number).or_default();
+            *last = seconds.max(*last);
+        }
         for (uses, bytes) in [server, directory, section].into_iter().flatten() {
             *uses = uses.saturating_add(1);
             *bytes = bytes.saturating_add(missed);
@@ -176,8 +188,9 @@ impl History {
             (&mut self.sections, today.sections),
         ] {
             for (number, (uses, missed)) in sorted(noted) {
-                let days = kept.get(number).unwrap_or_default().days + 1;
-                kept.put(number, Days { days, day: self.day, uses, missed });
+                let before = kept.get(number).unwrap_or_default();
+                let last = today.last.get(&number).copied().unwrap_or_default().max(before.last);
+                kept.put(number, Days { days: before.days + 1, day: self.day, uses, missed, last });
             }
         }
     }
@@ -211,6 +224,7 @@ impl History {
             section_days: section.days,
             section_uses: if section.day == self.day { section.uses } else { 0 },
             section_yield: yielded.map_or(-1.0, |one| one.asked / one.offered),
+            section_last: section.last,
         }
     }
 }

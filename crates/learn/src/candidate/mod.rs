@@ -55,7 +55,7 @@ struct Facts<'c> {
 }
 
 /// docs/smoothing.md says what each of the further ones gained.
-pub static ATTRIBUTES: [Attribute; 22] = [
+pub static ATTRIBUTES: [Attribute; 23] = [
     Attribute {
         name: "age",
         kind: Kind::Number,
@@ -189,6 +189,16 @@ pub static ATTRIBUTES: [Attribute; 22] = [
         value: |facts| match facts.candidate.past.section_yield {
             unknown if unknown < 0.0 => Value::Missing,
             share => Value::Number((share * 20.0).round() / 20.0),
+        },
+    },
+    Attribute {
+        name: "section-new",
+        kind: Kind::Nominal,
+        of_thesis: false,
+        says: "whether it was modified since anything of its section was last asked for: `yes` or `no`",
+        value: |facts| match (facts.candidate.row.modified, facts.candidate.past.section_last) {
+            (0, _) | (_, 0) => Value::Missing,
+            (modified, last) => yes(modified > last),
         },
     },
     Attribute {

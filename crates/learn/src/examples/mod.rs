@@ -222,6 +222,13 @@ impl Examples {
         }
     }
 
+    /// Makes a row count so many times as much: a number above 0. Nothing where there is no such row.
+    pub fn scale_weight(&mut self, row: usize, times: f64) {
+        if let Some(weight) = self.weights.get_mut(row) {
+            *weight *= times;
+        }
+    }
+
     /// Adds the rows of others. Fails where they are of another schema, or there would be too many.
     pub fn append(&mut self, others: &Examples) -> Result<(), String> {
         if self.schema != others.schema {

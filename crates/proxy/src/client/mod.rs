@@ -80,7 +80,8 @@ pub async fn run(
     let worker = Worker::new(shared, exit);
     let (links, coming, next) = Default::default();
     let (arrivals, handshakes) = (RefCell::new(arrivals), Handshakes::new(&worker.settings()));
-    let clients = Rc::new(Clients { worker: worker.clone(), limit, links, arrivals, handshakes, coming, next });
+    let clients =
+        Rc::new(Clients { worker: worker.clone(), limit, links, arrivals, handshakes, coming, next });
     let mut accepting = Vec::new();
     for (speaks, listener) in listeners {
         let listener = (speaks, listener.into_listener()?);

@@ -3,7 +3,7 @@
 use super::{ContentType, Published, Size, Which, Workload};
 use crate::statistics::Statistics;
 
-pub const ALL: [Workload; 8] = [
+pub const ALL: [Workload; 9] = [
     Workload {
         name: "dec",
         about: "Digital's proxy of 1996 as WebCoSM (Table 1), USITS99 and Maltzahn (Chapter 4) describe it",
@@ -258,6 +258,42 @@ pub const ALL: [Workload; 8] = [
             cacheable: 1.0,
         }],
         published: &[],
+    },
+    Workload {
+        name: "world",
+        about: "a synthetic world of 300 sites by day and week, with edits and modification dates",
+        requests: 500_000,
+        per_second: 0.6,
+        clients: 1_500,
+        servers: 300,
+        server_zipf: 1.0,
+        sessions: 0,
+        session_requests: 10.0,
+        session_zipf: 1.0,
+        repeats: 0.0,
+        which: Which::World,
+        changes: 0.0,
+        kinds: &[],
+        published: &[
+            Published {
+                what: "Zipf exponent",
+                value: (0.64, 0.83),
+                source: "Maltzahn 2.3.3",
+                of: Statistics::zipf_exponent,
+            },
+            Published {
+                what: "objects asked for more than once",
+                value: (0.22, 0.22),
+                source: "Douglis and others, USITS 1997",
+                of: Statistics::repeated_ratio,
+            },
+            Published {
+                what: "requests for those that find them changed",
+                value: (0.13, 0.13),
+                source: "Douglis and others, USITS 1997",
+                of: Statistics::changed_ratio,
+            },
+        ],
     },
 ];
 

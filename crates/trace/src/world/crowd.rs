@@ -35,6 +35,7 @@ const ADVERTISEMENT: (f64, f64) = (7_000.0, 0.5);
 /// Microseconds.
 const SECOND: f64 = 1e6;
 
+#[derive(Clone)]
 pub struct Crowd {
     seed: u64,
     luck: Random,
@@ -60,6 +61,7 @@ struct Visit {
     favourite: usize,
 }
 
+#[derive(Clone)]
 struct Session {
     /// Microseconds of its next request.
     at: u64,

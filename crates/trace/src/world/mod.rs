@@ -22,6 +22,8 @@
 mod calendar;
 mod crowd;
 mod habits;
+#[cfg(test)]
+mod tests;
 mod url;
 mod web;
 
@@ -103,6 +105,7 @@ pub struct Offer {
 }
 
 /// Sites and a crowd, day by day.
+#[derive(Clone)]
 pub struct World {
     settings: Settings,
     web: Web,

@@ -1,7 +1,7 @@
 //! What a URL of the world names.
 //!
-//! `http://www3.example.com/2-0.html`: of site 3, standing page 2, its own object; `-1.jpg` its first image. `/s4/10371/2-0.html`: page 2 that section 4
-//! published on day 10371 since 1970. `/i/5.gif`: an image of all of the site's pages. `/index-0.html`: the front page, and
+//! `http://www3.example.com/2-0.html`: of site 3, standing page 2, its own object; `-1.jpg` its first image. `/s4/10371-2-0.html`: page 2 that
+//! section 4 published on day 10371 since 1970. `/i/5.gif`: an image of all of the site's pages. `/index-0.html`: the front page, and
 //! `/index-3.html` the third section's. `/cgi-bin/9?12` and `/ad/9?12.gif` are made by programs.
 
 use super::habits::Media;
@@ -73,7 +73,7 @@ pub fn write(site: u32, path: Path, into: &mut String) {
             write!(into, "/{}/{page}-{part}.{}", page / 16, media.ending())
         }
         Path::New { section, day, page, part, media } => {
-            write!(into, "/s{section}/{day}/{page}-{part}.{}", media.ending())
+            write!(into, "/s{section}/{day}-{page}-{part}.{}", media.ending())
         }
         Path::Program { page, question } => write!(into, "/cgi-bin/{page}?{question}"),
         Path::Advertisement { page, question } => write!(into, "/ad/{page}?{question}.gif"),
@@ -100,16 +100,20 @@ fn read_path(path: &str) -> Option<Path> {
     }
     let (folder, name) = path.rsplit_once('/')?;
     let (numbers, ending) = name.split_once('.')?;
-    let (page, part) = numbers.split_once('-')?;
     let media = Media::ALL.into_iter().find(|media| media.ending() == ending)?;
-    let (page, part) = (page.parse().ok()?, part.parse().ok()?);
-    match folder.strip_prefix('s') {
-        None => Some(Path::Standing { page, part, media }),
-        Some(new) => {
-            let (section, day) = new.split_once('/')?;
-            Some(Path::New { section: section.parse().ok()?, day: day.parse().ok()?, page, part, media })
-        }
-    }
+    let mut numbers = numbers.split('-').map(|number| number.parse::<u32>().ok());
+    let mut number = || numbers.next().flatten();
+    let path = match folder.strip_prefix('s') {
+        None => Path::Standing { page: number()?, part: u16::try_from(number()?).ok()?, media },
+        Some(section) => Path::New {
+            section: section.parse().ok()?,
+            day: number()?,
+            page: number()?,
+            part: u16::try_from(number()?).ok()?,
+            media,
+        },
+    };
+    numbers.next().is_none().then_some(path)
 }
 
 struct Show<F>(F);

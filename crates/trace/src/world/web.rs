@@ -42,6 +42,7 @@ const LIFETIME: u32 = 86_400;
 const SIZES: (f64, f64) = (64.0, 4e6);
 const PARTS: usize = 20;
 
+#[derive(Clone)]
 pub struct Web {
     seed: u64,
     upheaval: Option<u64>,
@@ -52,6 +53,7 @@ pub struct Web {
     epoch: usize,
 }
 
+#[derive(Clone)]
 pub struct Site {
     number: u32,
     /// Before the upheaval, and after it.

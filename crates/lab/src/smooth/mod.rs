@@ -1,0 +1,562 @@
+//! The closed loop (Maltzahn, chapters 6 and 7, in simulated time): a synthetic world's crowd asks through the real cache and store,
+//! and in the night before a working day's peak somebody fetches what the peak may ask for.
+//!
+//! At midnight the sites' inventories, without what the cache holds, are the candidates. A strategy chooses of them within the room that the
+//! night has under the target level (6.2); what it chose is fetched by half past four, each quarter of an hour up to that level. Then the
+//! peak shows what it was worth, and the next night learns from that.
+//!
+//! What always holds: all bytes from sites are in `levels`, those fetched ahead too; the same settings and seed give the same figures;
+//! with `Strategy::Nothing`, it is a plain replay.
+
+mod gateway;
+mod strategy;
+#[cfg(test)]
+mod tests;
+
+pub use gateway::{Gateway, Outcome, Served};
+pub use strategy::Strategy;
+
+use learn::candidate::{Candidate, Encoding, History, NON_PREFETCHABLE, PREFETCHABLE, section};
+use learn::examples::Examples;
+use learn::plan::{Order, Planner};
+use learn::ripper::Learner;
+use learn::target::{Performance, Usage};
+use serde::Serialize;
+use std::collections::{HashMap, HashSet, VecDeque};
+use trace::inventory::Row;
+use trace::random::Random;
+use trace::world::{self, Day, DayKind, World};
+use trace::{Access, hash};
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub world: world::Settings,
+    pub seed: u64,
+    /// Bytes of the cache.
+    pub space: u64,
+    /// The first day, from 0, in whose night something is fetched; the nights since the day before it are learned from.
+    pub first: u32,
+    /// Nights that are learned from: the last so many.
+    pub nights: usize,
+    /// Share of the examples of what was not asked for that is learned from, with weights that make up for the others.
+    pub negatives: f64,
+    /// Nothing is fetched that is less likely than this to be asked for.
+    pub confidence: f64,
+    pub learner: Learner,
+    /// Sets of rules that are boosted.
+    pub rounds: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let learner = Learner { positive: Some(PREFETCHABLE.into()), ..Learner::default() };
+        Settings {
+            world: world::Settings::default(),
+            seed: 1,
+            space: 8 << 30,
+            first: 3,
+            nights: 2,
+            negatives: 0.1,
+            confidence: 0.5,
+            learner,
+            rounds: 10,
+        }
+    }
+}
+
+/// Quarters of an hour in a day, and seconds of one.
+const QUARTERS: usize = 96;
+const QUARTER: u64 = 900;
+const DAY: u64 = QUARTER * QUARTERS as u64;
+/// The peak of the thesis: from the 18th quarter to the 66th.
+const PEAK: std::ops::Range<usize> = 18..66;
+/// Objects that the history remembers.
+const REMEMBERED: usize = 4_000_000;
+
+/// What a strategy did in all days.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    pub strategy: &'static str,
+    pub seed: u64,
+    pub peaks: Vec<Night>,
+    /// Bytes from the sites in each quarter of an hour, and those of them that were fetched ahead.
+    pub levels: Vec<u64>,
+    pub ahead: Vec<u64>,
+    pub requests: u64,
+    pub hits: u64,
+    pub validated: u64,
+    pub outdated: u64,
+    /// Bytes that clients got.
+    pub bytes: u64,
+}
+
+/// A night, and the peak after it. Bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Night {
+    /// From 0.
+    pub day: u32,
+    pub candidates: u64,
+    pub candidate_bytes: u64,
+    /// What was to be had: of the candidates, what the peak asked for unaltered.
+    pub prefetchable: u64,
+    pub budget: u64,
+    pub chosen: u64,
+    /// B_+, and what of it the peak asked for unaltered: B_++.
+    pub fetched: u64,
+    pub used: u64,
+    /// What of it the peak asked for, but found altered.
+    pub altered: u64,
+    /// The highest quarter of an hour of the peak.
+    pub highest: u64,
+    /// What the peak got from the sites.
+    pub peak: u64,
+    /// The target level that the night was planned for.
+    pub target: u64,
+}
+
+impl Night {
+    /// P_a; none where nothing was fetched.
+    pub fn accuracy(&self) -> Option<f64> {
+        (self.fetched > 0).then(|| self.used as f64 / self.fetched as f64)
+    }
+
+    /// P_c; none where nothing was to be had.
+    pub fn coverage(&self) -> Option<f64> {
+        (self.prefetchable > 0).then(|| self.used as f64 / self.prefetchable as f64)
+    }
+
+    /// P_t; none where nothing that was fetched was asked for.
+    pub fn timeliness(&self) -> Option<f64> {
+        let asked = self.used + self.altered;
+        (asked > 0).then(|| self.used as f64 / asked as f64)
+    }
+}
+
+impl Run {
+    /// Bytes of all nights: fetched, used, prefetchable, altered.
+    pub fn totals(&self) -> Night {
+        let mut all = Night::default();
+        for night in &self.peaks {
+            all.fetched += night.fetched;
+            all.used += night.used;
+            all.prefetchable += night.prefetchable;
+            all.altered += night.altered;
+            all.peak += night.peak;
+            all.highest = all.highest.max(night.highest);
+        }
+        all
+    }
+}
+
+/// What is known of a candidate until its peak is over.
+struct Known {
+    row: u32,
+    size: u32,
+    modified: u64,
+    /// Of what is new since the midnight before.
+    section: Option<u64>,
+    fetched: bool,
+    used: bool,
+    altered: bool,
+}
+
+/// A night that is under way, and its peak.
+struct Tonight {
+    begins: u64,
+    night: Night,
+    known: HashMap<u64, Known>,
+    /// As they were at midnight, for those who learn.
+    examples: Option<Examples>,
+    /// What is still to be fetched, the first at the end.
+    to_fetch: Vec<(String, u64)>,
+    /// How much of each quarter of the night may be fetched ahead.
+    room: Vec<u64>,
+}
+
+/// Goes through all days. `progress` is told of each.
+pub fn run(
+    settings: &Settings,
+    strategy: Strategy,
+    progress: &mut dyn FnMut(Day, &Run),
+) -> Result<Run, String> {
+    let Settings { seed, .. } = *settings;
+    let mut world = World::new(settings.world.clone(), seed)?;
+    let mut gateway = Gateway::new(settings.space, settings.world.begins, seed)?;
+    let mut state = State {
+        settings,
+        strategy,
+        encoding: Encoding::all(),
+        history: History::new(REMEMBERED),
+        kept: HashMap::new(),
+        lessons: VecDeque::new(),
+        demand: VecDeque::new(),
+        usage: None,
+        performance: Performance::PERFECT,
+        random: Random::of(seed ^ 0x6e69_6768_7473),
+    };
+    let mut run = Run { strategy: strategy.name(), seed, ..Run::default() };
+    let mut access = Access::default();
+    while let Some(day) = world.next_day() {
+        run.levels.resize(run.levels.len() + QUARTERS, 0);
+        run.ahead.resize(run.levels.len(), 0);
+        let mut tonight = state.begin(&world, &gateway, day)?;
+        let mut demand = [0u64; QUARTERS];
+        while world.next(&mut access) {
+            let second = access.time / 1_000_000 - day.begins;
+            let quarter = (second / QUARTER) as usize;
+            if let Some(tonight) = &mut tonight {
+                state.fetch_ahead(&world, &mut gateway, tonight, quarter, &mut run)?;
+            }
+            let now = access.time / 1_000_000;
+            let offer = world.offer(&access.url, now);
+            let served = gateway.ask(&access, offer.as_ref())?;
+            let missed = served.outcome == Outcome::Fetched;
+            let level = run.levels.len() - QUARTERS + quarter;
+            run.levels[level] += served.origin;
+            demand[quarter] += served.origin;
+            run.requests += 1;
+            run.bytes += access.size;
+            match served.outcome {
+                Outcome::Hit { outdated } => {
+                    run.hits += 1;
+                    run.outdated += u64::from(outdated);
+                }
+                Outcome::Validated => {
+                    run.hits += 1;
+                    run.validated += 1;
+                }
+                Outcome::Fetched => {}
+            }
+            if missed && served.stored {
+                state.kept.insert(access.object, offer.as_ref().map_or(0, |offer| offer.row.modified));
+            }
+            let in_peak = PEAK.contains(&quarter);
+            let mut spared = false;
+            if let Some(known) =
+                tonight.as_mut().filter(|_| in_peak).and_then(|tonight| tonight.known.get_mut(&access.object))
+            {
+                if known.modified == access.modified {
+                    // A first use of what was fetched ahead would have been a miss.
+                    spared = known.fetched && !known.used;
+                    known.used = true;
+                } else if !known.used {
+                    known.altered = true;
+                }
+            }
+            if spared {
+                demand[quarter] += access.size;
+            }
+            state.history.note(&access, in_peak && (missed || spared));
+        }
+        if let Some(tonight) = tonight {
+            let levels = &run.levels[run.levels.len() - QUARTERS..];
+            run.peaks.extend(state.end(tonight, levels));
+        }
+        state.close(day, demand);
+        progress(day, &run);
+    }
+    Ok(run)
+}
+
+struct State<'s> {
+    settings: &'s Settings,
+    strategy: Strategy,
+    encoding: Encoding,
+    history: History,
+    /// Which version of each object was put into the cache last, by the number of its URL.
+    kept: HashMap<u64, u64>,
+    /// Examples of the nights before.
+    lessons: VecDeque<Examples>,
+    /// What each quarter would have got without prefetching, of the last working day.
+    demand: VecDeque<[u64; QUARTERS]>,
+    /// Of the last peak.
+    usage: Option<Usage>,
+    performance: Performance,
+    random: Random,
+}
+
+impl State<'_> {
+    /// At midnight: what could be fetched, and what is chosen of it. Nothing where no peak follows.
+    fn begin(&mut self, world: &World, gateway: &Gateway, day: Day) -> Result<Option<Tonight>, String> {
+        let Settings { first, .. } = *self.settings;
+        if day.kind != DayKind::Weekday || day.number + 1 < first {
+            return Ok(None);
+        }
+        let mut tonight = Tonight {
+            begins: day.begins,
+            night: Night { day: day.number, ..Night::default() },
+            known: HashMap::new(),
+            examples: self.strategy.learns().then(|| self.encoding.examples()),
+            to_fetch: Vec::new(),
+            room: Vec::new(),
+        };
+        let fetches = day.number >= first;
+        if fetches {
+            self.budget(&mut tonight);
+        }
+        let none = self.encoding.examples();
+        let lessons = self.lessons.iter().try_fold(none, |mut all, night| {
+            all.append(night)?;
+            Ok::<_, String>(all)
+        })?;
+        let judge = match fetches {
+            true => self.strategy.judge(&lessons, &self.settings.learner, self.settings.rounds)?,
+            false => None,
+        };
+        let order = Order {
+            budget: tonight.night.budget,
+            night: day.begins,
+            query_rules: Default::default(),
+            confidence: self.confidence(),
+        };
+        let mut planner = match &judge {
+            Some(judge) => {
+                let encoding = match self.strategy.learns() {
+                    true => Encoding::all(),
+                    false => Encoding::named(
+                        ["uses", "server-share"]
+                            .into_iter()
+                            .filter(|name| (*name == "uses") == (self.strategy == Strategy::SeenBefore)),
+                    )?,
+                };
+                Some(Planner::new(&**judge, encoding, order))
+            }
+            None => None,
+        };
+        let future = match self.strategy == Strategy::Oracle && fetches {
+            true => asked_for(world, day),
+            false => HashSet::new(),
+        };
+        let (mut scratch, mut foreseen) = (Access::default(), Vec::new());
+        for row in world.inventory(day.begins) {
+            let Some((object, size)) = self.candidate(gateway, &row) else { continue };
+            let number = tonight.known.len() as u32;
+            let known = Known {
+                row: number,
+                size,
+                modified: row.modified,
+                section: (row.modified + DAY > day.begins).then(|| section(&row.url)),
+                fetched: false,
+                used: false,
+                altered: false,
+            };
+            if tonight.known.insert(object, known).is_some() {
+                return Err(format!("{} is twice in an inventory", row.url));
+            }
+            tonight.night.candidates += 1;
+            tonight.night.candidate_bytes += row.size;
+            if future.contains(&(object, row.modified)) {
+                foreseen.push((row.size, row.url.clone(), object));
+            }
+            if planner.is_some() || tonight.examples.is_some() {
+                let mut candidate = Candidate { row, ..Candidate::default() };
+                candidate.remember(&self.history, &mut scratch);
+                if let Some(examples) = &mut tonight.examples {
+                    self.encoding.push(&candidate, day.begins, NON_PREFETCHABLE, examples)?;
+                }
+                if let Some(planner) = &mut planner {
+                    planner.add(candidate)?;
+                }
+            }
+        }
+        if let Some(planner) = planner {
+            let plan = planner.finish()?;
+            let named = plan.lines.into_iter().map(|line| {
+                let object = hash(line.url.as_bytes());
+                (line.url, object)
+            });
+            tonight.to_fetch = named.collect();
+            tonight.night.chosen = plan.bytes;
+        }
+        // The smaller ones first: as sure as the others, and more of them fit.
+        foreseen.sort();
+        for (size, url, object) in foreseen {
+            if tonight.night.chosen + size <= tonight.night.budget {
+                tonight.night.chosen += size;
+                tonight.to_fetch.push((url, object));
+            }
+        }
+        tonight.to_fetch.reverse();
+        Ok(Some(tonight))
+    }
+
+    /// Heuristics are as unsure as they are.
+    fn confidence(&self) -> f64 {
+        if self.strategy.learns() { self.settings.confidence } else { 0.0 }
+    }
+
+    /// Number and size, where it may be fetched and is not in the cache.
+    fn candidate(&self, gateway: &Gateway, row: &Row) -> Option<(u64, u32)> {
+        let object = hash(row.url.as_bytes());
+        let held = || self.kept.get(&object) == Some(&row.modified) && gateway.holds(&row.url, row.modified);
+        (row.cacheable && row.size > 0 && !held()).then(|| (object, row.size.min(u32::MAX.into()) as u32))
+    }
+
+    /// The target level by the last working day's use, and the room under it.
+    fn budget(&self, tonight: &mut Tonight) {
+        let (Some(usage), Some(demand)) = (self.usage, self.demand.back()) else { return };
+        let Ok(target) = usage.target(self.performance) else { return };
+        let level = target.target_level;
+        let room = demand[..PEAK.start].iter().map(|used| (level - *used as f64).max(0.0) as u64);
+        tonight.room = room.collect();
+        tonight.night.budget = tonight.room.iter().sum();
+        tonight.night.target = level as u64;
+    }
+
+    /// Until a quarter of the day: what each quarter before it, and it, has room for.
+    fn fetch_ahead(
+        &mut self,
+        world: &World,
+        gateway: &mut Gateway,
+        tonight: &mut Tonight,
+        quarter: usize,
+        run: &mut Run,
+    ) -> Result<(), String> {
+        let day = run.levels.len() - QUARTERS;
+        for nth in 0..=quarter.min(PEAK.start - 1) {
+            let Some(room) = tonight.room.get_mut(nth) else { return Ok(()) };
+            let mut left = std::mem::take(room);
+            let now = tonight.begins + nth as u64 * QUARTER;
+            while left > 0 {
+                let Some((url, object)) = tonight.to_fetch.pop() else { return Ok(()) };
+                let Some(offer) = world.offer(&url, now).filter(|offer| offer.row.cacheable) else {
+                    continue;
+                };
+                // What does not fit any more fits in the next quarter.
+                if offer.row.size > left && nth + 1 < PEAK.start {
+                    tonight.to_fetch.push((url, object));
+                    tonight.room[nth + 1] += left;
+                    break;
+                }
+                let mut access = Access { size: offer.row.size, ..Access::default() };
+                access.set_url(url.as_bytes());
+                access.time = now * 1_000_000;
+                let served = gateway.renew(&access, &offer)?;
+                run.levels[day + nth] += served.origin;
+                run.ahead[day + nth] += served.origin;
+                left = left.saturating_sub(served.origin);
+                if served.outcome == Outcome::Fetched {
+                    tonight.night.fetched +=
+                        u64::from(tonight.known.get(&object).map_or(0, |known| known.size));
+                }
+                if served.stored {
+                    self.kept.insert(object, offer.row.modified);
+                }
+                if let Some(known) = tonight.known.get_mut(&object) {
+                    known.fetched = served.stored && served.outcome == Outcome::Fetched;
+                    // It was edited since midnight.
+                    known.modified = offer.row.modified;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After the peak: what it was worth, and what is to be learned.
+    fn end(&mut self, tonight: Tonight, levels: &[u64]) -> Option<Night> {
+        let Tonight { mut night, known, examples, .. } = tonight;
+        for known in known.values() {
+            if let Some(section) = known.section {
+                self.history.note_offered(section, known.used);
+            }
+            let bytes = u64::from(known.size);
+            night.prefetchable += if known.used { bytes } else { 0 };
+            night.used += if known.used && known.fetched { bytes } else { 0 };
+            night.altered += if known.altered && known.fetched && !known.used { bytes } else { 0 };
+        }
+        night.highest = levels[PEAK].iter().copied().max().unwrap_or(0);
+        night.peak = levels[PEAK].iter().sum();
+        if let Some(mut examples) = examples {
+            let mut rows: Vec<(u32, bool)> = known.values().map(|known| (known.row, known.used)).collect();
+            rows.sort_unstable();
+            let kept: Vec<(u32, bool)> = rows
+                .into_iter()
+                .filter(|(_, used)| *used || self.random.unit() < self.settings.negatives)
+                .collect();
+            for (row, used) in &kept {
+                match used {
+                    true => examples.set_class(*row as usize, PREFETCHABLE),
+                    false => examples.scale_weight(*row as usize, 1.0 / self.settings.negatives),
+                }
+            }
+            let rows: Vec<u32> = kept.into_iter().map(|(row, _)| row).collect();
+            self.lessons.push_back(examples.rows(&rows));
+            if self.lessons.len() > self.settings.nights {
+                self.lessons.pop_front();
+            }
+        }
+        self.usage = Some(Usage {
+            prefetchable: night.prefetchable as f64,
+            peak: 0.0,
+            off_peak: 0.0,
+            level_max: 0.0,
+            intervals: 0.0,
+        });
+        let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
+        if let (Some(accuracy), Some(coverage)) =
+            (share(night.used, night.fetched), share(night.used, night.prefetchable))
+        {
+            self.performance =
+                Performance { accuracy: accuracy.clamp(0.05, 1.0), coverage: coverage.min(1.0) };
+        }
+        (night.day >= self.settings.first).then_some(night)
+    }
+
+    fn close(&mut self, day: Day, demand: [u64; QUARTERS]) {
+        self.history.close_day();
+        if day.kind != DayKind::Weekday {
+            return;
+        }
+        if let Some(usage) = &mut self.usage {
+            let peak = &demand[PEAK];
+            usage.peak = peak.iter().sum::<u64>() as f64;
+            usage.level_max = peak.iter().copied().max().unwrap_or(0) as f64;
+            usage.intervals = PEAK.start as f64;
+            usage.off_peak = demand[..PEAK.start].iter().sum::<u64>() as f64;
+            usage.prefetchable = usage.prefetchable.min(usage.peak);
+        }
+        self.demand.push_back(demand);
+        if self.demand.len() > 1 {
+            self.demand.pop_front();
+        }
+    }
+}
+
+/// What the peak of a day will ask for: objects and their versions.
+fn asked_for(world: &World, day: Day) -> HashSet<(u64, u64)> {
+    let (mut world, mut access, mut all) = (world.clone(), Access::default(), HashSet::new());
+    while world.next(&mut access) {
+        let second = access.time / 1_000_000 - day.begins;
+        if PEAK.contains(&((second / QUARTER) as usize)) && access.is_cacheable() {
+            all.insert((access.object, access.modified));
+        }
+    }
+    all
+}
+
+/// How much lower things are than without prefetching: shares, below 0 where they are higher.
+#[derive(Clone, Debug, Serialize)]
+pub struct Saved {
+    /// The highest quarter of an hour of all peaks, and that of each.
+    pub highest: f64,
+    pub each: Vec<f64>,
+    /// What all peaks got from the sites.
+    pub peaks: f64,
+    /// What more all days got from the sites in all, of what they got without.
+    pub extra: f64,
+}
+
+impl Run {
+    /// Beside the run of the same world and seed in which nothing was fetched ahead.
+    pub fn against(&self, without: &Run) -> Saved {
+        let lower = |with: u64, without: u64| 1.0 - with as f64 / without.max(1) as f64;
+        let (with, before) = (self.totals(), without.totals());
+        let pairs = self.peaks.iter().zip(&without.peaks);
+        Saved {
+            highest: lower(with.highest, before.highest),
+            each: pairs.map(|(with, without)| lower(with.highest, without.highest)).collect(),
+            peaks: lower(with.peak, before.peak),
+            extra: -lower(self.levels.iter().sum(), without.levels.iter().sum()),
+        }
+    }
+}

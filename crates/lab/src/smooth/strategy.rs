@@ -1,0 +1,89 @@
+//! Who chooses what to fetch at night.
+
+use learn::boost::boost;
+use learn::candidate::{NON_PREFETCHABLE, PREFETCHABLE};
+use learn::examples::Examples;
+use learn::judge::Judge;
+use learn::ripper::Learner;
+use learn::rules::Model;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Nothing is fetched.
+    Nothing,
+    /// What was asked for before, and is not in the cache as it is now.
+    SeenBefore,
+    /// What servers have that served misses in the last peak (the heuristic of 6.2.3).
+    SeenServer,
+    /// Rules that RIPPER learned from the nights before.
+    Rules,
+    /// Ten sets of them, boosted.
+    Boosted,
+    /// What will be asked for.
+    Oracle,
+}
+
+impl Strategy {
+    pub const ALL: [Strategy; 6] = [
+        Strategy::Nothing,
+        Strategy::SeenBefore,
+        Strategy::SeenServer,
+        Strategy::Rules,
+        Strategy::Boosted,
+        Strategy::Oracle,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Nothing => "nothing",
+            Strategy::SeenBefore => "seen-before",
+            Strategy::SeenServer => "seen-server",
+            Strategy::Rules => "rules",
+            Strategy::Boosted => "boosted",
+            Strategy::Oracle => "oracle",
+        }
+    }
+
+    pub fn named(name: &str) -> Result<Strategy, String> {
+        Strategy::ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Strategy::ALL.iter().map(|strategy| strategy.name()).collect();
+            format!("there is no strategy `{name}`; there are {}", names.join(", "))
+        })
+    }
+
+    /// Whether it needs examples.
+    pub fn learns(self) -> bool {
+        matches!(self, Strategy::Rules | Strategy::Boosted)
+    }
+
+    /// Who judges candidates by their attributes; none where that is not how it chooses, or where there is nothing to learn from.
+    pub fn judge(
+        self,
+        examples: &Examples,
+        learner: &Learner,
+        rounds: usize,
+    ) -> Result<Option<Box<dyn Judge>>, String> {
+        let rule = |attribute: &str, condition: &str| {
+            let text = format!(
+                "cosm rules 1\nattribute {attribute}: number\nclass {PREFETCHABLE}, {NON_PREFETCHABLE}.\n\
+                 {PREFETCHABLE} :- {attribute}{condition} (1/1).\ndefault {NON_PREFETCHABLE} (1/0).\n"
+            );
+            text.parse::<Model>().map(|model| Some(model_judge(model))).map_err(|why| why.to_string())
+        };
+        match self {
+            Strategy::Nothing | Strategy::Oracle => Ok(None),
+            Strategy::SeenBefore => rule("uses", ">=1"),
+            Strategy::SeenServer => rule("server-share", ">=0.000001"),
+            _ if examples.is_empty() => Ok(None),
+            Strategy::Rules => Ok(Some(Box::new(learner.learn(examples)?))),
+            Strategy::Boosted => Ok(Some(Box::new(boost(learner, rounds, examples, &mut |_, _| {})?))),
+        }
+    }
+}
+
+fn model_judge(model: Model) -> Box<dyn Judge> {
+    match model {
+        Model::Rules(rules) => Box::new(rules),
+        Model::Ensemble(ensemble) => Box::new(ensemble),
+    }
+}
