@@ -316,10 +316,10 @@ fn on_signal(
             return;
         };
         drop(listens);
-        let how = tokio::select! {
-            () = either(&mut term, &mut int) => Stop::Soon,
-            _ = quit.recv() => Stop::Gracefully,
-            Some(how) = told.recv() => how,
+        let (how, mut was_told) = tokio::select! {
+            () = either(&mut term, &mut int) => (Stop::Soon, false),
+            _ = quit.recv() => (Stop::Gracefully, false),
+            Some(how) = told.recv() => (how, true),
         };
         notify.stopping();
         upgrade.stop(how);
@@ -329,7 +329,7 @@ fn on_signal(
             let sooner = async {
                 tokio::select! {
                     () = either(&mut term, &mut int) => {}
-                    () = async { while told.recv().await == Some(Stop::Gracefully) {} } => {}
+                    () = async { while told.recv().await == Some(Stop::Gracefully) {} } => was_told = true,
                 }
             };
             if tokio::time::timeout(drain + DISK, sooner).await.is_ok() {
@@ -338,7 +338,14 @@ fn on_signal(
             }
         }
         say("stopping; a second signal does not wait for running requests");
-        if tokio::time::timeout(drain + DISK, either(&mut term, &mut int)).await.is_err() {
+        let second = async {
+            // Whoever signals all processes, one after the other, means what the one that serves has passed on.
+            if was_told {
+                either(&mut term, &mut int).await;
+            }
+            either(&mut term, &mut int).await;
+        };
+        if tokio::time::timeout(drain + DISK, second).await.is_err() {
             say("the disk does not answer: exiting without it; the next start may serve what was invalidated since then");
         }
         upgrade.kill();

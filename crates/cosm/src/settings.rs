@@ -216,6 +216,12 @@ impl Config {
             (_, Some(redirect)) if proxy.origin.is_none() => Some(format!(
                 "listen: {redirect} is for a reverse proxy (origin): clients of a forward proxy ask for both schemes"
             )),
+            _ if proxy.origin.is_none() && proxy.tls.hsts.is_some() => {
+                Some("hsts: it is for a reverse proxy (origin): what a forward proxy answers is of other sites".into())
+            }
+            _ if proxy.origin.is_none() && proxy.origin_tls.own.is_some() => Some(
+                "origin-certificate: it is for a reverse proxy (origin): a forward proxy would show it to any host that asks".into(),
+            ),
             _ => None,
         }
     }

@@ -280,8 +280,11 @@ impl Running {
         let shared = self.shared.clone();
         move |settings| {
             shared.fills.set_turn(turn(&settings.timeouts));
-            shared.renew_terms(&settings);
-            shared.settings.replace(settings);
+            // At once, or what is read anew meanwhile (`renewal`) could bring the old terms back.
+            shared.settings.change(|held| {
+                *held = settings;
+                shared.renew_terms(held);
+            });
         }
     }
 

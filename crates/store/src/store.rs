@@ -380,7 +380,10 @@ impl Store {
         match threads.iter().all(JoinHandle::is_finished) {
             true => {
                 join(threads);
-                self.give_up_claim();
+                // Of who closed it before, a write may still hang.
+                if !self.0.shared.health.is_writing() {
+                    self.give_up_claim();
+                }
             }
             // They begin nothing more.
             false => {

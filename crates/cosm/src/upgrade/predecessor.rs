@@ -348,13 +348,18 @@ impl Upgrade {
         let (hears, to) = (channel.try_clone(), channel.try_clone());
         let (hears, to) = hears.and_then(|hears| Ok((hears, to?))).map_err(|error| error.to_string())?;
         if !self.predecessor.give_caches(link.clone(), WRITES) {
+            // Nobody hears what is asked on it.
+            link.close();
             return Err("the cache cannot be written".to_owned().into());
         }
         link.queue(Message::of(Word::Open, []));
         let writes = link.clone();
         let writer = std::thread::Builder::new().name("successor".into());
         let writer = writer.spawn(move || writes.write(&to, &queue));
-        let writer = writer.map_err(|error| format!("cannot start a thread: {error}"))?;
+        let writer = writer.map_err(|error| {
+            link.close();
+            format!("cannot start a thread: {error}")
+        })?;
         let begun = hear(Word::Opened, "open the cache", OPENS).and_then(|()| {
             if !self.predecessor.hold(HOLDS) {
                 return Err("this process stops, or is too busy to stand still".to_owned().into());

@@ -170,11 +170,11 @@ fn proxy(args: &ArgMatches) -> Result<Address, Failure> {
     let first = |wrong: Vec<String>| Failure::Usage(wrong.into_iter().next().unwrap_or_default());
     let mut given = Vec::new();
     if let Some(path) = args.get_one::<String>("config") {
-        let text = std::fs::read_to_string(path)
+        let text = file::load(path)
             .map_err(|error| Failure::Failed(format!("cannot read configuration {path}: {error}")))?;
         given = file::read(&text, path).map_err(first)?;
-        let listen = Setting::named("listen").map_err(Failure::Usage)?;
-        given.retain(|given| given.name == listen.name);
+        // Where it listens, and what that needs.
+        given.retain(|given| ["listen", "origin", "tls-certificate"].contains(&given.name));
     }
     let config = Config::build(&given, &crate::machine::Machine::here()).map_err(first)?;
     let speaks_http = |listen: &proxy::Listen| listen.speaks == proxy::Speaks::Http;

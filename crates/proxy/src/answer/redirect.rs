@@ -20,6 +20,9 @@ pub fn answer(worker: &Worker, request: &Parts) -> Result<Response<ReplyBody>, R
         return Err(Refusal::bad_request("say in the Host field which host is asked for"));
     };
     let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
+    if !path.starts_with('/') {
+        return Err(Refusal::bad_request("what is asked for has no path to lead to"));
+    }
     let port = match port(worker) {
         443 => String::new(),
         port => format!(":{port}"),

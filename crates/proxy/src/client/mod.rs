@@ -207,7 +207,11 @@ impl Clients {
         /// Enough that looking at all of them is little for each.
         const BATCH: usize = 64;
         let links = self.links.borrow();
-        let mut idle: Vec<_> = links.values().filter_map(|link| Some((link.idle()?, link))).collect();
+        let mut idle: Vec<_> = links
+            .values()
+            .filter(|link| !link.is_overdue())
+            .filter_map(|link| Some((link.idle()?, link)))
+            .collect();
         // What no sweep has seen idle is so since a moment.
         idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
         idle.iter().take(BATCH).for_each(|(_, link)| link.make_way());

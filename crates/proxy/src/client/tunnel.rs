@@ -87,7 +87,14 @@ async fn copy(
     moved.count(first.len());
     let mut buffer = vec![0; BUFFER];
     loop {
-        let n = from.read(&mut buffer).await?;
+        let n = match from.read(&mut buffer).await {
+            Ok(n) => n,
+            // Who left without a word has left.
+            Err(error) => {
+                let _ = to.shutdown().await;
+                return Err(error);
+            }
+        };
         moved.count(0);
         if n == 0 {
             return to.shutdown().await;

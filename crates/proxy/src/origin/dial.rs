@@ -76,6 +76,8 @@ impl Origins {
     }
 
     pub(super) async fn connect(self: &Rc<Origins>, key: &Key, client: Zone) -> Result<Line, Refusal> {
+        // What is believed may change while it is made.
+        let judged = self.reach_changes.get();
         let (socket, needs) = self.dial(&key.hop, client).await?;
         let socket = match key.scheme {
             Scheme::Http => socket,
@@ -85,7 +87,7 @@ impl Origins {
             Hop::Host(host) => self.reach().is_for_all(&host.authority, needs),
             Hop::Unix(_) => true,
         };
-        let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable)).await;
+        let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable, judged)).await;
         opened.map_err(|error| broken(&key.hop, &error.to_string()))
     }
 }

@@ -55,7 +55,7 @@ impl Line {
         key: &Key,
         socket: Socket,
         bounds: &Bounds,
-        (needs, shareable): (Zone, bool),
+        (needs, shareable, judged): (Zone, bool, u64),
     ) -> hyper::Result<Line> {
         let wire = Wire::new(socket, &pool.budget, bounds.head_bytes);
         let handshake = http1::Builder::new()
@@ -81,7 +81,7 @@ impl Line {
             // A URL's host lies in the buffer that its request was read into, which shall not wait here too.
             key: Rc::new(Key { hop: key.hop.copied(), ..*key }),
             needs,
-            judged: pool.reach_changes.get(),
+            judged,
             shareable,
             reused: false,
             since: Instant::now(),

@@ -25,7 +25,7 @@ const HELP: &[(&str, &str)] = &[
     ("requests_total", "requests by what came of them (docs/caching.md)"),
     ("sent_bytes_total", "bytes of bodies sent to clients, by what came of the request"),
     ("responses_total", "responses by the first digit of their status"),
-    ("tls_handshakes_total", "TLS handshakes of clients, by what came of them (docs/caching.md)"),
+    ("tls_handshakes_total", "TLS handshakes of clients, by what came of them (docs/tls.md)"),
     ("origin_tls_handshakes_total", "TLS handshakes with origins, by what came of them"),
     ("first_byte_seconds", "time from a request's head to the first byte of its response"),
     ("memory_part_limit_bytes", "bytes of memory that each part of the process may take (docs/settings.md)"),

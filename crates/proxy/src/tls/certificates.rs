@@ -1,7 +1,6 @@
 //! Certificates with their keys, by the names that clients ask for, and those by which others are verified.
 
 use super::provider;
-use aws_lc_rs::digest::{Context, SHA256};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -42,8 +41,6 @@ struct Stamp(Option<(u64, u64, u64, i64, i64)>);
 #[derive(Clone)]
 pub struct Roots {
     pub store: Arc<RootCertStore>,
-    /// By which others are told from these: SHA-256.
-    pub digest: Vec<u8>,
 }
 
 impl KeyFiles {
@@ -180,12 +177,11 @@ impl Roots {
     }
 
     fn of(certificates: Vec<CertificateDer<'static>>, path: &Path) -> Result<Roots, String> {
-        let (mut store, mut all) = (RootCertStore::empty(), Context::new(&SHA256));
+        let mut store = RootCertStore::empty();
         for one in certificates {
-            all.update(&one);
             store.add(one).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        Ok(Roots { store: Arc::new(store), digest: all.finish().as_ref().to_vec() })
+        Ok(Roots { store: Arc::new(store) })
     }
 }
 
@@ -224,10 +220,11 @@ fn names(key: &CertifiedKey, path: &Path) -> Result<Vec<Box<str>>, String> {
 fn text(path: &Path) -> Result<Vec<u8>, String> {
     use std::io::Read;
     let cannot = |why: String| format!("cannot read {}: {why}", path.display());
-    let file = fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
-    if file.metadata().is_ok_and(|found| !found.is_file()) {
+    // A pipe would be waited for.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(cannot("it is no file".into()));
     }
+    let file = fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
     let mut text = Vec::new();
     file.take(MOST + 1).read_to_end(&mut text).map_err(|error| cannot(error.to_string()))?;
     match text.len() as u64 > MOST {

@@ -60,10 +60,9 @@ impl Terms {
         config.alpn_protocols = protocols();
         // Sessions are kept by the clients, in tickets.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        if let Some(tickets) = tickets {
-            // Who was let in by other issuers is asked again.
-            let scope = self.client_roots.as_ref().map(|roots| roots.digest.clone()).unwrap_or_default();
-            config.ticketer = Arc::new(Sealer { tickets: tickets.clone(), scope });
+        // A session that goes on does not verify the client's certificate again, which may have expired since.
+        if let Some(tickets) = tickets.filter(|_| self.client_roots.is_none()) {
+            config.ticketer = Arc::new(Sealer(tickets.clone()));
         }
         Ok(Arc::new(config))
     }

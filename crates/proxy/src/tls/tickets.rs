@@ -2,7 +2,7 @@
 //! whichever worker or process they come to.
 //!
 //! What always holds: a key seals for `PERIOD`, and opens what it sealed for `LIFETIME` after that. Whoever has a key reads the sessions
-//! that it sealed, so that its file is open to this user alone, and no longer has it then. A ticket of other terms (`scope`) is none.
+//! that it sealed, so that its file is open to this user alone, and no longer has it then.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;
@@ -49,12 +49,8 @@ struct Key {
     sealing: RandomizedNonceKey,
 }
 
-/// What seals tickets for some terms.
-pub struct Sealer {
-    pub tickets: Arc<Tickets>,
-    /// By which terms differ that a session may not be carried across.
-    pub scope: Vec<u8>,
-}
+/// What seals tickets.
+pub struct Sealer(pub Arc<Tickets>);
 
 impl Tickets {
     /// With keys that there are, or new ones. `now`: seconds since 1970.
@@ -67,8 +63,13 @@ impl Tickets {
         Ok(tickets)
     }
 
-    /// Takes keys that another process has made, makes a new one when it is time, and forgets old ones.
+    /// Takes keys that another process has made, makes a new one when it is time, and forgets old ones, whatever becomes of the file.
     pub fn tend(&self, now: u64) -> Result<(), String> {
+        self.renew(now)
+            .inspect_err(|_| keep(&mut self.keys.write().unwrap_or_else(PoisonError::into_inner), now))
+    }
+
+    fn renew(&self, now: u64) -> Result<(), String> {
         let is_due = |keys: &[Arc<Key>]| keys.first().is_none_or(|newest| !newest.seals(now));
         let Some(file) = &self.file else {
             let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
@@ -106,14 +107,14 @@ impl Tickets {
         read(file).map(drop)
     }
 
-    fn seal(&self, scope: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+    fn seal(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let key = self.keys.read().unwrap_or_else(PoisonError::into_inner).first()?.clone();
         let mut sealed = plain.to_vec();
-        let nonce = key.sealing.seal_in_place_append_tag(Aad::from(scope), &mut sealed).ok()?;
+        let nonce = key.sealing.seal_in_place_append_tag(Aad::empty(), &mut sealed).ok()?;
         Some([&key.name[..], nonce.as_ref(), &sealed].concat())
     }
 
-    fn open_ticket(&self, scope: &[u8], ticket: &[u8]) -> Option<Vec<u8>> {
+    fn open_ticket(&self, ticket: &[u8]) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<16>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +122,7 @@ impl Tickets {
         drop(keys);
         let mut sealed = sealed.to_vec();
         let plain =
-            key.sealing.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(scope), &mut sealed);
+            key.sealing.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::empty(), &mut sealed);
         plain.ok().map(|plain| plain.to_vec())
     }
 }
@@ -207,11 +208,11 @@ impl ProducesTickets for Sealer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.seal(&self.scope, plain)
+        self.0.seal(plain)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.open_ticket(&self.scope, ticket)
+        self.0.open_ticket(ticket)
     }
 }
 
@@ -230,7 +231,7 @@ mod tests {
 
     fn sealed_at(tickets: &Tickets, now: u64) -> Vec<u8> {
         tickets.tend(now).unwrap();
-        tickets.seal(b"scope", b"session").unwrap()
+        tickets.seal(b"session").unwrap()
     }
 
     #[test]
@@ -239,7 +240,7 @@ mod tests {
         let ticket = sealed_at(&tickets, NOW + PERIOD - 1);
         let takes = |now| {
             tickets.tend(now).unwrap();
-            tickets.open_ticket(b"scope", &ticket).is_some()
+            tickets.open_ticket(&ticket).is_some()
         };
         assert!(
             takes(NOW + PERIOD - 1) && takes(NOW + PERIOD) && takes(NOW + PERIOD - 1 + u64::from(LIFETIME))
@@ -248,13 +249,12 @@ mod tests {
         assert_ne!(sealed_at(&tickets, NOW)[..16], ticket[..16], "another key seals by then");
         // Nothing but what was sealed is taken.
         let ticket = sealed_at(&tickets, NOW + 3 * PERIOD);
-        assert_eq!(tickets.open_ticket(b"scope", &ticket).unwrap(), b"session");
-        assert_eq!(tickets.open_ticket(b"other", &ticket), None);
+        assert_eq!(tickets.open_ticket(&ticket).unwrap(), b"session");
         for n in 0..ticket.len() {
             let mut other = ticket.clone();
             other[n] ^= 1;
-            assert_eq!(tickets.open_ticket(b"scope", &other), None);
-            assert_eq!(tickets.open_ticket(b"scope", &ticket[..n]), None);
+            assert_eq!(tickets.open_ticket(&other), None);
+            assert_eq!(tickets.open_ticket(&ticket[..n]), None);
         }
     }
 
@@ -269,19 +269,19 @@ mod tests {
         for _ in 0..8 {
             let ticket = sealed_at(&one, now);
             other.tend(now).unwrap();
-            assert!(other.open_ticket(b"scope", &ticket).is_some());
+            assert!(other.open_ticket(&ticket).is_some());
             now += PERIOD;
             // The first to see that it is time makes the key of both.
             let ticket = sealed_at(&other, now);
             one.tend(now).unwrap();
-            assert!(one.open_ticket(b"scope", &ticket).is_some());
+            assert!(one.open_ticket(&ticket).is_some());
         }
         assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 1 + 3, "old ones have gone");
         let again = Tickets::open(Some(file.clone()), now).unwrap();
-        assert!(again.open_ticket(b"scope", &sealed_at(&one, now)).is_some());
+        assert!(again.open_ticket(&sealed_at(&one, now)).is_some());
         // A clock that was wrong has no key for ever.
         let past = Tickets::open(Some(file), NOW - 100 * PERIOD).unwrap();
-        assert!(past.seal(b"", b"").is_some());
+        assert!(past.seal(b"").is_some());
     }
 
     #[test]

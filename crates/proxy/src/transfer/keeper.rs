@@ -155,7 +155,10 @@ impl Keeper {
 
     /// Whether what is gathered is taken from the budget; of an unknown length more is as it comes.
     fn has_lease(&mut self) -> bool {
-        let Some(lease) = &mut self.lease else { return matches!(self.keeping, Keeping::Not) };
+        if !self.keeps() {
+            return true;
+        }
+        let Some(lease) = &mut self.lease else { return false };
         let wanted = gathers(&self.worker, self.expected.unwrap_or(self.got.max(FIRST)));
         if wanted > lease.bytes() {
             // By doubling, so that single bytes ask seldom.

@@ -201,7 +201,8 @@ impl Link {
         self.stream.flushed();
         self.answered.set(self.stream.begun() == self.stream.ended());
         self.stream.release();
-        if self.behind.replace(false) && self.waits_for_client.replace(false) {
+        if self.behind.replace(false) {
+            self.waits_for_client.set(false);
             self.wake();
         }
     }
@@ -381,7 +382,8 @@ pub async fn serve(
         }
         // One that has asked for nothing yet may, once: it may be about to.
         let ends = worker.stopping.get() || link.closes.get() || (leaves && link.stream.begun() > 0);
-        if ends && !told {
+        // Told earlier, the library drops what of a last response its client has not taken yet.
+        if ends && !told && !link.behind.get() {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -430,11 +432,11 @@ pub async fn serve(
     }
     match (end, upstream) {
         (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
+        // What broke off does not end with the word that it is whole (RFC 8446 section 6.1).
+        (Ok(Err(_)), _) if socket.is_tls() && unread.is_none() => {}
         (Ok(_), _) if link.is_mid_message() || unread.is_some() => Box::pin(linger(socket)).await,
-        (Err(_), _) if unread.is_some() || stalled => {
-            let _ = socket.shutdown().await;
-        }
-        // What ends without a word may have been cut off by anybody (RFC 8446 section 6.1).
+        (Err(_), _) if unread.is_some() || stalled => Box::pin(say_end(&worker, socket)).await,
+        // What ends without a word may have been cut off by anybody.
         (Ok(_), _) if socket.is_tls() => Box::pin(say_end(&worker, socket)).await,
         // Closing says so too, in one system call.
         _ => {}
@@ -619,10 +621,11 @@ fn builder(bounds: &Bounds) -> http1::Builder {
 /// A client in the middle of a message gets a moment to read the answer before the rest of what it sends is met with a
 /// reset.
 pub async fn linger(mut socket: Socket) {
-    if socket.shutdown().await.is_err() {
-        return;
-    }
     let drain = async {
+        // Over TLS it waits for a client that takes nothing.
+        if socket.shutdown().await.is_err() {
+            return;
+        }
         let mut left = LINGER.1;
         let mut buffer = [0; 4096];
         while let Ok(n) = socket.read(&mut buffer).await {
