@@ -280,7 +280,7 @@ async fn with_too_little_memory_to_close_a_gap_it_is_a_miss() {
         let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();
         let of = |name: &str| stats["budget"][name].as_u64().unwrap();
-        (of("origins") - of("origins-used"), of("origins") / 3 * 2)
+        (of("origins") - of("origins-used"), of("origins") / 8 * 3)
     };
     while free().await.0 > free().await.1 {
         let mut client = proxy.client().await;

@@ -140,7 +140,7 @@ async fn accept(
                 // An error is the client's: it went away, or was no client.
                 _ = &mut connection => {}
                 // What was answered may not have gone out yet.
-                () = visitor.makes_way.notified() => {
+                () = visitor.makes_way.notified() => if visitor.has_asked.get() {
                     connection.as_mut().graceful_shutdown();
                     let _ = tokio::time::timeout(GOES_OUT, connection).await;
                 }
@@ -164,6 +164,7 @@ struct Visitor {
     peer: Peer,
     silent: Rc<Silent>,
     since: Cell<u64>,
+    has_asked: Cell<bool>,
     makes_way: Rc<Notify>,
 }
 
@@ -176,7 +177,13 @@ impl Silent {
 
 impl Visitor {
     fn new(peer: Peer, silent: Rc<Silent>) -> Visitor {
-        let visitor = Visitor { peer, silent, since: Cell::new(0), makes_way: Rc::default() };
+        let visitor = Visitor {
+            peer,
+            silent,
+            since: Cell::default(),
+            has_asked: Cell::default(),
+            makes_way: Rc::default(),
+        };
         visitor.falls_silent();
         visitor
     }
@@ -226,6 +233,7 @@ impl Visitor {
     }
 
     fn speaks(&self) {
+        self.has_asked.set(true);
         self.silent.connections.borrow_mut().remove(&self.since.get());
     }
 }
