@@ -9,7 +9,7 @@ use self::list::{Line, lines};
 use self::outcome::{Outcome, Tally};
 use crate::Failure;
 use crate::look::progress::Progress;
-use crate::settings::{Config, Setting, file};
+use crate::settings::{Config, file};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use proxy::Address;
