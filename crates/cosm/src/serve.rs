@@ -286,7 +286,7 @@ fn upgrade_to_another(upgrade: &Arc<Upgrade>) {
     let upgrade = upgrade.clone();
     let begun = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
         if let Err(why) = upgrade.run() {
-            tracing::error!(target: "service", "no upgrade: {why}; this process goes on");
+            tracing::error!(target: "service", "no upgrade: {why}");
         }
     });
     if let Err(error) = begun {

@@ -70,6 +70,7 @@ impl To {
     /// Whether it could be opened; makes no file.
     pub fn check(&self) -> io::Result<()> {
         match self {
+            To::File(path) if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             To::File(path) if path.exists() => Ok(access(path, Access::WRITE_OK)?),
             To::File(path) => Ok(makes_files_in(folder_of(path))?),
             To::Stdout | To::Stderr => Ok(()),

@@ -266,6 +266,11 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
             1,
             &["cannot write access log", "cannot write error log", "cannot write pid-file", "3 errors"],
         ),
+        (
+            &format!("--cache off --access-log {}", folder.path("").display()),
+            1,
+            &["cannot write access log", "the check found 1 error"],
+        ),
     ] {
         let output = check(words);
         let said = said(&output);

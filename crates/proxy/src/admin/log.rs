@@ -55,7 +55,7 @@ fn status(text: &str) -> Result<RangeInclusive<u16>, String> {
     let class = text.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok());
     match (class, text.parse::<u16>()) {
         (Some(class @ 1..=9), _) => Ok(100 * class..=100 * class + 99),
-        (None, Ok(status @ 0..=999)) => Ok(status..=status),
+        (None, Ok(status @ (0 | 100..=999))) => Ok(status..=status),
         _ => Err(format!("status: `{}` is neither a status such as 404 nor 4xx", text.escape_debug())),
     }
 }
@@ -121,6 +121,7 @@ mod tests {
             "status=5x",
             "status=xx",
             "status=0xx",
+            "status=1",
             "status=1000",
             "slower=1s",
             "url=http://a/",
