@@ -1,6 +1,7 @@
 //! What a learner's product says of examples, and how right it is.
 
 use crate::examples::Examples;
+use std::collections::BTreeSet;
 
 /// What is said of one example.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +25,9 @@ impl Verdict {
 pub trait Judge {
     /// Names of the classes it knows.
     fn classes(&self) -> &[String];
+
+    /// Names of the attributes that it looks at: examples need no others.
+    fn attributes(&self) -> BTreeSet<&str>;
 
     /// One verdict for each row. Fails if the examples lack an attribute that is asked for, or have it as another kind. Their
     /// classes and weights are not looked at.

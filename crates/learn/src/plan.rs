@@ -3,7 +3,7 @@
 //! What always holds:
 //! - The lines' bytes together are within the budget, and no URL is there twice.
 //! - No link carries credentials. A link with a query, or to a program, is there only if the rule that chose it says `query = yes`.
-//! - Equal candidates, judge and budget give the same plan, in whatever order the candidates come.
+//! - Equal candidates, judge and budget give the same plan, in whatever order the candidates come. Of one URL that comes twice the first counts.
 
 use crate::candidate::{Candidate, Encoding, PREFETCHABLE, has_query};
 use crate::judge::{Judge, Verdict};
@@ -58,6 +58,8 @@ pub enum LeftOut {
     Credentials,
     NotCacheable,
     NoSize,
+    NotYet,
+    Cached,
     NotChosen,
     Query,
     Unlikely,
@@ -66,11 +68,13 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    pub const ALL: [LeftOut; 9] = [
+    pub const ALL: [LeftOut; 11] = [
         LeftOut::NotHttp,
         LeftOut::Credentials,
         LeftOut::NotCacheable,
         LeftOut::NoSize,
+        LeftOut::NotYet,
+        LeftOut::Cached,
         LeftOut::NotChosen,
         LeftOut::Query,
         LeftOut::Unlikely,
@@ -85,6 +89,8 @@ impl LeftOut {
             LeftOut::Credentials => "with credentials in the link",
             LeftOut::NotCacheable => "not cacheable",
             LeftOut::NoSize => "of unknown size",
+            LeftOut::NotYet => "newer than the night",
+            LeftOut::Cached => "in the cache, by the trace",
             LeftOut::NotChosen => "not chosen by the rules",
             LeftOut::Query => "with a query that no rule allows",
             LeftOut::Unlikely => "less likely than asked for",
@@ -100,6 +106,8 @@ impl LeftOut {
             LeftOut::Credentials => "credentials",
             LeftOut::NotCacheable => "not_cacheable",
             LeftOut::NoSize => "no_size",
+            LeftOut::NotYet => "not_yet",
+            LeftOut::Cached => "cached",
             LeftOut::NotChosen => "not_chosen",
             LeftOut::Query => "query",
             LeftOut::Unlikely => "unlikely",
@@ -160,12 +168,15 @@ impl<'j> Planner<'j> {
         Planner { judge, encoding, order, class, waiting: Vec::new(), chosen, plan }
     }
 
-    /// Fails where the judge cannot judge such candidates.
-    pub fn add(&mut self, candidate: Candidate) -> Result<(), String> {
+    /// `is_cached`: the cache has it as it is. Fails where the judge cannot judge such candidates.
+    pub fn add(&mut self, candidate: Candidate, is_cached: bool) -> Result<(), String> {
         self.plan.candidates += 1;
-        let why = match refused(&candidate.row.url) {
-            None if !candidate.row.cacheable => Some(LeftOut::NotCacheable),
-            None if candidate.row.size == 0 => Some(LeftOut::NoSize),
+        let row = &candidate.row;
+        let why = match refused(&row.url) {
+            None if !row.cacheable => Some(LeftOut::NotCacheable),
+            None if row.size == 0 => Some(LeftOut::NoSize),
+            None if row.modified.max(row.created) > self.order.night => Some(LeftOut::NotYet),
+            None if is_cached => Some(LeftOut::Cached),
             why => why,
         };
         match why {
@@ -341,16 +352,36 @@ fn carries_credentials(url: &str) -> bool {
         "signature",
         "token",
     ];
+    /// In longer names too.
+    const WITHIN: [&str; 7] = ["token", "secret", "passw", "pwd", "sess", "credential", "signature"];
     if trace::host(url).contains('@') {
         return true;
     }
     let after = url.find("://").map_or(url, |at| &url[at + 3..]);
+    let after = unescaped(after).to_ascii_lowercase();
     let parameters = after.split(['?', '&', ';', '#']).skip(1);
     let mut names = parameters.filter_map(|parameter| parameter.split('=').next());
     names.any(|name| {
-        let name = name.to_ascii_lowercase();
-        name.split(['_', '-', '.']).any(|word| SECRET.contains(&word))
+        let is_secret = |word| SECRET.contains(&word);
+        name.split(['_', '-', '.']).any(is_secret) || WITHIN.iter().any(|word| name.contains(word))
     })
+}
+
+/// With `%74` read as `t`. What is no text counts as something else.
+fn unescaped(url: &str) -> String {
+    let mut bytes = Vec::with_capacity(url.len());
+    let mut rest = url.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let code = match rest {
+            [b'%', code @ ..] if code.len() >= 2 => std::str::from_utf8(&code[..2]).ok(),
+            _ => None,
+        };
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => (bytes.push(byte), rest = &behind[2..]).0,
+            None => (bytes.push(*first), rest = behind).0,
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -382,7 +413,7 @@ default non-prefetchable (1000/10).
         let order = Order { budget, night: 0, query_rules: rules_for_queries(&rules), confidence: 0.0 };
         let encoding = Encoding::for_schema(rules.schema()).unwrap();
         let mut planner = Planner::new(&rules, encoding, order);
-        candidates.into_iter().for_each(|candidate| planner.add(candidate).unwrap());
+        candidates.into_iter().for_each(|candidate| planner.add(candidate, false).unwrap());
         planner.finish().unwrap()
     }
 

@@ -21,6 +21,9 @@ pub struct Usage {
     pub intervals: f64,
 }
 
+/// Of any number that is given: what is computed of them stays a number.
+const LARGEST: f64 = 1e18;
+
 /// How well somebody prefetches (7.5); both from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Performance {
@@ -109,8 +112,8 @@ impl Usage {
             ("the number of intervals", self.intervals),
         ];
         for (name, number) in numbers {
-            if !number.is_finite() || number < 0.0 {
-                return Err(format!("{name} is {number}: it is a number from 0 on"));
+            if !(0.0..=LARGEST).contains(&number) {
+                return Err(format!("{name} is {number}: it is a number from 0 to {LARGEST:e}"));
             }
         }
         for (name, number) in &numbers[1..] {

@@ -8,6 +8,7 @@
 use forust_ml::{GradientBooster, Matrix};
 use learn::examples::{Column, Examples, MISSING, Words};
 use learn::judge::{Judge, Verdict};
+use std::collections::BTreeSet;
 
 /// Words of a set that have a column.
 const WORDS: usize = 64;
@@ -109,6 +110,10 @@ impl Trees {
 impl Judge for Trees {
     fn classes(&self) -> &[String] {
         &self.classes
+    }
+
+    fn attributes(&self) -> BTreeSet<&str> {
+        self.attributes.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     fn judge(&self, examples: &Examples) -> Result<Vec<Verdict>, String> {

@@ -85,6 +85,15 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
                 strategy => one(*strategy)?,
             };
             let saved = run.against(&without);
+            let all = run.totals();
+            let shown = |value: Option<f64>| value.map_or("-".into(), share);
+            proxy::say(format_args!(
+                "seed {seed}, {}: accuracy {}, coverage {}, highest level {}",
+                strategy.name(),
+                shown(all.accuracy()),
+                shown(all.coverage()),
+                percent(saved.highest)
+            ));
             runs.push((run, saved));
         }
     }
@@ -161,7 +170,10 @@ fn print(found: &[(Strategy, Vec<(Run, Saved)>)]) {
         );
     }
     for (strategy, runs) in found.iter().filter(|(strategy, _)| *strategy != Strategy::Nothing) {
-        line!("\n{}, by day: accuracy, coverage, highest level; means over the seeds", strategy.name());
+        line!(
+            "\n{}, by day: accuracy, coverage, highest level, highest level of the night by the target level; means over the seeds",
+            strategy.name()
+        );
         let days = runs.first().map_or(0, |(run, _)| run.peaks.len());
         for nth in 0..days {
             let of = |value: &dyn Fn(&Night) -> Option<f64>| {
@@ -171,10 +183,11 @@ fn print(found: &[(Strategy, Vec<(Run, Saved)>)]) {
             let each: Vec<f64> = runs.iter().filter_map(|(_, saved)| saved.each.get(nth).copied()).collect();
             let day = runs.first().and_then(|(run, _)| run.peaks.get(nth)).map_or(0, |night| night.day);
             line!(
-                "  day {day:>3} {:>6} {:>6} {:>9}",
+                "  day {day:>3} {:>6} {:>6} {:>9} {:>6}",
                 of(&Night::accuracy),
                 of(&Night::coverage),
-                percent(mean(&each))
+                percent(mean(&each)),
+                of(&|night| (night.target > 0).then(|| night.highest_ahead as f64 / night.target as f64))
             );
         }
     }

@@ -98,7 +98,10 @@ pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure>
     };
     let servers = match said("servers") {
         "all" => None,
-        _ => Some(number(args, "servers")?.unwrap_or(0) as usize).filter(|most| *most > 0),
+        _ => match number(args, "servers")?.unwrap_or(0) as usize {
+            0 => return Err(usage("servers", "a number from 1 on, or all".into())),
+            most => Some(most),
+        },
     };
     let positives = match said("positives") {
         "listed" => Positives::Listed,

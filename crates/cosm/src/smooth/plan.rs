@@ -1,20 +1,20 @@
 //! `cosm smooth plan`: tonight's list from candidates, rules and a budget.
 
 use super::rules::{encoding, load};
-use super::source::days;
+use super::evaluate::Shown;
+use super::source::{self, Source, days};
 use crate::Failure;
-use crate::lab::{from_format, json, say_faults, strict, text};
+use crate::lab::{from_format, json, strict, text};
 use crate::values::size;
 use clap::{Arg, ArgMatches, Command};
-use lab::input::{From, Input};
-use learn::candidate::{Candidate, History};
-use learn::day::Period;
+use learn::candidate::{Candidate, Encoding, History, Source as From};
+use learn::evaluate::{Offers, Settings, Step, Told, survey, walk};
 use learn::plan::{LeftOut, Order, Plan, Planner, rules_for_queries};
 use learn::rules::Model;
 use learn::target::{Performance, Usage};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use trace::Access;
 use trace::inventory::Inventory;
-use trace::{Access, Requests, format};
 
 /// The numbers of equation 6.2 and what they are.
 const USAGE: [(&str, &str); 4] = [
@@ -23,8 +23,6 @@ const USAGE: [(&str, &str); 4] = [
     ("b-off", "B_o: bytes that the off-peak before it fetched in all"),
     ("l-max", "L_m: bytes of the highest quarter of an hour of the last peak"),
 ];
-/// Objects that the history remembers.
-const HISTORY: usize = 4_000_000;
 
 pub fn command() -> Command {
     let candidates = Arg::new("CANDIDATES").required(true).help(
@@ -45,8 +43,13 @@ pub fn command() -> Command {
         .value_name("N")
         .default_value("48")
         .help("Quarters of an hour of the off-peak");
-    let history = Arg::new("trace").long("trace").value_name("FILE").help(
-        "Requests of the days before, for rules that ask for the past (uses, days, idle, shares); without, nothing was ever asked for",
+    let history = Arg::new("TRACE").long("trace").value_name("FILE").help(
+        "Requests of the days before, for rules that ask for them (uses, days, idle, shares), and to leave out what the cache has; \
+         without, nothing was ever asked for",
+    );
+    let offered = source::inventory().help(
+        "What servers offered in the nights before, for rules that ask for section-yield. Of a folder of files named 1998-05-18.jsonl \
+         and so on, each night takes the last one up to its day",
     );
     let night = Arg::new("night")
         .long("night")
@@ -61,7 +64,7 @@ pub fn command() -> Command {
         .about("Make tonight's list of what to fetch, from candidates, rules and a budget")
         .args([candidates, rules, budget])
         .args(usage)
-        .args([intervals, history, from_format(), strict()])
+        .args([intervals, history, offered, from_format(), strict()])
         .args(super::source::day_args())
         .args([night, confidence, json()])
         .after_help(
@@ -87,15 +90,18 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let path = text(args, "rules").unwrap_or_default();
     let model = load(path)?;
     let encoding = encoding(&model).map_err(|why| Failure::Failed(format!("{path}: {why}")))?;
-    let asks_for_the_past = encoding.schema().attributes().iter().any(|attribute| {
-        ["uses", "days", "idle", "edited", "server-share", "server-days", "folder-share", "folder-uses"]
-            .contains(&attribute.name.as_str())
-    });
-    let history = history(args)?;
-    if asks_for_the_past && history.is_none() {
-        proxy::say("the rules ask for the past, and without --trace nothing was ever asked for");
+    let told = told(args)?;
+    for (source, lacks, without) in [
+        (From::Requests, told.is_none(), "--trace: nothing was ever asked for"),
+        (From::Nights, text(args, "inventory").is_none(), "--inventory: what nights offered is not known"),
+    ] {
+        let asked = encoding.taken_from(source).join(", ");
+        if lacks && !asked.is_empty() {
+            proxy::say(format_args!("the rules ask for {asked}, and without {without}"));
+        }
     }
-    let history = history.unwrap_or_else(|| History::new(1));
+    let history = told.as_ref().map(|told| &told.history);
+    let nothing = History::new(1);
     let query_rules = match &model {
         Model::Rules(rules) => rules_for_queries(rules),
         _ => Default::default(),
@@ -105,8 +111,9 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let candidates = text(args, "CANDIDATES").unwrap_or_default();
     for row in Inventory::open(Path::new(candidates)).map_err(Failure::Failed)? {
         let mut candidate = Candidate { row: row.map_err(Failure::Failed)?, ..Candidate::default() };
-        candidate.remember(&history, &mut scratch);
-        planner.add(candidate).map_err(Failure::Failed)?;
+        candidate.remember(history.unwrap_or(&nothing), &mut scratch);
+        let is_cached = told.as_ref().is_some_and(|told| told.has(scratch.object, &candidate.row));
+        planner.add(candidate, is_cached).map_err(Failure::Failed)?;
     }
     let plan = planner.finish().map_err(Failure::Failed)?;
     if plan.candidates == 0 {
@@ -145,30 +152,28 @@ fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// What the days of a trace tell, the last one closed as if its peak were over.
-fn history(args: &ArgMatches) -> Result<Option<History>, Failure> {
-    let Some(path) = text(args, "trace") else { return Ok(None) };
-    let (peak, calendar) = days(args)?;
-    let format = text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?;
-    let from = From::File { path: PathBuf::from(path), format, strict: args.get_flag("strict") };
-    let mut reading = Input { from, requests: None, largest: None }.open().map_err(Failure::Failed)?;
-    let (mut access, mut history, mut at) = (Access::default(), History::new(HISTORY), None);
-    let mut known = std::collections::HashSet::new();
-    while reading.next(&mut access).map_err(Failure::Failed)? {
-        let period = peak.period(access.time / 1_000_000, calendar);
-        if let Period::OffPeak(day) | Period::Peak(day) = period {
-            if at.is_some_and(|at| at < day) {
-                history.close_day();
-            }
-            at = at.max(Some(day));
-        }
-        // A miss of an infinite cache, as far as names tell.
-        let is_new = known.len() < HISTORY && known.insert(access.object);
-        history.note(&access, is_new && matches!(period, Period::Peak(_)));
+/// What the days of a trace tell, and the offers of their nights: as `evaluate` has it.
+fn told(args: &ArgMatches) -> Result<Option<Told>, Failure> {
+    if text(args, "TRACE").is_none() {
+        return Ok(None);
     }
-    say_faults(&reading);
-    history.close_day();
-    Ok(Some(history))
+    let source = Source::of(args)?;
+    let (peak, calendar) = days(args)?;
+    let least = Encoding::named(["size"]).map_err(Failure::Failed)?;
+    let offers = if source.has_inventory() { Offers::Listed } else { Offers::Seen };
+    let settings =
+        Settings { peak, calendar, offers, warm_up: 0, servers: None, ..Settings::new(least) };
+    let mut shown = Shown::new();
+    let failed = |why: String| Failure::Failed(format!("{}: {why}", source.describe()));
+    let open = || source.open(calendar).map_err(failed);
+    let survey = survey(&mut *open()?, &settings, &mut |requests| shown.step(&Step::Requests(false, requests)));
+    let survey = survey.map_err(failed)?;
+    let each = &mut |_| Ok(());
+    let told = walk(&mut *open()?, &settings, &survey, each, &mut |requests| {
+        shown.step(&Step::Requests(true, requests));
+    });
+    shown.end();
+    told.map(Some).map_err(failed)
 }
 
 fn print(plan: &Plan) {

@@ -38,7 +38,7 @@ pub fn args() -> [Arg; 7] {
     let trace = Arg::new("TRACE").conflicts_with("world").help(
         "Trace to learn from and to test on, plain or compressed with gzip or zstd, also Cosm's own access log as JSON",
     );
-    let inventory = Arg::new("inventory").long("inventory").value_name("FILE|DIR").requires("TRACE").help(
+    let inventory = inventory().help(
         "What servers had to offer, as JSON, an object a line: url, size, modified, created (seconds since 1970), content_type, \
          cacheable. Of a folder of files named 1998-05-18.jsonl and so on, each night takes the last one up to its day",
     );
@@ -54,6 +54,10 @@ pub fn args() -> [Arg; 7] {
     let days =
         Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
     [trace, from_format(), strict(), inventory, hindsight, world, days]
+}
+
+pub fn inventory() -> Arg {
+    Arg::new("inventory").long("inventory").value_name("FILE|DIR").requires("TRACE")
 }
 
 /// When peak is.
@@ -86,11 +90,20 @@ pub fn days(args: &ArgMatches) -> Result<(Peak, Calendar), Failure> {
     Ok((peak, Calendar { utc_offset, has_dates: true }))
 }
 
+/// Of an option that not every command has.
+fn said<'a>(args: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    args.try_get_one::<String>(name).ok().flatten().map(String::as_str)
+}
+
+fn flag(args: &ArgMatches, name: &str) -> bool {
+    args.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false)
+}
+
 impl Source {
     /// Says what of the trace was malformed. With `--hindsight` the trace is read.
     pub fn of(args: &ArgMatches) -> Result<Source, Failure> {
-        let seed = number(args, "seed")?.unwrap_or(1);
-        if let Some(size) = text(args, "world") {
+        if let Some(size) = said(args, "world") {
+            let seed = number(args, "seed")?.unwrap_or(1);
             let mut settings = match size {
                 "small" => world::Settings::small(),
                 "usual" => world::Settings::default(),
@@ -116,7 +129,7 @@ impl Source {
         let offered = match text(args, "inventory").map(Path::new) {
             Some(path) if path.is_dir() => Offered::Files(files(path)?),
             Some(path) => Offered::File(path.to_owned()),
-            None if args.get_flag("hindsight") => Offered::Named(Rc::new(named(&input)?)),
+            None if flag(args, "hindsight") => Offered::Named(Rc::new(named(&input)?)),
             None => Offered::Nothing,
         };
         let mut reading = input.open().map_err(Failure::Failed)?;

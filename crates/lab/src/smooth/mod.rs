@@ -18,6 +18,7 @@ pub use strategy::Strategy;
 
 use learn::candidate::{Candidate, Encoding, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use learn::examples::Examples;
+use learn::judge::Judge;
 use learn::plan::{Order, Planner};
 use learn::ripper::Learner;
 use learn::target::{Performance, Usage};
@@ -38,8 +39,11 @@ pub struct Settings {
     pub first: u32,
     /// Nights that are learned from: the last so many.
     pub nights: usize,
-    /// Share of the examples of what was not asked for that is learned from, with weights that make up for the others.
+    /// Share of the examples of what was not asked for that is learned from, with weights that make up for the others. Of what was modified
+    /// lately all are: there are few, and most of what is asked for is among them.
     pub negatives: f64,
+    /// What is learned from, by name; all attributes where there is none.
+    pub attributes: Vec<String>,
     /// Nothing is fetched that is less likely than this to be asked for.
     pub confidence: f64,
     pub learner: Learner,
@@ -56,7 +60,8 @@ impl Default for Settings {
             space: 8 << 30,
             first: 3,
             nights: 2,
-            negatives: 0.1,
+            negatives: 0.05,
+            attributes: Vec::new(),
             confidence: 0.5,
             learner,
             rounds: 10,
@@ -70,6 +75,8 @@ const QUARTER: u64 = 900;
 const DAY: u64 = QUARTER * QUARTERS as u64;
 /// The peak of the thesis: from the 18th quarter to the 66th.
 const PEAK: std::ops::Range<usize> = 18..66;
+/// Seconds since which what was modified is new to the crowd: the longest it looks back.
+const LATELY: u64 = 3 * DAY;
 /// Objects that the history remembers.
 const REMEMBERED: usize = 4_000_000;
 
@@ -108,6 +115,8 @@ pub struct Night {
     pub altered: u64,
     /// The highest quarter of an hour of the peak.
     pub highest: u64,
+    /// The highest quarter of an hour of the night.
+    pub highest_ahead: u64,
     /// What the peak got from the sites.
     pub peak: u64,
     /// The target level that the night was planned for.
@@ -148,15 +157,19 @@ impl Run {
     }
 }
 
-/// What is known of a candidate until its peak is over.
+/// What is known of a candidate until its peak is over. Versions are dates of modification.
 struct Known {
-    row: u32,
+    /// Of the examples, where it is one.
+    row: Option<u32>,
     size: u32,
-    modified: u64,
     /// Of what is new since the midnight before.
     section: Option<u64>,
-    fetched: bool,
+    /// The version that was fetched ahead, and that which somebody asked for in the night.
+    fetched: Option<u64>,
+    asked: Option<u64>,
+    /// The peak missed it, or would have, in a version that was there before the peak (6.2.1); in that which was fetched.
     used: bool,
+    hit: bool,
     altered: bool,
 }
 
@@ -185,13 +198,17 @@ pub fn run(
     let mut state = State {
         settings,
         strategy,
-        encoding: Encoding::all(),
+        encoding: match &settings.attributes[..] {
+            [] => Encoding::all(),
+            names => Encoding::named(names.iter().map(String::as_str))?,
+        },
         history: History::new(REMEMBERED),
         kept: HashMap::new(),
         lessons: VecDeque::new(),
         demand: VecDeque::new(),
         usage: None,
         performance: Performance::PERFECT,
+        judge: None,
         random: Random::of(seed ^ 0x6e69_6768_7473),
     };
     let mut run = Run { strategy: strategy.name(), seed, ..Run::default() };
@@ -231,20 +248,28 @@ pub fn run(
                 state.kept.insert(access.object, offer.as_ref().map_or(0, |offer| offer.row.modified));
             }
             let in_peak = PEAK.contains(&quarter);
-            let mut spared = false;
-            if let Some(known) =
-                tonight.as_mut().filter(|_| in_peak).and_then(|tonight| tonight.known.get_mut(&access.object))
+            let (mut spared, mut is_first) = (false, false);
+            if let Some(tonight) = &mut tonight
+                && let Some(known) = tonight.known.get_mut(&access.object)
             {
-                if known.modified == access.modified {
-                    // A first use of what was fetched ahead would have been a miss.
-                    spared = known.fetched && !known.used;
-                    known.used = true;
-                } else if !known.used {
-                    known.altered = true;
+                let in_time = access.modified < tonight.begins + PEAK.start as u64 * QUARTER;
+                if !in_peak {
+                    // Somebody got it himself: the peak does not miss it.
+                    known.asked = (quarter < PEAK.start).then_some(access.modified);
+                } else if !known.used && known.asked != Some(access.modified) {
+                    is_first = in_time;
+                    known.used = in_time;
+                    // What was fetched ahead is as it is asked for, or was altered since.
+                    spared = known.fetched == Some(access.modified);
+                    known.hit |= spared;
+                    known.altered |= known.fetched.is_some() && !spared;
                 }
             }
             if spared {
                 demand[quarter] += access.size;
+            }
+            if let Some(tonight) = tonight.as_mut().filter(|_| is_first) {
+                state.learn_from(&world, tonight, &access)?;
             }
             state.history.note(&access, in_peak && (missed || spared));
         }
@@ -272,56 +297,44 @@ struct State<'s> {
     /// Of the last peak.
     usage: Option<Usage>,
     performance: Performance,
+    judge: Option<Box<dyn Judge>>,
     random: Random,
 }
 
 impl State<'_> {
     /// At midnight: what could be fetched, and what is chosen of it. Nothing where no peak follows.
     fn begin(&mut self, world: &World, gateway: &Gateway, day: Day) -> Result<Option<Tonight>, String> {
-        let Settings { first, .. } = *self.settings;
-        if day.kind != DayKind::Weekday || day.number + 1 < first {
+        let Settings { first, negatives, .. } = *self.settings;
+        if day.kind != DayKind::Weekday || day.number == 0 {
             return Ok(None);
         }
+        let fetches = day.number >= first;
+        let teaches = self.strategy.learns() && self.teaches(day.number);
         let mut tonight = Tonight {
             begins: day.begins,
             night: Night { day: day.number, ..Night::default() },
             known: HashMap::new(),
-            examples: self.strategy.learns().then(|| self.encoding.examples()),
+            examples: teaches.then(|| self.encoding.examples()),
             to_fetch: Vec::new(),
             room: Vec::new(),
         };
-        let fetches = day.number >= first;
         if fetches {
             self.budget(&mut tonight);
+            self.learn()?;
         }
-        let none = self.encoding.examples();
-        let lessons = self.lessons.iter().try_fold(none, |mut all, night| {
-            all.append(night)?;
-            Ok::<_, String>(all)
-        })?;
-        let judge = match fetches {
-            true => self.strategy.judge(&lessons, &self.settings.learner, self.settings.rounds)?,
-            false => None,
-        };
+        let judge = self.judge.take().filter(|_| fetches);
         let order = Order {
             budget: tonight.night.budget,
             night: day.begins,
             query_rules: Default::default(),
             confidence: self.confidence(),
         };
+        let asked = judge.as_ref().map(|judge| judge.attributes()).unwrap_or_default();
         let mut planner = match &judge {
-            Some(judge) => {
-                let encoding = match self.strategy.learns() {
-                    true => Encoding::all(),
-                    false => Encoding::named(
-                        ["uses", "server-share"]
-                            .into_iter()
-                            .filter(|name| (*name == "uses") == (self.strategy == Strategy::SeenBefore)),
-                    )?,
-                };
-                Some(Planner::new(&**judge, encoding, order))
+            Some(judge) if !asked.is_empty() => {
+                Some(Planner::new(&**judge, Encoding::named(asked)?, order))
             }
-            None => None,
+            _ => None,
         };
         let future = match self.strategy == Strategy::Oracle && fetches {
             true => asked_for(world, day),
@@ -330,14 +343,17 @@ impl State<'_> {
         let (mut scratch, mut foreseen) = (Access::default(), Vec::new());
         for row in world.inventory(day.begins) {
             let Some((object, size)) = self.candidate(gateway, &row) else { continue };
-            let number = tonight.known.len() as u32;
+            let is_new = row.modified + DAY > day.begins;
+            let is_example =
+                tonight.examples.is_some() && (row.modified + LATELY > day.begins || self.random.unit() < negatives);
             let known = Known {
-                row: number,
+                row: tonight.examples.as_ref().filter(|_| is_example).map(|examples| examples.len() as u32),
                 size,
-                modified: row.modified,
-                section: (row.modified + DAY > day.begins).then(|| section(&row.url)),
-                fetched: false,
+                section: is_new.then(|| section(&row.url)),
+                fetched: None,
+                asked: None,
                 used: false,
+                hit: false,
                 altered: false,
             };
             if tonight.known.insert(object, known).is_some() {
@@ -348,14 +364,18 @@ impl State<'_> {
             if future.contains(&(object, row.modified)) {
                 foreseen.push((row.size, row.url.clone(), object));
             }
-            if planner.is_some() || tonight.examples.is_some() {
+            if planner.is_some() || is_example {
                 let mut candidate = Candidate { row, ..Candidate::default() };
                 candidate.remember(&self.history, &mut scratch);
-                if let Some(examples) = &mut tonight.examples {
+                if let Some(examples) = tonight.examples.as_mut().filter(|_| is_example) {
+                    let was_lately = candidate.row.modified + LATELY > day.begins;
                     self.encoding.push(&candidate, day.begins, NON_PREFETCHABLE, examples)?;
+                    if !was_lately {
+                        examples.scale_weight(examples.len() - 1, 1.0 / negatives);
+                    }
                 }
                 if let Some(planner) = &mut planner {
-                    planner.add(candidate)?;
+                    planner.add(candidate, false)?;
                 }
             }
         }
@@ -377,7 +397,41 @@ impl State<'_> {
             }
         }
         tonight.to_fetch.reverse();
+        self.judge = judge;
         Ok(Some(tonight))
+    }
+
+    /// Whether something is learned from the night of a day.
+    fn teaches(&self, day: u32) -> bool {
+        let Settings { first, nights, .. } = *self.settings;
+        day + 1 + nights as u32 * 2 > first
+    }
+
+    /// From the nights before, unless what was learned before is to stay.
+    fn learn(&mut self) -> Result<(), String> {
+        let Settings { learner, rounds, .. } = self.settings;
+        let mut all = self.encoding.examples();
+        self.lessons.iter().try_for_each(|night| all.append(night))?;
+        self.judge = self.strategy.judge(&all, learner, *rounds)?;
+        Ok(())
+    }
+
+    /// What was asked for in the peak for the first time is an example, of what the night knew of it.
+    fn learn_from(&mut self, world: &World, tonight: &mut Tonight, access: &Access) -> Result<(), String> {
+        let (Some(examples), Some(known)) = (&mut tonight.examples, tonight.known.get(&access.object)) else {
+            return Ok(());
+        };
+        if let Some(row) = known.row {
+            let row = row as usize;
+            let weight = examples.weights()[row];
+            examples.set_class(row, PREFETCHABLE);
+            examples.scale_weight(row, f64::from(known.size) / weight);
+            return Ok(());
+        }
+        let Some(offer) = world.offer(&access.url, tonight.begins) else { return Ok(()) };
+        let mut candidate = Candidate { row: offer.row, ..Candidate::default() };
+        candidate.remember(&self.history, &mut Access::default());
+        self.encoding.push(&candidate, tonight.begins, PREFETCHABLE, examples)
     }
 
     /// Heuristics are as unsure as they are.
@@ -414,27 +468,34 @@ impl State<'_> {
     ) -> Result<(), String> {
         let day = run.levels.len() - QUARTERS;
         for nth in 0..=quarter.min(PEAK.start - 1) {
-            let Some(room) = tonight.room.get_mut(nth) else { return Ok(()) };
-            let mut left = std::mem::take(room);
+            if tonight.room.get(nth).is_none_or(|room| *room == 0) {
+                continue;
+            }
             let now = tonight.begins + nth as u64 * QUARTER;
-            while left > 0 {
+            while tonight.room[nth] > 0 {
                 let Some((url, object)) = tonight.to_fetch.pop() else { return Ok(()) };
                 let Some(offer) = world.offer(&url, now).filter(|offer| offer.row.cacheable) else {
                     continue;
                 };
-                // What does not fit any more fits in the next quarter.
-                if offer.row.size > left && nth + 1 < PEAK.start {
-                    tonight.to_fetch.push((url, object));
-                    tonight.room[nth + 1] += left;
-                    break;
+                // It is not at its end before the peak.
+                if offer.row.size > tonight.room[nth..].iter().sum() {
+                    continue;
                 }
                 let mut access = Access { size: offer.row.size, ..Access::default() };
                 access.set_url(url.as_bytes());
                 access.time = now * 1_000_000;
                 let served = gateway.renew(&access, &offer)?;
-                run.levels[day + nth] += served.origin;
-                run.ahead[day + nth] += served.origin;
-                left = left.saturating_sub(served.origin);
+                // It goes on in the quarters that follow.
+                let mut left = served.origin;
+                for (at, room) in tonight.room.iter_mut().enumerate().skip(nth) {
+                    let some = left.min(*room);
+                    (*room, left) = (*room - some, left - some);
+                    run.levels[day + at] += some;
+                    run.ahead[day + at] += some;
+                }
+                // Of its head, at the end of the night.
+                run.levels[day + PEAK.start - 1] += left;
+                run.ahead[day + PEAK.start - 1] += left;
                 if served.outcome == Outcome::Fetched {
                     tonight.night.fetched +=
                         u64::from(tonight.known.get(&object).map_or(0, |known| known.size));
@@ -443,9 +504,8 @@ impl State<'_> {
                     self.kept.insert(object, offer.row.modified);
                 }
                 if let Some(known) = tonight.known.get_mut(&object) {
-                    known.fetched = served.stored && served.outcome == Outcome::Fetched;
-                    // It was edited since midnight.
-                    known.modified = offer.row.modified;
+                    let fetched = served.stored && served.outcome == Outcome::Fetched;
+                    known.fetched = fetched.then_some(offer.row.modified);
                 }
             }
         }
@@ -461,26 +521,14 @@ impl State<'_> {
             }
             let bytes = u64::from(known.size);
             night.prefetchable += if known.used { bytes } else { 0 };
-            night.used += if known.used && known.fetched { bytes } else { 0 };
-            night.altered += if known.altered && known.fetched && !known.used { bytes } else { 0 };
+            night.used += if known.hit { bytes } else { 0 };
+            night.altered += if known.altered && !known.hit { bytes } else { 0 };
         }
-        night.highest = levels[PEAK].iter().copied().max().unwrap_or(0);
+        let highest = |levels: &[u64]| levels.iter().copied().max().unwrap_or(0);
+        (night.highest, night.highest_ahead) = (highest(&levels[PEAK]), highest(&levels[..PEAK.start]));
         night.peak = levels[PEAK].iter().sum();
-        if let Some(mut examples) = examples {
-            let mut rows: Vec<(u32, bool)> = known.values().map(|known| (known.row, known.used)).collect();
-            rows.sort_unstable();
-            let kept: Vec<(u32, bool)> = rows
-                .into_iter()
-                .filter(|(_, used)| *used || self.random.unit() < self.settings.negatives)
-                .collect();
-            for (row, used) in &kept {
-                match used {
-                    true => examples.set_class(*row as usize, PREFETCHABLE),
-                    false => examples.scale_weight(*row as usize, 1.0 / self.settings.negatives),
-                }
-            }
-            let rows: Vec<u32> = kept.into_iter().map(|(row, _)| row).collect();
-            self.lessons.push_back(examples.rows(&rows));
+        if let Some(examples) = examples {
+            self.lessons.push_back(examples);
             if self.lessons.len() > self.settings.nights {
                 self.lessons.pop_front();
             }

@@ -6,6 +6,7 @@ use learn::examples::Examples;
 use learn::judge::Judge;
 use learn::ripper::Learner;
 use learn::rules::Model;
+use trees::Trees;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
@@ -17,19 +18,22 @@ pub enum Strategy {
     SeenServer,
     /// Rules that RIPPER learned from the nights before.
     Rules,
-    /// Ten sets of them, boosted.
+    /// Sets of them that vote, boosted.
     Boosted,
+    /// Boosted trees, the modern reference.
+    Trees,
     /// What will be asked for.
     Oracle,
 }
 
 impl Strategy {
-    pub const ALL: [Strategy; 6] = [
+    pub const ALL: [Strategy; 7] = [
         Strategy::Nothing,
         Strategy::SeenBefore,
         Strategy::SeenServer,
         Strategy::Rules,
         Strategy::Boosted,
+        Strategy::Trees,
         Strategy::Oracle,
     ];
 
@@ -40,6 +44,7 @@ impl Strategy {
             Strategy::SeenServer => "seen-server",
             Strategy::Rules => "rules",
             Strategy::Boosted => "boosted",
+            Strategy::Trees => "trees",
             Strategy::Oracle => "oracle",
         }
     }
@@ -53,7 +58,7 @@ impl Strategy {
 
     /// Whether it needs examples.
     pub fn learns(self) -> bool {
-        matches!(self, Strategy::Rules | Strategy::Boosted)
+        matches!(self, Strategy::Rules | Strategy::Boosted | Strategy::Trees)
     }
 
     /// Who judges candidates by their attributes; none where that is not how it chooses, or where there is nothing to learn from.
@@ -68,7 +73,8 @@ impl Strategy {
                 "cosm rules 1\nattribute {attribute}: number\nclass {PREFETCHABLE}, {NON_PREFETCHABLE}.\n\
                  {PREFETCHABLE} :- {attribute}{condition} (1/1).\ndefault {NON_PREFETCHABLE} (1/0).\n"
             );
-            text.parse::<Model>().map(|model| Some(model_judge(model))).map_err(|why| why.to_string())
+            let model: Model = text.parse().map_err(|why: learn::rules::Mistake| why.to_string())?;
+            Ok(Some(Box::new(model) as Box<dyn Judge>))
         };
         match self {
             Strategy::Nothing | Strategy::Oracle => Ok(None),
@@ -77,13 +83,21 @@ impl Strategy {
             _ if examples.is_empty() => Ok(None),
             Strategy::Rules => Ok(Some(Box::new(learner.learn(examples)?))),
             Strategy::Boosted => Ok(Some(Box::new(boost(learner, rounds, examples, &mut |_, _| {})?))),
+            Strategy::Trees if has_one_class(examples) => Ok(None),
+            Strategy::Trees => {
+                let settings = trees::Settings {
+                    positive: PREFETCHABLE.into(),
+                    seed: learner.seed,
+                    loss_ratio: learner.loss_ratio,
+                    threads: learner.threads,
+                    ..trees::Settings::default()
+                };
+                Ok(Some(Box::new(Trees::learn(examples, &settings)?)))
+            }
         }
     }
 }
 
-fn model_judge(model: Model) -> Box<dyn Judge> {
-    match model {
-        Model::Rules(rules) => Box::new(rules),
-        Model::Ensemble(ensemble) => Box::new(ensemble),
-    }
+fn has_one_class(examples: &Examples) -> bool {
+    examples.class().windows(2).all(|two| two[0] == two[1])
 }

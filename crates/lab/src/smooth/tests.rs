@@ -59,6 +59,13 @@ fn what_is_fetched_ahead_is_fetched_at_night_and_counted() {
     let ahead: u64 = run.ahead.iter().sum();
     // With heads.
     assert!(fetched > 0 && ahead > fetched && ahead < 2 * fetched, "{ahead} {fetched}");
+    // No quarter of the night gets more ahead than the target level, but for the head of its last object.
+    let days = run.ahead.chunks(QUARTERS).enumerate().filter(|(_, day)| day.iter().any(|ahead| *ahead > 0));
+    for ((day, ahead), night) in days.zip(&run.peaks) {
+        assert_eq!(day, night.day as usize);
+        assert!(ahead.iter().all(|ahead| *ahead <= night.target + 1000), "{day}");
+        assert!(night.highest_ahead > 0);
+    }
     for (nth, (ahead, all)) in run.ahead.iter().zip(&run.levels).enumerate() {
         assert!(*ahead == 0 || (nth % QUARTERS < PEAK.start && ahead <= all), "{nth}");
     }

@@ -62,6 +62,11 @@ struct Object {
     older: u32,
 }
 
+/// Whether so many requests of all with a modification date are enough to tell versions by it: a hundredth. A stray one tells nothing.
+pub fn is_dated(dated: u64, requests: u64) -> bool {
+    dated > 0 && dated.saturating_mul(100) >= requests
+}
+
 const NO_VERSION: u64 = u64::MAX;
 /// The end of the list.
 const NONE: u32 = u32::MAX;

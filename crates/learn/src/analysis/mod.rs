@@ -22,7 +22,7 @@ pub use split::{Amount, Split, share};
 
 use crate::day::{Calendar, Day, Peak, Period, Weekdays};
 use crate::profile::Profile;
-use cache::{Ask, Caches};
+use cache::{Ask, Caches, is_dated};
 use serde::Serialize;
 use service::Served;
 use split::{Known, Verdict};
@@ -185,7 +185,8 @@ impl Analysis {
     }
 
     fn settle(&mut self) -> Result<(), String> {
-        let by_date = *self.by_date.get_or_insert_with(|| self.waiting.iter().any(|r| r.modified > 0));
+        let dated = self.waiting.iter().filter(|request| request.modified > 0).count() as u64;
+        let by_date = *self.by_date.get_or_insert_with(|| is_dated(dated, self.waiting.len() as u64));
         std::mem::take(&mut self.waiting).iter().try_for_each(|request| self.take(request, by_date))
     }
 

@@ -195,11 +195,6 @@ impl History {
         }
     }
 
-    /// Days that were closed.
-    pub fn days(&self) -> u32 {
-        self.day
-    }
-
     /// What is known of an object by the numbers of its URL.
     pub fn past(&self, of: &Access) -> Past {
         let object = self.objects.get(of.object);

@@ -33,12 +33,25 @@ impl Candidate {
     }
 }
 
+/// Where an attribute's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// What is offered.
+    Offer,
+    /// Requests of the days before.
+    Requests,
+    /// These, and what was offered in the nights before.
+    Nights,
+}
+
 /// Something that is learned from.
 pub struct Attribute {
     pub name: &'static str,
     pub kind: Kind,
     /// Whether it is one of the five of 7.4.
     pub of_thesis: bool,
+    /// What it is taken from.
+    pub from: Source,
     /// What it is, and in which unit.
     pub says: &'static str,
     value: for<'f> fn(&'f Facts<'f>) -> Value<'f>,
@@ -60,6 +73,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "age",
         kind: Kind::Number,
         of_thesis: true,
+        from: Source::Offer,
         says: "seconds since the object was modified, in full hours",
         value: |facts| since(facts.candidate.row.modified, facts.night),
     },
@@ -67,6 +81,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "type",
         kind: Kind::Nominal,
         of_thesis: true,
+        from: Source::Offer,
         says: "the media type: as the server says it, else by the name's ending",
         value: |facts| known(facts.media_type),
     },
@@ -74,6 +89,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "size",
         kind: Kind::Number,
         of_thesis: true,
+        from: Source::Offer,
         says: "bytes",
         value: |facts| match facts.candidate.row.size {
             0 => Value::Missing,
@@ -84,6 +100,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "server",
         kind: Kind::Nominal,
         of_thesis: true,
+        from: Source::Offer,
         says: "host and port",
         value: |facts| known(facts.server),
     },
@@ -91,6 +108,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "domain",
         kind: Kind::Nominal,
         of_thesis: true,
+        from: Source::Offer,
         says: "the top-level domain; `address` where the host is one",
         value: |facts| known(top_level_domain(facts.server)),
     },
@@ -98,6 +116,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "uses",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "requests for it so far",
         value: |facts| Value::Number(f64::from(facts.candidate.past.uses)),
     },
@@ -105,6 +124,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "days",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "days on which it was asked for",
         value: |facts| Value::Number(f64::from(facts.candidate.past.days)),
     },
@@ -112,6 +132,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "idle",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "seconds since it was last asked for, in full hours",
         value: |facts| since(facts.candidate.past.last, facts.night),
     },
@@ -119,6 +140,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "edited",
         kind: Kind::Nominal,
         of_thesis: false,
+        from: Source::Requests,
         says: "whether it was modified since it was last asked for: `yes` or `no`",
         value: |facts| match (facts.candidate.row.modified, facts.candidate.past.last) {
             (0, _) | (_, 0) => Value::Missing,
@@ -129,6 +151,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "existence",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Offer,
         says: "seconds since the object was created, in full hours",
         value: |facts| since(facts.candidate.row.created, facts.night),
     },
@@ -136,6 +159,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "server-share",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "the server's share of the bytes missed in the last peak, as the nearest power of two",
         value: |facts| share(facts.candidate.past.server_share),
     },
@@ -143,6 +167,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "server-days",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "days on which the server was asked for anything",
         value: |facts| Value::Number(f64::from(facts.candidate.past.server_days)),
     },
@@ -150,6 +175,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "folder-share",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "the share of the bytes missed in the last peak that the URL's folder had, as the nearest power of two",
         value: |facts| share(facts.candidate.past.directory_share),
     },
@@ -157,6 +183,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "folder-uses",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "requests of the last day for anything in the URL's folder",
         value: |facts| Value::Number(f64::from(facts.candidate.past.directory_uses)),
     },
@@ -164,6 +191,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "section-share",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "the share of the bytes missed in the last peak that the section had, as the nearest power of two. A section is the server and the first folder of the path",
         value: |facts| share(facts.candidate.past.section_share),
     },
@@ -171,6 +199,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "section-days",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "days on which something of the section was asked for",
         value: |facts| Value::Number(f64::from(facts.candidate.past.section_days)),
     },
@@ -178,6 +207,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "section-uses",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Requests,
         says: "requests of the last day for what is in the section",
         value: |facts| Value::Number(f64::from(facts.candidate.past.section_uses)),
     },
@@ -185,6 +215,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "section-yield",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Nights,
         says: "of what the section offered anew in the nights before, the share that the peaks asked for, in steps of 0.05",
         value: |facts| match facts.candidate.past.section_yield {
             unknown if unknown < 0.0 => Value::Missing,
@@ -195,6 +226,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "section-new",
         kind: Kind::Nominal,
         of_thesis: false,
+        from: Source::Requests,
         says: "whether it was modified since anything of its section was last asked for: `yes` or `no`",
         value: |facts| match (facts.candidate.row.modified, facts.candidate.past.section_last) {
             (0, _) | (_, 0) => Value::Missing,
@@ -205,6 +237,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "depth",
         kind: Kind::Number,
         of_thesis: false,
+        from: Source::Offer,
         says: "slashes in the path",
         value: |facts| {
             let path = path(&facts.candidate.row.url);
@@ -215,6 +248,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "role",
         kind: Kind::Nominal,
         of_thesis: false,
+        from: Source::Offer,
         says: "`page`, `embedded` (what pages show: pictures, styles, scripts, fonts) or `other`, by the media type",
         value: |facts| match role(facts.media_type) {
             "" => Value::Missing,
@@ -225,6 +259,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "query",
         kind: Kind::Nominal,
         of_thesis: false,
+        from: Source::Offer,
         says: "whether the link has a query or names a program: `yes` or `no`",
         value: |facts| yes(has_query(&facts.candidate.row.url)),
     },
@@ -232,6 +267,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         name: "words",
         kind: Kind::Set,
         of_thesis: false,
+        from: Source::Offer,
         says: "words of letters in the path, at most 12",
         value: |facts| Value::Set(&facts.words),
     },
@@ -295,6 +331,11 @@ impl Encoding {
         &self.schema
     }
 
+    /// Names of the attributes that are taken from this.
+    pub fn taken_from(&self, source: Source) -> Vec<&'static str> {
+        self.attributes.iter().filter(|one| one.from == source).map(|one| one.name).collect()
+    }
+
     /// No rows yet, of the two classes.
     pub fn examples(&self) -> Examples {
         Examples::new(self.schema.clone(), [PREFETCHABLE, NON_PREFETCHABLE])
@@ -329,7 +370,8 @@ pub fn server(url: &str) -> &str {
 
 /// Whether a link has a query, or names a program.
 pub fn has_query(url: &str) -> bool {
-    url.contains('?') || url.contains("cgi-bin") || path(url).contains(';')
+    let is_program = url.as_bytes().windows(7).any(|seven| seven.eq_ignore_ascii_case(b"cgi-bin"));
+    url.contains('?') || is_program || path(url).contains(';')
 }
 
 /// What will be in the future has no age, nor what was at no known moment.

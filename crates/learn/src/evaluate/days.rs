@@ -4,7 +4,7 @@
 //! what the days before tell. Only the labels come from the peak.
 
 use super::{Budget, Offers, Positives, Settings};
-use crate::analysis::cache::{Ask, Caches};
+use crate::analysis::cache::{Ask, Caches, is_dated};
 use crate::candidate::{Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use crate::day::{Day, LEVELS, Period};
 use crate::examples::Examples;
@@ -95,7 +95,9 @@ pub struct Fact {
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     pub requests: u64,
-    /// Some response has a modification date: then versions are told by it, else by size.
+    /// Responses with a modification date.
+    pub dated: u64,
+    /// Versions are told by them, else by size.
     pub by_date: bool,
     /// Modification dates that are later than the request.
     pub ahead: u64,
@@ -128,7 +130,7 @@ pub fn survey(
     while web.next(&mut access)? {
         name(&mut access);
         found.requests += 1;
-        found.by_date |= access.modified > 0;
+        found.dated += u64::from(access.modified > 0);
         found.ahead += u64::from(access.modified > access.time / 1_000_000);
         found.no_size += u64::from(access.unusable() == Some(Unusable::Empty));
         for (cycle, service) in [&mut by_date, &mut by_size].into_iter().zip(&mut services) {
@@ -144,7 +146,7 @@ pub fn survey(
             progress(found.requests);
         }
     }
-    found.by_date = settings.by_date.unwrap_or(found.by_date);
+    found.by_date = settings.by_date.unwrap_or_else(|| is_dated(found.dated, found.requests));
     found.days = days.len() as u64;
     let [dated, sized] = services;
     found.service = if found.by_date { dated } else { sized }.into_iter().collect();
@@ -152,14 +154,15 @@ pub fn survey(
     Ok(found)
 }
 
-/// Goes over a trace once more; `each` is given one night and peak after the other, without those of the warm-up.
+/// Goes over a trace once more; `each` is given one night and peak after the other, without those of the warm-up. Gives what is known at
+/// the end.
 pub fn walk(
     web: &mut dyn Web,
     settings: &Settings,
     survey: &Survey,
     each: &mut dyn FnMut(Material) -> Result<(), String>,
     progress: &mut dyn FnMut(u64),
-) -> Result<(), String> {
+) -> Result<Told, String> {
     let servers: Option<HashSet<u64>> =
         settings.servers.map(|most| survey.service.iter().take(most).map(|(server, _)| *server).collect());
     let mut walker = Walker {
@@ -189,9 +192,35 @@ pub fn walk(
         from.midpoint(to)
     };
     match walker.at.as_ref().map(|now| now.material.day) {
-        Some(day) if last < middle(day) => Ok(()),
-        _ => walker.close(),
+        Some(day) if last < middle(day) => walker.history.close_day(),
+        _ => walker.close()?,
     }
+    let Walker { history, cycle: Cycle { caches, .. }, .. } = walker;
+    Ok(Told { history, by_date: survey.by_date, forgets: settings.cache.is_some(), caches })
+}
+
+/// What a trace tells in the end, for the night that comes.
+pub struct Told {
+    pub history: History,
+    by_date: bool,
+    forgets: bool,
+    caches: Caches,
+}
+
+impl Told {
+    /// Whether the cache has what is offered under that number, in the same version.
+    pub fn has(&self, object: u64, row: &Row) -> bool {
+        has(&self.caches, self.forgets, self.by_date, object, row)
+    }
+}
+
+fn has(caches: &Caches, forgets: bool, by_date: bool, object: u64, row: &Row) -> bool {
+    let Some((held, is_recent)) = caches.held(object) else { return false };
+    let is_same = match by_date && row.modified > 0 {
+        true => held.0 == row.modified,
+        false => is_unchanged((0, held.1), (0, row.size)),
+    };
+    is_same && (is_recent || !forgets)
 }
 
 /// A trace that has numbers alone gets names made of them.
@@ -269,12 +298,7 @@ impl<'s> Cycle<'s> {
 
     /// Whether the cache has what is offered, in the same version.
     fn has(&self, object: u64, row: &Row) -> bool {
-        let Some((held, is_recent)) = self.caches.held(object) else { return false };
-        let is_same = match self.by_date && row.modified > 0 {
-            true => held.0 == row.modified,
-            false => is_unchanged((0, held.1), (0, row.size)),
-        };
-        is_same && (is_recent || self.settings.cache.is_none())
+        has(&self.caches, self.settings.cache.is_some(), self.by_date, object, row)
     }
 }
 
@@ -378,7 +402,11 @@ impl Walker<'_> {
         if self.warm_up <= 1 {
             let Walker { settings, cycle, history, servers, known, .. } = self;
             let (mut scratch, mut offered) = (Access::default(), HashSet::new());
-            let mut offer = |row: Row| -> Result<(), String> {
+            let mut offer = |mut row: Row| -> Result<(), String> {
+                if settings.positives == Positives::Log {
+                    // What the log does not say of positives would tell the others from them.
+                    (row.created, row.content_type) = (0, String::new());
+                }
                 scratch.set_url(row.url.as_bytes());
                 let left_out = &mut now.material.left_out;
                 let count = if servers.as_ref().is_some_and(|servers| !servers.contains(&scratch.server)) {

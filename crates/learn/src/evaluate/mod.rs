@@ -4,7 +4,7 @@
 mod days;
 mod outcome;
 
-pub use days::{Amount, Fact, LeftOut, Levels, Material, Survey, Web, night_levels, survey, walk};
+pub use days::{Amount, Fact, LeftOut, Levels, Material, Survey, Told, Web, night_levels, survey, walk};
 pub use outcome::{Day as DayOutcome, Matrix, Measured, Totals, raised};
 
 use crate::candidate::{Encoding, PREFETCHABLE};
@@ -234,7 +234,7 @@ pub fn evaluate<'w>(
 ) -> Result<Report, String> {
     let survey = survey(&mut *open()?, settings, &mut |requests| progress(Step::Requests(false, requests)))?;
     let trained_on = settings.once.unwrap_or(1);
-    if survey.days <= (settings.warm_up + trained_on) as u64 {
+    if survey.days <= (settings.warm_up.saturating_add(trained_on)) as u64 {
         return Err(format!(
             "the trace has {} days with a peak: {} to warm up, {trained_on} to learn from and one to test on are needed; \
              see --warm-up and --peak",
@@ -465,6 +465,12 @@ fn limits(settings: &Settings, survey: &Survey) -> Vec<String> {
              began is not known, and assumed where no request of the same cycle says otherwise; ages are not known"
                 .into(),
         );
+    }
+    if survey.dated > 0 && !survey.by_date && settings.by_date.is_none() {
+        notes.push(format!(
+            "{} of {} responses have a modification date, too few to tell versions by; --versions date does all the same",
+            survey.dated, survey.requests
+        ));
     }
     if settings.offers == Offers::Seen {
         notes.push(

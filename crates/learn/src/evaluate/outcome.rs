@@ -50,6 +50,8 @@ pub struct Day {
     pub objects: Matrix,
     /// P_t: of what was fetched and missed in the peak, the share that was unaltered; none where nothing was.
     pub timeliness: Option<f64>,
+    /// Bytes of what was fetched and missed in the peak, altered.
+    pub late: u64,
     pub accuracy: Option<f64>,
     pub coverage: Option<f64>,
     /// Bytes of what the rules chose and the budget did not take.
@@ -117,6 +119,7 @@ impl Day {
             bytes,
             objects,
             timeliness: share(bytes.hit, bytes.hit + late),
+            late,
             accuracy: bytes.accuracy(),
             coverage: bytes.coverage(),
             over_budget,
@@ -202,21 +205,18 @@ pub struct Totals {
 impl Totals {
     pub fn of(days: &[Day]) -> Totals {
         let mut totals = Totals { days: days.len(), ..Totals::default() };
-        let (mut timely, mut missed) = (0.0, 0.0);
+        let mut late = 0;
         for day in days {
             totals.bytes.add(&day.bytes);
             totals.objects.add(&day.objects);
-            if let Some(share) = day.timeliness.filter(|share| *share > 0.0) {
-                timely += day.bytes.hit as f64;
-                missed += day.bytes.hit as f64 / share;
-            }
+            late += day.late;
             totals.nights_too_high += usize::from(day.raised[1] > day.all_peak[1] as f64);
         }
         totals.accuracy = totals.bytes.accuracy();
         totals.coverage = totals.bytes.coverage();
         totals.accuracy_in_objects = totals.objects.accuracy();
         totals.coverage_in_objects = totals.objects.coverage();
-        totals.timeliness = (missed > 0.0).then(|| timely / missed);
+        totals.timeliness = share(totals.bytes.hit, totals.bytes.hit + late);
         let lower = |[before, after]: [u64; 2]| match before {
             0 => 0.0,
             before => 1.0 - after as f64 / before as f64,

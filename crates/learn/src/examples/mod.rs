@@ -7,6 +7,9 @@ mod words;
 
 pub use words::Words;
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 /// The number of a nominal value that is not known.
 pub const MISSING: u32 = u32::MAX;
 
@@ -41,36 +44,40 @@ pub struct Attribute {
     pub kind: Kind,
 }
 
-/// What is known of each example. No two attributes have one name.
+/// What is known of each example. No two attributes have one name. A copy is cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schema {
+pub struct Schema(Arc<Fields>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Fields {
     attributes: Vec<Attribute>,
+    places: HashMap<String, usize>,
 }
 
 impl Schema {
     /// Fails if two attributes have one name, or one has none.
     pub fn new<N: Into<String>>(attributes: impl IntoIterator<Item = (N, Kind)>) -> Result<Schema, String> {
-        let mut schema = Schema::default();
+        let mut fields = Fields::default();
         for (name, kind) in attributes {
             let name = name.into();
             if name.is_empty() {
                 return Err("an attribute has no name".into());
             }
-            if schema.place(&name).is_some() {
+            if fields.places.insert(name.clone(), fields.attributes.len()).is_some() {
                 return Err(format!("two attributes are named `{name}`"));
             }
-            schema.attributes.push(Attribute { name, kind });
+            fields.attributes.push(Attribute { name, kind });
         }
-        Ok(schema)
+        Ok(Schema(Arc::new(fields)))
     }
 
     pub fn attributes(&self) -> &[Attribute] {
-        &self.attributes
+        &self.0.attributes
     }
 
     /// Which attribute has this name, from 0.
     pub fn place(&self, name: &str) -> Option<usize> {
-        self.attributes.iter().position(|attribute| attribute.name == name)
+        self.0.places.get(name).copied()
     }
 }
 
@@ -118,7 +125,10 @@ impl Sets {
     }
 }
 
-/// Rows with a class and a weight each. Weights are finite and above 0. At most 2³² − 1 rows.
+/// The heaviest example: sums of any number of weights are numbers.
+pub const WEIGHT_MAX: f64 = 1e18;
+
+/// Rows with a class and a weight each. Weights are above 0, `WEIGHT_MAX` at most. At most 2³² − 1 rows.
 #[derive(Clone, Debug)]
 pub struct Examples {
     schema: Schema,
@@ -131,7 +141,7 @@ pub struct Examples {
 impl Examples {
     /// None yet. `classes` fixes the numbers of those that are known before; others get theirs as they come.
     pub fn new<'c>(schema: Schema, classes: impl IntoIterator<Item = &'c str>) -> Examples {
-        let columns = schema.attributes.iter().map(|attribute| match attribute.kind {
+        let columns = schema.attributes().iter().map(|attribute| match attribute.kind {
             Kind::Number => Column::Number(Vec::new()),
             Kind::Nominal => Column::Nominal { words: Words::new(), values: Vec::new() },
             Kind::Set => Column::Set(Sets::default()),
@@ -147,12 +157,12 @@ impl Examples {
     /// Adds a row. `values` are in the schema's order. A row that does not fit (count or kinds of its values, or its weight) is
     /// not added.
     pub fn push(&mut self, values: &[Value], class: &str, weight: f64) -> Result<(), String> {
-        let attributes = &self.schema.attributes;
+        let attributes = self.schema.attributes();
         if values.len() != attributes.len() {
             return Err(format!("{} values for {} attributes", values.len(), attributes.len()));
         }
-        if !(weight.is_finite() && weight > 0.0) {
-            return Err(format!("the weight {weight} is not a number above 0"));
+        if !(weight > 0.0 && weight <= WEIGHT_MAX) {
+            return Err(format!("the weight {weight} is not a number above 0, {WEIGHT_MAX:e} at most"));
         }
         if self.class.len() >= u32::MAX as usize {
             return Err("more than 2^32 - 1 examples".into());

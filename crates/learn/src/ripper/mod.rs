@@ -1,5 +1,4 @@
 //! RIPPER (Cohen 1995, "Fast Effective Rule Induction"): rules learned from examples.
-
 //!
 //! For each class but the last, rules are built one after another: grown on two thirds of the examples by FOIL's information gain and
 //! pruned by the others, until the description length has grown by 64 bits. Passes of optimization follow, in which each rule may
@@ -11,12 +10,15 @@ mod grow;
 mod length;
 
 use crate::examples::Examples;
-use crate::rules::{Rule, Rules, Support};
+use crate::rules::{CLASSES_MAX, Rule, Rules, Support};
 use class::{Class, Draft};
 use data::{Data, Rows, remove};
 use grow::simplify;
 use length::Measure;
 use trace::random::Random;
+
+/// Costs of a false positive over that of a false negative.
+const LOSS_RATIOS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// How rules are learned. The same settings and examples give the same rules, byte for byte.
 #[derive(Clone, Debug)]
@@ -70,6 +72,8 @@ impl Learner {
         let price = |class: u32| if Some(class) == positive { 1.0 } else { self.loss_ratio };
         let price = |row: usize| weights[row] * price(examples.class()[row]);
         let data = Data::new(examples, price, self.threads);
+        let mut sums = vec![0.0; examples.classes().len()];
+        examples.class().iter().zip(&data.weights).for_each(|(class, weight)| sums[*class as usize] += weight);
         let mut random = Random::of(self.seed);
         let mut scratch = data.scratch();
         let mut rows: Vec<u32> = (0..examples.len() as u32).collect();
@@ -85,11 +89,8 @@ impl Learner {
                 continue;
             }
             // Of what no earlier class has, whatever was taken for those.
-            let remaining = |classes: &[u32]| -> f64 {
-                let is_one = |row: &usize| classes.contains(&examples.class()[*row]);
-                (0..examples.len()).filter(is_one).map(|row| data.weights[row]).sum()
-            };
-            let share = remaining(&[*class]) / remaining(&order[place..]);
+            let remaining: f64 = order[place..].iter().map(|class| sums[*class as usize]).sum();
+            let share = sums[*class as usize] / remaining;
             let measure =
                 Measure { conditions: data.conditions, of, other: all - of, false_positives: share };
             let mut step = |rules| progress(Step { class: *class, rules, left: rows.len() });
@@ -123,11 +124,15 @@ impl Learner {
         {
             return Err("examples without a weight above 0".into());
         }
+        if examples.classes().len() > CLASSES_MAX {
+            return Err(format!("more than {CLASSES_MAX} classes: what is taken for the class tells examples apart"));
+        }
         if self.folds < 2 {
             return Err(format!("{} folds: at least 2 are needed to grow and to prune", self.folds));
         }
-        if !(self.loss_ratio.is_finite() && self.loss_ratio > 0.0) {
-            return Err(format!("the loss ratio {} is not a number above 0", self.loss_ratio));
+        if !LOSS_RATIOS.contains(&self.loss_ratio) {
+            let (least, most) = (LOSS_RATIOS.start(), LOSS_RATIOS.end());
+            return Err(format!("the loss ratio {} is not a number from {least:e} to {most:e}", self.loss_ratio));
         }
         let classes = examples.classes();
         let positive = match &self.positive {

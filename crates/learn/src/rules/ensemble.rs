@@ -3,6 +3,7 @@
 use super::Rules;
 use crate::examples::Examples;
 use crate::judge::{Judge, Verdict};
+use std::collections::BTreeSet;
 
 /// `Display` writes it, `Model` reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,10 @@ impl Ensemble {
 impl Judge for Ensemble {
     fn classes(&self) -> &[String] {
         self.members[0].1.classes()
+    }
+
+    fn attributes(&self) -> BTreeSet<&str> {
+        self.members.iter().flat_map(|(_, rules)| rules.attributes()).collect()
     }
 
     /// The class with most votes, the first of those that have as many. Confidence is the logistic of the votes' difference, as

@@ -9,6 +9,10 @@ pub use text::{Mistake, Model};
 
 use crate::examples::{Examples, Kind, Schema};
 use crate::judge::{Judge, Verdict};
+use std::collections::{BTreeSet, HashSet};
+
+/// Classes that rules may tell apart; of more, none is learned well.
+pub const CLASSES_MAX: usize = 1000;
 
 /// Holds for no example in which the attribute is missing.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,10 +97,9 @@ impl Rules {
         rules: Vec<Rule>,
         default: Rule,
     ) -> Result<Rules, String> {
-        for (place, class) in classes.iter().enumerate() {
-            if classes[..place].contains(class) {
-                return Err(format!("two classes are named `{class}`"));
-            }
+        let mut names = HashSet::new();
+        if let Some(class) = classes.iter().find(|class| !names.insert(class.as_str())) {
+            return Err(format!("two classes are named `{class}`"));
         }
         if !default.conditions.is_empty() {
             return Err("the default has conditions".into());
@@ -141,6 +144,11 @@ impl Rules {
 impl Judge for Rules {
     fn classes(&self) -> &[String] {
         &self.classes
+    }
+
+    fn attributes(&self) -> BTreeSet<&str> {
+        let conditions = self.rules.iter().flat_map(|rule| &rule.conditions);
+        conditions.map(|one| self.schema.attributes()[one.attribute].name.as_str()).collect()
     }
 
     fn judge(&self, examples: &Examples) -> Result<Vec<Verdict>, String> {

@@ -14,18 +14,23 @@
 //!
 //! `(3/0)` is the weight of the examples that a rule decided rightly and wrongly, ` in N` behind it how many they were if that is not
 //! the weight; both may be left out. A name of other than letters, digits, `_`, `-` and `+` is quoted (`'a/b'`; `\'`, `\\`, `\n`,
-//! `\r`, `\t` inside). An ensemble begins with `cosm ensemble 1`, says `members N` after the classes, and `vote WEIGHT` before the
+//! `\r`, `\t` inside). A rule without conditions holds for all that is left. An ensemble begins with `cosm ensemble 1`, says `members N` after the classes, and `vote WEIGHT` before the
 //! rules of each. Text that ends early is an error: the last line is the default's.
 
-use super::{Condition, Ensemble, Rule, Rules, Support, Test};
+use super::{CLASSES_MAX, Condition, Ensemble, Rule, Rules, Support, Test};
 use crate::examples::{Kind, Schema, one_line};
 use crate::judge::{Judge, Verdict};
+use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
 use std::iter::Peekable;
 use std::str::{Chars, FromStr};
 
 const RULES: &str = "cosm rules 1";
 const ENSEMBLE: &str = "cosm ensemble 1";
+
+/// Rules of one text, all members together: each is tried on each candidate.
+const RULES_MAX: usize = 100_000;
+const MEMBERS_MAX: usize = 1000;
 
 /// First words of lines, which are quoted where they are names.
 const KEYWORDS: [&str; 6] = ["cosm", "attribute", "class", "members", "vote", "default"];
@@ -65,6 +70,10 @@ impl Model {
 impl Judge for Model {
     fn classes(&self) -> &[String] {
         Model::judge(self).classes()
+    }
+
+    fn attributes(&self) -> std::collections::BTreeSet<&str> {
+        Model::judge(self).attributes()
     }
 
     fn judge(&self, examples: &crate::examples::Examples) -> Result<Vec<Verdict>, String> {
@@ -122,18 +131,19 @@ impl Rules {
     /// The rule as a line of text; None is the default.
     pub fn line(&self, rule: Option<usize>) -> String {
         let (head, rule) = match rule {
-            Some(rule) => (format!("{} :- ", Name(&self.classes[self.rules[rule].class])), &self.rules[rule]),
+            Some(rule) => (format!("{} :-", Name(&self.classes[self.rules[rule].class])), &self.rules[rule]),
             None => (format!("default {}", Name(&self.classes[self.default.class])), &self.default),
         };
         let conditions: Vec<String> =
             rule.conditions.iter().map(|condition| self.condition(condition)).collect();
+        let space = if conditions.is_empty() { "" } else { " " };
         let support = rule.support.map_or(String::new(), |support| {
             let Support { right, wrong, examples } = support;
             let count =
                 if right + wrong == examples as f64 { String::new() } else { format!(" in {examples}") };
             format!(" ({}/{}{count})", Number(right), Number(wrong))
         });
-        format!("{head}{}{support}.", conditions.join(", "))
+        format!("{head}{space}{}{support}.", conditions.join(", "))
     }
 
     fn condition(&self, condition: &Condition) -> String {
@@ -217,11 +227,13 @@ struct Reader<'t> {
     /// Where it is: the line without blanks around it, empty after the last, and its number.
     line: &'t str,
     number: usize,
+    /// How many were read.
+    rules: usize,
 }
 
 impl<'t> Reader<'t> {
     fn of(text: &'t str) -> Reader<'t> {
-        let mut reader = Reader { lines: text.split('\n').enumerate(), line: "", number: 1 };
+        let mut reader = Reader { lines: text.split('\n').enumerate(), line: "", number: 1, rules: 0 };
         reader.next();
         reader
     }
@@ -271,6 +283,9 @@ impl<'t> Reader<'t> {
         let Some(count) = self.after("members").and_then(|count| count.parse::<usize>().ok()) else {
             return self.wrong("not `members` and how many there are");
         };
+        if count > MEMBERS_MAX {
+            return self.wrong(format!("more than {MEMBERS_MAX} members"));
+        }
         self.next();
         let mut members = Vec::new();
         while members.len() < count {
@@ -293,13 +308,15 @@ impl<'t> Reader<'t> {
 
     /// Attributes and classes, from the line after the first; stays at the line after them.
     fn head(&mut self) -> Result<(Schema, Vec<String>), Mistake> {
-        let mut attributes: Vec<(String, Kind)> = Vec::new();
+        let (mut attributes, mut names) = (Vec::<(String, Kind)>::new(), HashSet::new());
         self.next();
         while let Some(said) = self.after("attribute") {
             let parsed = attribute(said);
-            attributes.push(self.here(parsed)?);
-            let schema = Schema::new(attributes.iter().map(|(name, kind)| (name.as_str(), *kind)));
-            self.here(schema)?;
+            let (name, kind) = self.here(parsed)?;
+            if !names.insert(name.clone()) {
+                return self.wrong(format!("two attributes are named `{name}`"));
+            }
+            attributes.push((name, kind));
             self.next();
         }
         let schema = Schema::new(attributes);
@@ -309,6 +326,9 @@ impl<'t> Reader<'t> {
         };
         let parsed = classes(said);
         let classes = self.here(parsed)?;
+        if classes.len() > CLASSES_MAX {
+            return self.wrong(format!("more than {CLASSES_MAX} classes"));
+        }
         self.next();
         Ok((schema, classes))
     }
@@ -327,6 +347,10 @@ impl<'t> Reader<'t> {
                 let made = self.here(made)?;
                 self.next();
                 return Ok(made);
+            }
+            self.rules += 1;
+            if self.rules > RULES_MAX {
+                return self.wrong(format!("more than {RULES_MAX} rules"));
             }
             let parsed = rule(self.line, schema, classes);
             rules.push(self.here(parsed)?);
@@ -369,14 +393,17 @@ fn default(said: &str, classes: &[String]) -> Result<Rule, String> {
     Ok(Rule { conditions: Vec::new(), class, support })
 }
 
-/// `NAME :- CONDITION, CONDITION (SUPPORT).`
+/// `NAME :- CONDITION, CONDITION (SUPPORT).` Without a condition it holds for all that is left.
 fn rule(said: &str, schema: &Schema, classes: &[String]) -> Result<Rule, String> {
     let mut line = Line::statement(said)?;
     let class = line.class(classes)?;
     line.sign(":-")?;
-    let mut conditions = vec![line.condition(schema)?];
-    while line.has(",") {
+    let mut conditions = Vec::new();
+    if !line.ends_or_has('(') {
         conditions.push(line.condition(schema)?);
+        while line.has(",") {
+            conditions.push(line.condition(schema)?);
+        }
     }
     let support = line.support()?;
     line.end()?;
@@ -411,6 +438,12 @@ impl<'t> Line<'t> {
             self.0 = behind;
         }
         has
+    }
+
+    /// Whether nothing comes, or this.
+    fn ends_or_has(&mut self, sign: char) -> bool {
+        self.skip_blanks();
+        self.0.peek().is_none_or(|next| *next == sign)
     }
 
     fn sign(&mut self, sign: &str) -> Result<(), String> {
