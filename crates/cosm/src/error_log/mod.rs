@@ -25,6 +25,7 @@ pub const AREAS: &[(&str, &str)] = &[
         "answers of the proxy's own with a status from 500 on, where that is not what the client asked for",
     ),
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
+    ("client", "connections of clients that are ended for what their clients do"),
     ("tls", "certificates that are read anew, or cannot be; handshakes that fail (debug)"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
     ("service", "another process takes over, or does not"),

@@ -27,8 +27,7 @@ use bytes::Bytes;
 use cache::{Head, Outcome, Pass, Plan, Report, Time};
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, TRAILER, UPGRADE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, response};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, Version, response};
 use std::rc::Rc;
 
 /// A request, and whom it came from.
@@ -239,7 +238,7 @@ pub fn options() -> Response<ReplyBody> {
 pub async fn connect(
     worker: &Rc<Worker>,
     stream: &Rc<Stream>,
-    request: &Request<Incoming>,
+    uri: &Uri,
 ) -> Response<ReplyBody> {
     let opened = async {
         if worker.reverse.is_some() {
@@ -248,7 +247,7 @@ pub async fn connect(
                 "this is a reverse proxy: it opens no tunnels",
             ));
         }
-        let (authority, port) = access::connect(request.uri(), &worker.settings())?;
+        let (authority, port) = access::connect(uri, &worker.settings())?;
         let hop = Hop::at_port(authority.clone(), port);
         stream.note(|transaction| {
             transaction.connects_to(authority.clone());
