@@ -326,7 +326,8 @@ fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
     let Some(secure) = settings.listen.iter().find(|listen| listen.speaks == Speaks::Tls) else {
         return Ok(None);
     };
-    let terms = settings.tls.terms(settings.http2.on).ok_or_else(|| format!("{secure} needs a certificate"))?;
+    let terms =
+        settings.tls.terms(settings.http2.on).ok_or_else(|| format!("{secure} needs a certificate"))?;
     let tickets = match &settings.tls.tickets {
         TicketKeys::Off => None,
         TicketKeys::Memory => Some(Tickets::open(None, renewal::now())?),

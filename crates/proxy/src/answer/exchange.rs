@@ -235,11 +235,7 @@ pub fn options() -> Response<ReplyBody> {
 }
 
 /// `CONNECT`: a tunnel to any allowed port.
-pub async fn connect(
-    worker: &Rc<Worker>,
-    stream: &Rc<Stream>,
-    uri: &Uri,
-) -> Response<ReplyBody> {
+pub async fn connect(worker: &Rc<Worker>, stream: &Rc<Stream>, uri: &Uri) -> Response<ReplyBody> {
     let opened = async {
         if worker.reverse.is_some() {
             return Err(Refusal::new(

@@ -26,7 +26,8 @@ pub async fn run(
         Speaks::Http | Speaks::Redirect => None,
         Speaks::Tls => {
             // What is rare has a box of its own: every connection pays for the size of this future.
-            let Some(secure) = Box::pin(handshake::run(&worker, &link.http1, handshakes, socket)).await else {
+            let Some(secure) = Box::pin(handshake::run(&worker, &link.http1, handshakes, socket)).await
+            else {
                 return;
             };
             socket = secure;

@@ -118,11 +118,7 @@ pub struct Content {
 impl Content {
     /// Nothing was read yet; what is, is added to `came`. `None` when there is none.
     pub fn of(arriving: Arriving, came: impl FnOnce() -> Rc<Cell<u64>>) -> Option<Content> {
-        (!arriving.is_over()).then(|| Content {
-            begin: Bytes::new(),
-            rest: Some(arriving),
-            came: came(),
-        })
+        (!arriving.is_over()).then(|| Content { begin: Bytes::new(), rest: Some(arriving), came: came() })
     }
 
     /// Content that is all here. `None` when there is none.
@@ -172,10 +168,7 @@ impl Body for Content {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if !self.begin.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.begin)))));
         }
@@ -325,10 +318,7 @@ impl Body for Upload {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
         if !this.gate.open.get() {
             this.gate.waker.replace(Some(cx.waker().clone()));

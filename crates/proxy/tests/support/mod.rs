@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod gated;
+pub mod http2;
 pub mod ranged;
 pub mod tls;
 
@@ -272,6 +273,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 return None;
             }
         }
+    }
+
+    /// Whether so many bytes come before the end.
+    pub async fn has(&mut self, n: usize) -> bool {
+        while self.unread.len() < n {
+            if !self.more().await {
+                return false;
+            }
+        }
+        true
     }
 
     pub async fn exactly(&mut self, n: usize) -> Vec<u8> {

@@ -132,7 +132,11 @@ mod tests {
             let begin = Instant::now();
             let mut counts = Counts::new(begin);
             for n in 0..most {
-                assert_eq!(counts.came(frame(kind, length), &bounds, || begin + MINUTE / 2), None, "{kind} {n}");
+                assert_eq!(
+                    counts.came(frame(kind, length), &bounds, || begin + MINUTE / 2),
+                    None,
+                    "{kind} {n}"
+                );
             }
             let found = counts.came(frame(kind, length), &bounds, || begin + MINUTE / 2);
             assert_eq!(found, Some(flood));

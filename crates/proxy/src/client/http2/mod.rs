@@ -208,7 +208,7 @@ impl Served {
 
     fn broken(&self, error: &h2::Error) -> Why {
         let is_calmed = error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
-        if is_calmed {
+        if is_calmed && !self.link.is_flooded() {
             let client = self.link.client(&self.worker).peer;
             tracing::warn!(target: "client", %client, cause = %error, "a connection of HTTP/2 ends");
             self.worker.exit.add(Number::Http2Floods, 1);
@@ -266,12 +266,8 @@ impl Served {
             }
             Err(pending) => Task::Pending(pending, flight, tunnel),
         };
-        let task = Running {
-            watch: Watch::new(stream, waits),
-            link: link.clone(),
-            worker: worker.clone(),
-            number,
-        };
+        let task =
+            Running { watch: Watch::new(stream, waits), link: link.clone(), worker: worker.clone(), number };
         link.watch(number, &task.watch);
         spawn_local(task.run(rest, respond, asked));
     }
@@ -454,7 +450,8 @@ fn upgraded(mut response: Response<ReplyBody>, key: &HeaderValue, stream: &Strea
         (false, status) if !status.is_success() => response,
         _ => {
             stream.no_tunnel();
-            Refusal::new(StatusCode::BAD_GATEWAY, "the origin did not change to the protocol of WebSockets").response()
+            Refusal::new(StatusCode::BAD_GATEWAY, "the origin did not change to the protocol of WebSockets")
+                .response()
         }
     }
 }
@@ -491,6 +488,6 @@ mod tests {
     #[test]
     fn an_origin_proves_that_it_has_read_the_key() {
         let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
-        assert_eq!(accepted(&key).unwrap(), "s3pPLMBiTxaQ9kYzzhZRbK+xOo8=");
+        assert_eq!(accepted(&key).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }

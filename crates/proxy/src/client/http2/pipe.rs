@@ -16,11 +16,13 @@ pub struct Pipe {
     /// What came and was not read.
     read: Bytes,
     outgoing: SendStream<Piece>,
+    /// Nothing more goes to the client.
+    has_ended: bool,
 }
 
 impl Pipe {
     pub fn new(incoming: RecvStream, outgoing: SendStream<Piece>) -> Pipe {
-        Pipe { incoming, read: Bytes::new(), outgoing }
+        Pipe { incoming, read: Bytes::new(), outgoing, has_ended: false }
     }
 }
 
@@ -34,7 +36,9 @@ impl AsyncRead for Pipe {
         while this.read.is_empty() {
             match ready!(this.incoming.poll_data(cx)) {
                 Some(Ok(bytes)) => this.read = bytes,
-                Some(Err(error)) => return Poll::Ready(Err(io::Error::new(ErrorKind::ConnectionReset, error))),
+                Some(Err(error)) => {
+                    return Poll::Ready(Err(io::Error::new(ErrorKind::ConnectionReset, error)));
+                }
                 None => return Poll::Ready(Ok(())),
             }
         }
@@ -75,14 +79,17 @@ impl AsyncWrite for Pipe {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.has_ended = true;
         let _ = self.outgoing.send_data(Piece::of(Bytes::new()), true);
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for Pipe {
-    /// Of one that has not ended on both sides (RFC 9113 section 8.5); else there is nothing to reset.
+    /// What breaks off is a reset (RFC 9113 section 8.5).
     fn drop(&mut self) {
-        self.outgoing.send_reset(Reason::CANCEL);
+        if !self.has_ended {
+            self.outgoing.send_reset(Reason::CANCEL);
+        }
     }
 }

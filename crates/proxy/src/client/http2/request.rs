@@ -10,9 +10,7 @@ use crate::message::refusal::Refusal;
 use crate::scheme::Scheme;
 use data_encoding::BASE64;
 use h2::ext::Protocol;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -78,7 +76,9 @@ fn host(parts: &Parts) -> Result<(), Refusal> {
         };
     };
     if host_and_port(authority.as_str()).is_none() {
-        return Err(malformed("an :authority that is not a host, or more than a host and a port up to 65535"));
+        return Err(malformed(
+            "an :authority that is not a host, or more than a host and a port up to 65535",
+        ));
     }
     match field.is_none_or(|field| field.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes())) {
         true => Ok(()),
