@@ -44,10 +44,10 @@ pub struct Link {
     writes: Cell<u64>,
     seen: Seen,
     overdue: Cell<bool>,
-    /// What large heads take, and windows.
+    /// What large heads take.
     held: RefCell<Vec<Lease>>,
-    /// Its window is a large one, of this pool.
-    window: RefCell<Option<Allowance>>,
+    /// What a large window takes, until the connection ends.
+    window: RefCell<Option<(Lease, Allowance)>>,
     socket: Cell<Option<Socket>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -165,10 +165,8 @@ impl Link {
         let mut streams = self.streams.borrow_mut();
         streams.remove(&number);
         if streams.is_empty() {
-            // Heads and content of none are here.
-            if self.window.borrow().is_none() {
-                self.held.borrow_mut().clear();
-            }
+            // Heads of none are here.
+            self.held.borrow_mut().clear();
             self.wake();
         }
     }
@@ -186,15 +184,14 @@ impl Link {
         self.streams.borrow().values().for_each(|watch| watch.end());
     }
 
-    /// Until the connection ends.
+    /// Until no stream is under way.
     pub fn holds(&self, lease: Option<Lease>) {
         self.held.borrow_mut().extend(lease);
     }
 
     /// The window is a large one from now on, which `lease` is for.
     pub fn widens(&self, lease: Lease, pool: &Allowance) {
-        self.holds(Some(lease));
-        self.window.replace(Some(pool.clone()));
+        self.window.replace(Some((lease, pool.clone())));
     }
 
     pub fn is_wide(&self) -> bool {
@@ -293,7 +290,7 @@ impl Link {
         let is_late = self.seen.look(wait, now, timeouts);
         // No idle one keeps a large window while there is little for others.
         let is_dear = matches!(wait, Wait::Request(_))
-            && self.window.borrow().as_ref().is_some_and(|pool| !pool.is_ample());
+            && self.window.borrow().as_ref().is_some_and(|(_, pool)| !pool.is_ample());
         if is_late || is_dear {
             self.make_way();
         }

@@ -56,7 +56,7 @@ impl AsyncWrite for Pipe {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        if let Poll::Ready(_) = self.outgoing.poll_reset(cx) {
+        if self.outgoing.poll_reset(cx).is_ready() {
             return gone();
         }
         self.outgoing.reserve_capacity(buf.len().min(WRITE));

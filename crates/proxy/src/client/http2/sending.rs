@@ -2,10 +2,11 @@
 
 use super::link::{Link, Watch};
 use super::piece::Piece;
-use super::turns::Urgency;
+use super::turns::{Turn, Urgency};
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
 use crate::client::departing;
+use crate::report::Transaction;
 use crate::worker::Worker;
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -121,41 +122,7 @@ impl Rest {
     pub async fn send(mut self, worker: &Worker, watch: &Watch) {
         let link = self.link.clone();
         let mut turn = link.turns.turn(self.urgency, self.outgoing.stream_id().as_u32());
-        let end = poll_fn(|cx| {
-            self.stream.woken_by(cx.waker());
-            let end = loop {
-                match watch.is_overdue() {
-                    true => break Poll::Ready(End::Late),
-                    false => {}
-                }
-                // A reset, or the end of the connection.
-                if self.outgoing.poll_reset(cx).is_ready() {
-                    break Poll::Ready(End::Left);
-                }
-                let room = match self.poll_room(cx) {
-                    Poll::Pending => {
-                        watch.full.set(true);
-                        self.waits(cx, worker);
-                        turn.yields();
-                        break Poll::Pending;
-                    }
-                    Poll::Ready(None) => break Poll::Ready(End::Left),
-                    Poll::Ready(Some(room)) => room,
-                };
-                watch.full.set(false);
-                if turn.poll(cx).is_pending() {
-                    self.waits(cx, worker);
-                    break Poll::Pending;
-                }
-                match self.poll_piece(cx, watch, room) {
-                    Poll::Ready(None) => {}
-                    Poll::Ready(Some(end)) => break Poll::Ready(end),
-                    Poll::Pending => break Poll::Pending,
-                }
-            };
-            end
-        })
-        .await;
+        let end = poll_fn(|cx| self.poll(cx, worker, watch, &mut turn)).await;
         watch.full.set(false);
         match end {
             End::Whole => {}
@@ -167,6 +134,43 @@ impl Rest {
             End::Broken => {
                 self.outgoing.send_reset(Reason::INTERNAL_ERROR);
                 self.breaks_off();
+            }
+        }
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        worker: &Worker,
+        watch: &Watch,
+        turn: &mut Turn<'_>,
+    ) -> Poll<End> {
+        self.stream.woken_by(cx.waker());
+        loop {
+            if watch.is_overdue() {
+                return Poll::Ready(End::Late);
+            }
+            // A reset, or the end of the connection.
+            if self.outgoing.poll_reset(cx).is_ready() {
+                return Poll::Ready(End::Left);
+            }
+            let room = self.poll_room(cx);
+            watch.full.set(room.is_pending());
+            let room = match room {
+                Poll::Ready(Some(room)) => room,
+                Poll::Ready(None) => return Poll::Ready(End::Left),
+                Poll::Pending => {
+                    self.waits(cx, worker);
+                    turn.yields();
+                    return Poll::Pending;
+                }
+            };
+            if turn.poll(cx).is_pending() {
+                self.waits(cx, worker);
+                return Poll::Pending;
+            }
+            if let Some(end) = ready!(self.poll_piece(cx, watch, room)) {
+                return Poll::Ready(end);
             }
         }
     }
@@ -245,7 +249,7 @@ impl Rest {
             Some(body) => body.poll_ahead(cx),
             None => self.stream.count_unsent(self.bytes.len(), &worker.shared.budget),
         }
-        self.stream.note(crate::report::Transaction::begins);
+        self.stream.note(Transaction::begins);
     }
 
     fn breaks_off(&mut self) {
