@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub mod bridge;
 pub mod gated;
 pub mod http2;
 pub mod ranged;
@@ -45,7 +46,10 @@ impl Proxy {
         settings.timeouts.drain = Duration::from_secs(5);
         change(&mut settings);
         let running = proxy::start_telling(settings, stores, told).unwrap();
-        let address = running.addresses()[0].tcp().unwrap_or(SocketAddr::from(([0; 4], 0)));
+        let mut address = running.addresses()[0].tcp().unwrap_or(SocketAddr::from(([0; 4], 0)));
+        if bridge::is_wanted() {
+            address = bridge::before(address);
+        }
         Proxy { running: Some(running), address }
     }
 

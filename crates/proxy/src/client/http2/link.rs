@@ -2,6 +2,7 @@
 //! wait for too long, without a timer or a clock read per request.
 
 use super::flood::Flood;
+use super::piece::Piece;
 use super::turns::Turns;
 use crate::access::client::{Admission, Client};
 use crate::answer::stream::Stream;
@@ -10,6 +11,7 @@ use crate::client::http1;
 use crate::settings::Timeouts;
 use crate::transport::{Secured, Socket, Speaks};
 use crate::worker::Worker;
+use h2::{Reason, SendStream};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -34,6 +36,8 @@ pub struct Link {
     pub turns: Turns,
     /// Those whose response the library has.
     departing: RefCell<Vec<Rc<Stream>>>,
+    /// Responses that break off, as soon as what the library has of them has gone.
+    breaking: RefCell<Vec<SendStream<Piece>>>,
     corked: Cell<bool>,
     flood: Cell<Option<Flood>>,
     /// A head that is not at its end; which one. 0: what the connection begins with.
@@ -119,6 +123,7 @@ impl Link {
             begun: Cell::new(0),
             turns: Turns::default(),
             departing: RefCell::default(),
+            breaking: RefCell::default(),
             corked: Cell::new(false),
             flood: Cell::new(None),
             head: Cell::new(Some(0)),
@@ -203,6 +208,21 @@ impl Link {
         self.departing.borrow_mut().push(stream);
     }
 
+    /// There is no more of a response, and it is not all.
+    pub fn breaks(&self, response: SendStream<Piece>) {
+        self.breaking.borrow_mut().push(response);
+        self.wake();
+    }
+
+    /// Says so, once the rest has gone; whether there was any.
+    pub fn break_off(&self) -> bool {
+        if self.write_blocked.get() || self.breaking.borrow().is_empty() {
+            return false;
+        }
+        self.breaking.take().iter_mut().for_each(|response| response.send_reset(Reason::INTERNAL_ERROR));
+        true
+    }
+
     /// Tells of those whose last byte has gone.
     pub fn tell(&self) {
         let is_here = self.write_blocked.get() || self.corked.get();
@@ -217,6 +237,7 @@ impl Link {
 
     /// The connection has ended.
     pub fn ended(&self) {
+        self.breaking.take();
         if !self.write_blocked.get() {
             self.tell();
         }

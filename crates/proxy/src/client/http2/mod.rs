@@ -25,7 +25,7 @@ use super::{http1, tunnel};
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
 use crate::answer::{self, Pending};
-use crate::budget::{Claim, ClientsClaim};
+use crate::budget::{ClientsClaim, Lease};
 use crate::message::fields;
 use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
@@ -60,6 +60,9 @@ const WHOLE: usize = 256 << 10;
 
 /// What a request takes that waits for its origin, with the connection to that, beyond the first of a connection: bytes.
 const STREAM: usize = 24 << 10;
+
+/// The same of a response for which its client has no room.
+const SENDING: usize = 4 << 10;
 
 /// Serves a connection until it ends. `early` was read from it before.
 pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: Bytes) {
@@ -153,6 +156,9 @@ impl Served {
                     Poll::Ready(Some(Err(error))) => end = Poll::Ready(self.broken(&error)),
                     Poll::Pending => {}
                 }
+            }
+            if end.is_pending() && self.link.break_off() {
+                continue;
             }
             self.link.tell();
             return match self.link.flood() {
@@ -256,20 +262,20 @@ impl Served {
             }
         };
         let Served { worker, link, .. } = self;
-        let rest = match answer {
+        let running = |stream| {
+            let watch = Watch::new(stream, waits);
+            link.watch(number, &watch);
+            Running { watch, link: link.clone(), worker: worker.clone(), number }
+        };
+        match answer {
             Ok(response) => {
                 let going = (response, flight);
-                match sending::begin(worker, link, stream.clone(), &mut respond, going, asked) {
-                    None => return,
-                    Some(rest) => Task::Rest(rest),
+                if let Some(rest) = sending::begin(worker, link, stream.clone(), &mut respond, going, asked) {
+                    spawn_local(running(stream).send(rest));
                 }
             }
-            Err(pending) => Task::Pending(pending, flight, tunnel),
-        };
-        let task =
-            Running { watch: Watch::new(stream, waits), link: link.clone(), worker: worker.clone(), number };
-        link.watch(number, &task.watch);
-        spawn_local(task.run(rest, respond, asked));
+            Err(pending) => drop(spawn_local(running(stream).run(pending, flight, tunnel, respond, asked))),
+        }
     }
 
     /// Lets more content come at once, while there is memory for it: until the connection ends.
@@ -310,12 +316,6 @@ fn content(
     Arriving::Http2(Box::new(Http2Content::new(incoming, length, wanted, waits.clone())))
 }
 
-/// What a stream's own task has to do.
-enum Task {
-    Pending(Pending, Flight, Option<(Kind, RecvStream)>),
-    Rest(Rest),
-}
-
 /// A stream with a task of its own; the connection waits for its end.
 struct Running {
     watch: Rc<Watch>,
@@ -331,13 +331,30 @@ impl Drop for Running {
 }
 
 impl Running {
-    async fn run(self, task: Task, mut respond: SendResponse<Piece>, asked: Asked) {
-        let rest = match task {
-            Task::Rest(rest) => Some(rest),
-            Task::Pending(pending, flight, tunnel) => {
-                self.answer(pending, flight, tunnel, &mut respond, asked).await
-            }
-        };
+    /// Sends the rest of a response.
+    async fn send(self, rest: Rest) {
+        let _lease = self.beside(SENDING).await;
+        rest.send(&self.worker, &self.watch).await;
+    }
+
+    /// What a stream takes beside others of its connection, which has what the first one takes.
+    async fn beside(&self, bytes: usize) -> Option<Lease> {
+        match self.link.count() > 1 {
+            true => Some(self.worker.shared.budget.heads.take(bytes).await),
+            false => None,
+        }
+    }
+
+    /// Waits for the response, and sends it.
+    async fn run(
+        self,
+        pending: Pending,
+        flight: Flight,
+        tunnel: Option<(Kind, RecvStream)>,
+        mut respond: SendResponse<Piece>,
+        asked: Asked,
+    ) {
+        let rest = self.answer(pending, flight, tunnel, &mut respond, asked).await;
         drop(respond);
         if let Some(rest) = rest {
             rest.send(&self.worker, &self.watch).await;
@@ -371,7 +388,7 @@ impl Running {
         if !stream.is_tunnel() {
             return sending::begin(worker, link, stream.clone(), respond, (response, flight), asked);
         }
-        self.tunnel(response, flight, incoming, respond).await;
+        Box::pin(self.tunnel(response, flight, incoming, respond)).await;
         None
     }
 
@@ -381,14 +398,10 @@ impl Running {
         pending: Pending,
         respond: &mut SendResponse<Piece>,
     ) -> Option<Response<ReplyBody>> {
-        let Running { watch, link, worker, .. } = self;
+        let Running { watch, worker, .. } = self;
         let stream = &watch.stream;
-        let (mut claim, heads) = (Claim::default(), &worker.shared.budget.heads);
-        let is_beside = link.count() > 1;
         let answer = async {
-            if is_beside {
-                poll_fn(|cx| claim.poll(cx, heads, STREAM)).await;
-            }
+            let _lease = self.beside(STREAM).await;
             pending.answer(worker, stream).await
         };
         let mut answer = pin!(answer);

@@ -132,8 +132,8 @@ impl Rest {
                 self.breaks_off();
             }
             End::Broken => {
-                self.outgoing.send_reset(Reason::INTERNAL_ERROR);
                 self.breaks_off();
+                link.breaks(self.outgoing);
             }
         }
     }
