@@ -158,6 +158,35 @@ async fn large_bodies_come_through_small_windows() {
 }
 
 #[tokio::test]
+async fn many_bodies_that_come_slowly_do_not_keep_each_other() {
+    const PIECE: usize = 20_000;
+    let origin = Origin::with(|mut client, _| async move {
+        while client.head().await.is_some() {
+            client.send(format!("HTTP/1.1 200 OK\r\n{FRESH}Content-Length: {}\r\n\r\n", 4 * PIECE)).await;
+            for _ in 0..4 {
+                client.send(vec![b'x'; PIECE]).await;
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        }
+    })
+    .await;
+    let proxy = Proxy::forward();
+    for round in 0..5 {
+        let mut builder = Builder::new();
+        builder.initial_window_size(1 << 20).initial_connection_window_size(16 << 20);
+        let mut client = Http2::with(proxy.address, &builder).await;
+        let mut all = Vec::new();
+        for n in 0..90 {
+            let (response, _) = client.begin(get(origin.url(&format!("/{round}/{n}"))), true).await;
+            all.push(tokio::spawn(answer(response)));
+        }
+        for response in all {
+            assert_eq!(response.await.unwrap().unwrap().body.len(), 4 * PIECE);
+        }
+    }
+}
+
+#[tokio::test]
 async fn content_goes_on_as_it_comes() {
     let origin = origin_of(|request, _| {
         let (head, content) = request.split_once("\r\n\r\n").unwrap();

@@ -98,8 +98,12 @@ impl Turn<'_> {
         let mut waiting = turns.waiting.borrow_mut();
         let is_first = waiting.first_key_value().is_none_or(|(first, _)| *first >= key);
         if turns.unsent.get() < UNSENT && is_first {
-            waiting.remove(&key);
             self.at = None;
+            // Who has nothing to send after all does not keep the next from its turn.
+            if waiting.remove(&key).is_some() {
+                drop(waiting);
+                turns.call();
+            }
             return Poll::Ready(());
         }
         waiting.insert(key, cx.waker().clone());
@@ -125,6 +129,9 @@ impl Drop for Turn<'_> {
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
 
     fn urgency(field: &'static str) -> Urgency {
         Urgency::of(&HeaderMap::from_iter([("priority".parse().unwrap(), HeaderValue::from_static(field))]))
@@ -145,6 +152,28 @@ mod tests {
             assert_eq!(urgency(field), expected, "{field}");
         }
         assert_eq!(Urgency::of(&HeaderMap::new()), of(3, true));
+    }
+
+    #[test]
+    fn who_has_nothing_to_send_keeps_nobody_waiting() {
+        struct Woken(AtomicUsize);
+        impl Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let woken = [(); 2].map(|()| Arc::new(Woken(AtomicUsize::new(0))));
+        let wakers = woken.clone().map(Waker::from);
+        let (turns, urgency) = (Turns::default(), Urgency::of(&HeaderMap::new()));
+        let mut all = [1, 3].map(|stream| turns.turn(urgency, stream));
+        turns.took(UNSENT);
+        for (turn, waker) in all.iter_mut().zip(&wakers) {
+            assert!(turn.poll(&mut Context::from_waker(waker)).is_pending());
+        }
+        turns.left(1);
+        assert_eq!(woken.each_ref().map(|woken| woken.0.load(Relaxed)), [1, 0]);
+        assert!(all[0].poll(&mut Context::from_waker(&wakers[0])).is_ready());
+        assert_eq!(woken.each_ref().map(|woken| woken.0.load(Relaxed)), [1, 1]);
     }
 
     #[test]
