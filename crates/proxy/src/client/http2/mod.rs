@@ -58,6 +58,9 @@ const LEAST_WINDOW: u32 = 65_535;
 /// Bytes of a whole response that the library may have at once, where its client has room for it.
 const WHOLE: usize = 256 << 10;
 
+/// Requests that are answered before another connection has its turn.
+const AT_ONCE: usize = 128;
+
 /// What a request takes that waits for its origin, with the connection to that, beyond the first of a connection: bytes.
 const STREAM: usize = 24 << 10;
 
@@ -138,16 +141,17 @@ struct Served {
 impl Served {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Why> {
         self.link.woken_by(cx.waker());
+        let mut left = AT_ONCE;
         loop {
             if let Some(why) = self.ends() {
                 return Poll::Ready(why);
             }
             // What is answered at once goes out together.
             self.link.cork(true);
-            let mut end = self.accept(cx);
+            let mut end = self.accept(cx, &mut left);
             self.link.cork(false);
             if end.is_pending() && !self.link.is_flooded() {
-                match self.poll_request(cx) {
+                match self.poll_request(cx, left > 0) {
                     Poll::Ready(Some(Ok((request, respond)))) => {
                         self.begin(request, respond);
                         continue;
@@ -168,27 +172,32 @@ impl Served {
         }
     }
 
-    /// Begins all requests that are here.
-    fn accept(&mut self, cx: &mut Context<'_>) -> Poll<Why> {
-        loop {
-            match self.poll_request(cx) {
+    /// Begins all requests that are here, of which as many are left.
+    fn accept(&mut self, cx: &mut Context<'_>, left: &mut usize) -> Poll<Why> {
+        while *left > 0 {
+            *left -= 1;
+            match self.poll_request(cx, true) {
                 Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(self.broken(&error)),
                 Poll::Ready(None) => return Poll::Ready(Why::Ended),
                 Poll::Pending => return Poll::Pending,
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// The next request, but while another process may answer it.
+    /// The next request, if there may be one, and but while another process may answer it.
     #[allow(clippy::type_complexity)]
     fn poll_request(
         &mut self,
         cx: &mut Context<'_>,
+        takes: bool,
     ) -> Poll<Option<Result<(Request<RecvStream>, SendResponse<Piece>), h2::Error>>> {
-        match self.worker.holding.get() && !self.worker.moving.get() {
-            true => self.connection.poll_closed(cx).map(|end| end.err().map(Err)),
-            false => self.connection.poll_accept(cx),
+        let holds = self.worker.holding.get() && !self.worker.moving.get();
+        match takes && !holds {
+            true => self.connection.poll_accept(cx),
+            false => self.connection.poll_closed(cx).map(|end| end.err().map(Err)),
         }
     }
 
