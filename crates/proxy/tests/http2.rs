@@ -288,6 +288,33 @@ async fn a_stop_lets_streams_end_and_takes_no_more() {
     proxy.ended().await;
 }
 
+#[tokio::test]
+async fn who_still_sends_when_the_connection_ends_loses_nothing() {
+    let body = "x".repeat(50_000);
+    let origin = Origin::answering(ok(FRESH, &body)).await;
+    let proxy = Proxy::forward();
+    let mut raw = Raw::connect(proxy.address).await;
+    let host = origin.address.to_string();
+    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", &host[..]), (":path", "/")];
+    let flags = http2::END_STREAM | http2::END_HEADERS;
+    raw.0.send(frame(http2::HEADERS, flags, 1, &block(&fields))).await;
+    told_of(&host, "/", 1).await;
+    // All of it is with the kernel, and the connection ends.
+    proxy.stop();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    for _ in 0..5 {
+        raw.0.send(frame(http2::PING, 0, 0, b"12345678")).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut bytes = 0;
+    while let Some((kind, _, _, payload)) = raw.next().await {
+        bytes += if kind == http2::DATA { payload.len() } else { 0 };
+    }
+    assert_eq!(bytes, 50_000);
+    drop(raw);
+    proxy.ended().await;
+}
+
 /// A proxy that waits for its clients no longer than a moment.
 fn hasty(change: impl FnOnce(&mut proxy::Settings)) -> Proxy {
     Proxy::with(|settings| {

@@ -97,10 +97,8 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: By
     })
     .await;
     link.ended();
-    if matches!(why, Why::Ends(_) | Why::Broken)
-        && let Some(socket) = link.take_socket()
-    {
-        // The client may be in the middle of something, and gets to read why it ended.
+    // What the client sends meanwhile would be met with a reset, by which it would lose what it has not read yet.
+    if let Some(socket) = link.take_socket() {
         http1::linger(socket).await;
     }
 }
@@ -122,10 +120,8 @@ fn builder(worker: &Worker) -> h2::server::Builder {
 /// Why a connection is not served any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// It ended by itself.
+    /// It did by itself, or by what one of the two could not read.
     Ended,
-    /// By what one of the two said that the other could not read, or could not be sent.
-    Broken,
     /// The proxy ends it.
     Ends(Reason),
 }
@@ -157,7 +153,10 @@ impl Served {
                         continue;
                     }
                     Poll::Ready(None) => end = Poll::Ready(Why::Ended),
-                    Poll::Ready(Some(Err(error))) => end = Poll::Ready(self.broken(&error)),
+                    Poll::Ready(Some(Err(error))) => {
+                        self.note_end(&error);
+                        end = Poll::Ready(Why::Ended);
+                    }
                     Poll::Pending => {}
                 }
             }
@@ -178,7 +177,10 @@ impl Served {
             *left -= 1;
             match self.poll_request(cx, true) {
                 Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(self.broken(&error)),
+                Poll::Ready(Some(Err(error))) => {
+                    self.note_end(&error);
+                    return Poll::Ready(Why::Ended);
+                }
                 Poll::Ready(None) => return Poll::Ready(Why::Ended),
                 Poll::Pending => return Poll::Pending,
             }
@@ -221,14 +223,14 @@ impl Served {
         None
     }
 
-    fn broken(&self, error: &h2::Error) -> Why {
+    /// Tells of a client that the library has ended for what it costs.
+    fn note_end(&self, error: &h2::Error) {
         let is_calmed = error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
         if is_calmed && !self.link.is_flooded() {
             let client = self.link.client(&self.worker).peer;
             tracing::warn!(target: "client", %client, cause = %error, "a connection of HTTP/2 ends");
             self.worker.exit.add(Number::Http2Floods, 1);
         }
-        Why::Broken
     }
 
     /// Answers a request, at once if that can be.
