@@ -9,6 +9,7 @@ use http::header::STRICT_TRANSPORT_SECURITY;
 
 /// Says why a request is not served, and tells clients to come over TLS, as the settings say, where the origin has not. They listen to that
 /// over TLS alone (RFC 6797 section 7.2).
+#[inline]
 pub fn finish(
     worker: &Worker,
     stream: &Stream,
