@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         }
         Ok(()) => {
             let mut signed = headers.clone();
-            NAMES.sign(&mut signed);
+            NAMES.sign(&mut signed, http::Version::HTTP_11);
             assert_eq!(signed.get_all(VIA).iter().count(), 1);
             let all = signed[VIA].as_bytes();
             let mut rest = all;

@@ -5,6 +5,7 @@ mod conformance;
 mod deb;
 mod deps;
 mod fuzz;
+mod h2spec;
 mod layers;
 mod libcachesim;
 mod rules;
@@ -42,6 +43,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          --quick is a smoke in cargo's dev profile
        cargo xtask verify rules [--quick] [--only SET,...] [--out FOLDER]
                                          the rules of cosm smooth train beside those of Weka's JRip on public data sets; takes Java and Python
+       cargo xtask verify h2 [--out FOLDER]
+                                         the cases of h2spec, over TLS and by prior knowledge; takes Go and OpenSSL
        cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
                                          hits and speed of `cosm lab simulate` beside the Python package libcachesim
        cargo xtask conformance [--suite FOLDER] [--id TEST]
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["sim", ref rest @ ..] => sim::run(rest),
         ["soak", ref rest @ ..] => verify::run("soak", &[&["soak"], rest].concat()),
+        ["verify", "h2", ref rest @ ..] => root().and_then(|root| h2spec::run(root, rest)),
         ["verify", "rules", ref rest @ ..] => root().and_then(|root| rules::run(root, rest)),
         ["verify", ref rest @ ..] => verify::run("verify", rest),
         ["bench", run, ref rest @ ..] => bench::run(run, rest),

@@ -22,6 +22,8 @@ const WORKER: u64 = 2 * MIB;
 const CONNECTION: u64 = 40 << 10;
 /// What one over TLS takes beside: the library's state and buffers, and a record that its client does not take (results/2026-11-25/tls.txt).
 const TLS: u64 = 32 << 10;
+/// What one of HTTP/2 takes beside: the library's buffers and tables (results/2026-11-25/http2.txt).
+const HTTP2: u64 = 36 << 10;
 /// The allocator's, for each byte of the rest: pages that are partly used, and those that it keeps for a while.
 const ALLOCATOR: u64 = 12;
 
@@ -62,7 +64,8 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
 
     let recent = if config.proxy.admin.is_some() { proxy::RECENT } else { 0 };
     let is_tls = config.proxy.listen.iter().any(|listen| listen.speaks == Speaks::Tls);
-    let connection = CONNECTION + if is_tls { TLS } else { 0 };
+    let is_http2 = config.proxy.http2.on;
+    let connection = CONNECTION + if is_tls { TLS } else { 0 } + if is_http2 { HTTP2 } else { 0 };
     let (auto, bounds) = (config.auto, &mut config.proxy.bounds);
     let connections = if auto.connections { CONNECTIONS.0 } else { bounds.connections as u64 };
     // First what each part takes at least.

@@ -75,7 +75,7 @@ fn many_files() {
 /// With so many MiB of memory for as many connections.
 fn start(folder: &TempDir, total: u64, connections: u32) -> Server {
     let options = format!(
-        "--memory-total {total}MiB --memory 16MiB --cache-size 512MiB --connections-max {connections}"
+        "--memory-total {total}MiB --memory 16MiB --cache-size 512MiB --connections-max {connections} --http2 off"
     );
     Server::start(&folder.path().join("cache"), &options)
 }

@@ -57,6 +57,7 @@ pub use report::recent::{Event, MEMORY as RECENT};
 pub use report::stats::{Row, rows};
 pub use report::{Heads, Id as RequestId, Log, Place, Transaction};
 pub use scheme::Scheme;
+pub use settings::http2::Http2;
 pub use settings::pac::Pac;
 pub use settings::pages::{Pages, read_small};
 pub use settings::tls::Tls;
@@ -325,7 +326,8 @@ fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
     let Some(secure) = settings.listen.iter().find(|listen| listen.speaks == Speaks::Tls) else {
         return Ok(None);
     };
-    let terms = settings.tls.terms().ok_or_else(|| format!("{secure} needs a certificate"))?;
+    let terms =
+        settings.tls.terms(settings.http2.on).ok_or_else(|| format!("{secure} needs a certificate"))?;
     let tickets = match &settings.tls.tickets {
         TicketKeys::Off => None,
         TicketKeys::Memory => Some(Tickets::open(None, renewal::now())?),

@@ -3,6 +3,7 @@
 //! Bounds that nobody has needed to change are constants where they hold. `current` has the settings that are in force.
 
 pub mod current;
+pub mod http2;
 pub mod pac;
 pub mod pages;
 pub mod tls;
@@ -12,6 +13,7 @@ use crate::scheme::Scheme;
 use crate::tls::OriginTls;
 use crate::transport::{Address, Hop, Listen, UnixPath};
 use http::HeaderValue;
+use http2::Http2;
 use pac::Pac;
 use pages::Pages;
 use policy::replacement::Policy;
@@ -31,6 +33,8 @@ pub struct Settings {
     /// Addresses to listen on. Port 0 takes a free port, which `Running::addresses` tells.
     pub listen: Vec<Listen>,
     pub tls: Tls,
+    /// With clients.
+    pub http2: Http2,
     /// Where the operator is served; `None`: nowhere. Port 0 takes a free port, which `Running::admin` tells.
     pub admin: Option<Address>,
     /// What whoever asks the operator's address has to know, but for `/healthz` and `/readyz`.
@@ -249,6 +253,7 @@ impl Default for Settings {
         Settings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 3128)).into()],
             tls: Tls::default(),
+            http2: Http2::default(),
             admin: None,
             admin_token: None,
             origin: None,

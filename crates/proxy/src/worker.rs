@@ -63,7 +63,7 @@ pub struct Shared {
 impl Shared {
     /// Handshakes that begin from now on go by these settings.
     pub fn renew_terms(&self, settings: &Settings) {
-        if let (Some(acceptor), Some(terms)) = (&self.acceptor, settings.tls.terms())
+        if let (Some(acceptor), Some(terms)) = (&self.acceptor, settings.tls.terms(settings.http2.on))
             && let Err(why) = acceptor.replace(&terms)
         {
             tracing::error!(target: "tls", cause = why, "handshakes go by what was in force before");

@@ -217,10 +217,10 @@ async fn a_connection_that_makes_way_is_the_longest_silent_one() {
 
 #[tokio::test]
 async fn who_speaks_another_protocol_is_told_so() {
-    let proxy = Proxy::forward();
+    let proxy = Proxy::with(|settings| settings.http2.on = false);
     let table: [(&[u8], _, _); 2] = [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "not TLS"),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 505, "not HTTP/2"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 505, "HTTP/2 is off"),
     ];
     for (hello, status, words) in table {
         let mut client = proxy.client().await;

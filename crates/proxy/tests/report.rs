@@ -391,9 +391,12 @@ async fn a_request_that_cannot_be_read_gets_a_reason_and_is_told() {
         ("GET http://a/ HTTP/1.1\r\nHost: a\r\nA B: c\r\n\r\n", 400, "header"),
         ("GET http://a/ HTTP/1.1\nHost: a\n\n", 400, "a line feed without a carriage return"),
         ("\x16\x03\x01", 400, "not TLS"),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "not HTTP/2"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/2 is off"),
     ] {
-        let proxy = Proxy::with(with_admin);
+        let proxy = Proxy::with(|settings| {
+            with_admin(settings);
+            settings.http2.on = false;
+        });
         let mut client = proxy.client().await;
         client.send(request).await;
         let response = client.message().await;

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use support::http2::Http2;
 use support::tls::{Authority, connect};
 use support::{Client, Origin, Proxy, SOON, cache_status, ok, origin_of, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,6 +48,45 @@ async fn wait_for(proxy: &Proxy, name: &str, count: u64) {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_is_agreed_on_by_alpn() {
+    let authority = Authority::new();
+    let origin = Origin::answering(ok(FRESH, "hello")).await;
+    let settings = |on| {
+        let mut settings = Settings { listen: listen("tls:127.0.0.1:0"), ..Settings::default() };
+        settings.origin = Some(origin.url("").parse().unwrap());
+        settings.tls.certificates = authority.certificates(&["a.test"]);
+        settings.tls.hsts = Some("max-age=600".parse().unwrap());
+        settings.http2.on = on;
+        settings
+    };
+    let proxy = Proxy::with(|all| *all = settings(true));
+    let open = async |protocols: &[&[u8]]| {
+        let mut config = authority.client(rustls::ALL_VERSIONS, None);
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        connect(proxy.address, "a.test", config.into()).await.map(Client::into_stream)
+    };
+    let both: &[&[u8]] = &[b"http/1.1", b"h2"];
+    let stream = open(both).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]), "the proxy chooses");
+    let mut client = Http2::over(stream, &h2::client::Builder::new()).await;
+    for expected in ["cosm; fwd=uri-miss; stored", "cosm; hit"] {
+        let answer = client.get("https://a.test/").await;
+        assert_eq!((answer.text(), answer.cache_status()), ("hello", expected));
+        assert_eq!(answer.field("strict-transport-security"), Some("max-age=600"));
+    }
+    // Who knows no ALPN, or not HTTP/2, is served as before.
+    for protocols in [&[][..], &[&b"http/1.1"[..]]] {
+        let mut old = Client::of(open(protocols).await.unwrap());
+        assert_eq!(cache_status(&old.get(get("/")).await), "cosm; hit");
+    }
+    proxy.reload(settings(false));
+    let stream = open(both).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    assert!(open(&[b"h2"]).await.is_err(), "there is nothing to agree on");
+    assert_eq!(client.get("https://a.test/").await.text(), "hello", "what is open stays");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -505,7 +545,7 @@ async fn other_programs_agree() {
     );
     let openssl = format!(
         "(printf 'GET / HTTP/1.0\\r\\nHost: a.test\\r\\n\\r\\n'; sleep 1) | openssl s_client -connect 127.0.0.1:{port} -servername a.test \
-         -CAfile {ca} -verify_return_error -alpn h2,http/1.1 -quiet -ign_eof"
+         -CAfile {ca} -verify_return_error -alpn http/1.1 -quiet -ign_eof"
     );
     for (program, script) in [("python3", python), ("curl", curl), ("openssl", openssl)] {
         if Command::new(program).arg("--version").output().is_err() {

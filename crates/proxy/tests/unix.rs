@@ -159,7 +159,7 @@ async fn a_slow_client_gets_all_and_one_that_takes_nothing_is_closed() {
 async fn what_is_no_http1_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
     let (path, address) = socket(&folder, "cosm.sock");
-    let _proxy = forward(&address, |_| {});
+    let _proxy = forward(&address, |settings| settings.http2.on = false);
     for (begin, status) in [("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505), ("\x16\x03\x01\x02", 400)] {
         let mut client = Client::unix(&path).await;
         let answer = client.get(begin).await;

@@ -53,7 +53,11 @@ fields! {
     "scheme" "its scheme" |e, line| line.optional(e.transaction.scheme());
     "host" "its host, with the port if that is not the scheme's own" |e, line| line.optional(e.transaction.host());
     "path" "its path and query" |e, line| line.optional(e.transaction.path().map(|path| e.mask.query(path)));
-    "protocol" "HTTP/1.1 or HTTP/1.0" |e, line| line.optional(protocol(e));
+    "protocol" "HTTP/2.0, HTTP/1.1 or HTTP/1.0" |e, line| line.optional(protocol(e));
+    "stream" "of HTTP/2, the number of the request's stream" |e, line| match e.transaction.heads.stream {
+        Some(stream) => line.number(format_args!("{stream}")),
+        None => line.missing(),
+    };
     "request" "method, target and protocol as in combined; the target is the path in a reverse proxy" request;
     "status" "the response's status; 0 if the client left before there was one" |e, line| {
         line.number(e.transaction.status.map_or(0, |status| status.as_u16()));
@@ -140,6 +144,7 @@ fn millis(time: Duration) -> u128 {
 fn protocol(entry: &Entry<'_>) -> Option<&'static str> {
     entry.transaction.heads.version.map(|version| match version {
         http::Version::HTTP_10 => "HTTP/1.0",
+        http::Version::HTTP_2 => "HTTP/2.0",
         _ => "HTTP/1.1",
     })
 }

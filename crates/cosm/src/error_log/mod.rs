@@ -25,6 +25,7 @@ pub const AREAS: &[(&str, &str)] = &[
         "answers of the proxy's own with a status from 500 on, where that is not what the client asked for",
     ),
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
+    ("client", "connections of clients that are ended for what their clients do"),
     ("tls", "certificates that are read anew, or cannot be; handshakes that fail (debug)"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
     ("service", "another process takes over, or does not"),
@@ -117,10 +118,10 @@ mod tests {
         let levels = |text: &str| text.parse::<Levels>().map(|levels| levels.0);
         let (off, warn, info, debug) =
             (LevelFilter::OFF, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG);
-        assert_eq!(levels("warn"), Ok([warn; 7]));
-        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn, warn]));
-        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, info, warn, info, info, info]));
-        assert_eq!(levels("origin=debug,warn"), Ok([warn; 7]));
+        assert_eq!(levels("warn"), Ok([warn; 8]));
+        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn, warn, warn]));
+        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, info, info, warn, info, info, info]));
+        assert_eq!(levels("origin=debug,warn"), Ok([warn; 8]));
         for wrong in ["", "loud", "origin=", "orign=warn", "warn,,info", "=warn"] {
             assert!(levels(wrong).is_err_and(|why| why.contains("is no ")), "{wrong}");
         }

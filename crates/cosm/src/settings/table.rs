@@ -37,6 +37,7 @@ const INTERVAL: RangeInclusive<Duration> = LEAST..=HOUR;
 
 const SERVICE: &str = "Service";
 const TLS: &str = "TLS";
+const HTTP2: &str = "HTTP/2";
 const ORIGIN: &str = "Reverse proxy";
 const CACHE: &str = "Cache";
 const ACCESS: &str = "Access control";
@@ -142,6 +143,30 @@ pub static TABLE: &[Setting] = &[
         }), [Is("off", |c| c.proxy.tls.hsts = None)], "off", Proxy, Reload,
         "Strict-Transport-Security header of responses over TLS that have none of the origin, such as 'max-age=31536000; includeSubDomains': \
          browsers then ask for this host by https only, for so many seconds"),
+
+    row!(HTTP2, "http2", Choice, [
+            Is("on", |c| c.proxy.http2.on = true),
+            Is("off", |c| c.proxy.http2.on = false)
+        ], "on", Proxy, Reload,
+        "Speak HTTP/2 with clients that ask for it: by ALPN over TLS, and without TLS where they begin with it (prior knowledge)"),
+    row!(HTTP2, "http2-streams-max", Count(1..=10_000, |c, v| c.proxy.http2.streams = v as u32), [], "100", Proxy, Reload,
+        "Maximum number of requests of one connection at once; more are refused, and may be sent again"),
+    row!(HTTP2, "http2-window", Size(64 * KIB..=64 * MIB, |c, v| c.proxy.http2.window = v as u32), [], "256KiB", Proxy, Reload,
+        "Maximum content of one request that may wait here before it has gone on; of one connection, four times as much, or 64KiB \
+         while memory is short"),
+    row!(HTTP2, "http2-resets-max", Count(0..=1_000_000, |c, v| c.proxy.http2.resets = v as u32), [], "200", Proxy, Reload,
+        "Maximum number of requests of one connection in a minute that the client cancels, or that are cancelled for what it sends; more \
+         end the connection, as with the next ones"),
+    row!(HTTP2, "http2-pings-max", Count(0..=1_000_000, |c, v| c.proxy.http2.pings = v as u32), [], "60", Proxy, Reload,
+        "Maximum number of PING frames in a minute, beside one for each 4KiB that went to the client"),
+    row!(HTTP2, "http2-settings-max", Count(1..=1_000_000, |c, v| c.proxy.http2.settings = v as u32), [], "60", Proxy, Reload,
+        "Maximum number of SETTINGS frames in a minute"),
+    row!(HTTP2, "http2-priorities-max", Count(0..=1_000_000, |c, v| c.proxy.http2.priorities = v as u32), [], "120", Proxy, Reload,
+        "Maximum number of frames that change priorities, or are of unknown types, in a minute, beside two for each request"),
+    row!(HTTP2, "http2-continuations-max", Count(0..=1_000_000, |c, v| c.proxy.http2.continuations = v as u32), [], "120", Proxy, Reload,
+        "Maximum number of CONTINUATION frames in a minute, in which heads that are too long for one frame go on"),
+    row!(HTTP2, "http2-empty-frames-max", Count(0..=1_000_000, |c, v| c.proxy.http2.empty = v as u32), [], "10", Proxy, Reload,
+        "Maximum number of frames in a minute that bring nothing and end nothing"),
 
     row!(ORIGIN, "origin", Other("URL", |c, v| {
             c.proxy.origin = Some(v.parse()?);
@@ -330,7 +355,7 @@ pub static TABLE: &[Setting] = &[
     row!(LIMITS, "connections-max", Count(1..=10_000_000, |c, v| c.proxy.bounds.connections = v as usize),
         [Divided(|c| c.auto.connections = true, |c| c.proxy.bounds.connections as u64)], "auto", Proxy, Start,
         "Maximum number of client connections; beyond it idle ones are closed, then new ones wait. auto: as many as the \
-         limit of open files (9 for 4 connections) and a quarter of what is spare of memory-total (40KiB each) allow"),
+         limit of open files (9 for 4 connections) and a quarter of what is spare of memory-total (40KiB each; 36KiB more with http2, 32KiB with tls:) allow"),
     row!(LIMITS, "tls-handshakes-max", Count(1..=1_000_000, |c, v| c.proxy.bounds.handshakes = v as usize),
         [], "1000", Proxy, Start,
         "Maximum number of TLS handshakes at once; beyond it those that have taken longest are ended for new ones"),

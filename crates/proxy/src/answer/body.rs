@@ -57,6 +57,16 @@ impl ReplyBody {
 }
 
 impl ReplyBody {
+    /// All that is left of a body that is here; `Err` gives back one that comes in pieces.
+    pub fn into_whole(mut self) -> Result<Bytes, ReplyBody> {
+        let Source::Whole(bytes) = &mut self.source else { return Err(self) };
+        let bytes = std::mem::take(bytes);
+        if let Some(flight) = &mut self.flight {
+            flight.sent(bytes.len(), true);
+        }
+        Ok(bytes)
+    }
+
     /// As [`Pieces::poll_ahead`].
     pub fn poll_ahead(&mut self, cx: &mut Context<'_>) {
         if let Source::Pieces(pieces) = &mut self.source {

@@ -27,8 +27,7 @@ use bytes::Bytes;
 use cache::{Head, Outcome, Pass, Plan, Report, Time};
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, TRAILER, UPGRADE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, response};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, Version, response};
 use std::rc::Rc;
 
 /// A request, and whom it came from.
@@ -236,11 +235,7 @@ pub fn options() -> Response<ReplyBody> {
 }
 
 /// `CONNECT`: a tunnel to any allowed port.
-pub async fn connect(
-    worker: &Rc<Worker>,
-    stream: &Rc<Stream>,
-    request: &Request<Incoming>,
-) -> Response<ReplyBody> {
+pub async fn connect(worker: &Rc<Worker>, stream: &Rc<Stream>, uri: &Uri) -> Response<ReplyBody> {
     let opened = async {
         if worker.reverse.is_some() {
             return Err(Refusal::new(
@@ -248,7 +243,7 @@ pub async fn connect(
                 "this is a reverse proxy: it opens no tunnels",
             ));
         }
-        let (authority, port) = access::connect(request.uri(), &worker.settings())?;
+        let (authority, port) = access::connect(uri, &worker.settings())?;
         let hop = Hop::at_port(authority.clone(), port);
         stream.note(|transaction| {
             transaction.connects_to(authority.clone());

@@ -23,22 +23,21 @@ use crate::clock;
 use crate::fetch::Presented;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
-use crate::origin::content::Content;
+use crate::origin::content::{Arriving, Content};
 use crate::report::{Object, Place};
 use crate::tiers::memory::{CacheEntry, EntryKind, StoredResponse};
 use crate::transfer::span::Supply;
 use crate::worker::Worker;
 use cache::{Asked, Outcome, Plan, Time, Verdict};
 use http::header::CACHE_CONTROL;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use std::rc::Rc;
 use std::sync::Arc;
 use store::{Body, Key};
 
 /// A request that has to wait for something.
 pub enum Pending {
-    Connect(Box<Request<Incoming>>),
+    Connect(Box<Uri>),
     Exchange(Box<Exchange>),
 }
 
@@ -46,7 +45,7 @@ pub enum Pending {
 pub fn answer(
     worker: &Rc<Worker>,
     stream: &Rc<Stream>,
-    request: Request<Incoming>,
+    request: Request<impl Into<Arriving>>,
 ) -> Result<Response<ReplyBody>, Pending> {
     let client = stream.client();
     match client.admission {
@@ -57,7 +56,7 @@ pub fn answer(
         }
     }
     if *request.method() == Method::CONNECT {
-        return Err(Pending::Connect(Box::new(request)));
+        return Err(Pending::Connect(Box::new(request.into_parts().0.uri)));
     }
     let reverse = worker.reverse.as_ref();
     if *request.method() == Method::OPTIONS && request.uri().path() == "*" && reverse.is_none() {
@@ -108,7 +107,7 @@ pub fn answer(
     let zone = client.zone;
     let request = Presented::new(worker.clone(), (target, uri), parts, asked, Some(client), zone);
     let request = Presented { id, ..request };
-    let (stream, content) = (stream.clone(), Content::of(content, || stream.received()));
+    let (stream, content) = (stream.clone(), Content::of(content.into(), || stream.received()));
     Err(Pending::Exchange(Box::new(Exchange { request, stream, content })))
 }
 
@@ -120,7 +119,7 @@ fn past_the_cache(method: &Method) -> Asked {
 impl Pending {
     pub async fn answer(self, worker: &Rc<Worker>, stream: &Rc<Stream>) -> Response<ReplyBody> {
         match self {
-            Pending::Connect(request) => Box::pin(exchange::connect(worker, stream, &request)).await,
+            Pending::Connect(uri) => Box::pin(exchange::connect(worker, stream, &uri)).await,
             Pending::Exchange(exchange) => exchange.run().await,
         }
     }

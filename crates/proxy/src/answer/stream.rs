@@ -1,4 +1,4 @@
-//! One stream of a client's connection: requests and their responses, one at a time. HTTP/1 has one a connection.
+//! One stream of a client's connection: requests and their responses, one at a time. HTTP/1 has one a connection, HTTP/2 one a request.
 //!
 //! Nothing here knows how the connection frames what goes over it; that is `client`'s. A request is counted in by `begin`; its
 //! response has ended when the connection has sent on (`flushed`) what its `Flight` saw the end of, or when either breaks off.
@@ -60,9 +60,9 @@ pub enum Upstream {
 }
 
 impl Stream {
-    pub fn new(client: Client, exit: Rc<Exit>) -> Stream {
+    pub fn new(client: impl Into<Rc<Client>>, exit: Rc<Exit>) -> Stream {
         Stream {
-            client: RefCell::new(Rc::new(client)),
+            client: RefCell::new(client.into()),
             begun: Cell::new(0),
             ended: Cell::new(0),
             exit,
@@ -85,8 +85,8 @@ impl Stream {
         let _ = self.secured.set(secured);
     }
 
-    pub fn is_secured(&self) -> bool {
-        self.secured.get().is_some()
+    pub fn secured(&self) -> Option<&Arc<Secured>> {
+        self.secured.get()
     }
 
     pub fn client(&self) -> Rc<Client> {
@@ -283,6 +283,13 @@ impl Stream {
 
     pub fn is_tunnel(&self) -> bool {
         self.is_tunnel.get()
+    }
+
+    /// It is none, for what opened it is not as it should be.
+    pub fn no_tunnel(&self) {
+        self.tunnel.take();
+        self.is_tunnel.set(false);
+        self.note(|transaction| transaction.tunnel = false);
     }
 
     pub fn take_tunnel(&self) -> Option<Upstream> {

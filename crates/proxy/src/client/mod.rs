@@ -1,12 +1,15 @@
 //! Clients: a worker's listeners, and the connections that came to them.
 
+mod departing;
 mod handshake;
 pub mod http1;
+mod http2;
+mod link;
 mod protocol;
 mod tunnel;
 
 use self::handshake::Handshakes;
-use self::http1::Link;
+use self::link::Link;
 use crate::phase::{Moved, Phase, Stop};
 use crate::report::Exit;
 use crate::report::counters::Number;
@@ -229,7 +232,7 @@ impl Clients {
         slow.sort_unstable_by_key(|(since, _)| *since);
         for (_, link) in slow.iter().take(BATCH) {
             self.worker.exit.add(Number::MadeWay, 1);
-            link.make_way();
+            link.end_slow();
         }
     }
 

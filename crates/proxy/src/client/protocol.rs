@@ -1,10 +1,11 @@
 //! Which protocol a client's connection speaks.
 //!
-//! Over TLS it is the one that was agreed on in the handshake (`tls::protocols`): HTTP/1.1 is all that is offered so far, and HTTP/2
-//! would be served here. Without TLS it is HTTP/1 unless the first bytes say otherwise, which `http1` finds out with its first read.
+//! Over TLS it is the one that was agreed on in the handshake (`tls::protocols`). Else it is HTTP/1 unless the first bytes say
+//! otherwise, which `http1` finds out with its first read.
 
 use super::handshake::{self, FIRST, Handshakes};
-use super::http1::{self, Link};
+use super::link::Link;
+use super::{http1, http2};
 use crate::message::refusal::Refusal;
 use crate::report::counters::Number;
 use crate::transport::{Socket, Speaks};
@@ -21,22 +22,31 @@ pub async fn run(
     mut socket: Socket,
     early: Bytes,
 ) {
-    let _open = match link.speaks {
+    let _open = match link.http1.speaks {
         Speaks::Http | Speaks::Redirect => None,
         Speaks::Tls => {
             // What is rare has a box of its own: every connection pays for the size of this future.
-            let Some(secure) = Box::pin(handshake::run(&worker, &link, handshakes, socket)).await else {
+            let Some(secure) = Box::pin(handshake::run(&worker, &link.http1, handshakes, socket)).await
+            else {
                 return;
             };
             socket = secure;
             Some(Open::new(&worker))
         }
     };
-    if let Some((foreign, mut socket)) = http1::serve(worker.clone(), link.clone(), socket, early).await {
-        http1::refuse_unread(&link, &worker, &mut socket, &foreign.refusal());
-        // It is in the middle of something that nobody reads.
-        Box::pin(http1::linger(socket)).await;
+    if link.http1.secured().is_some_and(|secured| secured.http2) {
+        let http2 = link.is_http2(&worker);
+        return Box::pin(http2::serve(worker, http2, socket, early)).await;
     }
+    let served = http1::serve(worker.clone(), link.http1.clone(), socket, early).await;
+    let Some((foreign, mut socket, read)) = served else { return };
+    if matches!(foreign, Foreign::Http2) && worker.settings().http2.on {
+        let http2 = link.is_http2(&worker);
+        return Box::pin(http2::serve(worker, http2, socket, read)).await;
+    }
+    http1::refuse_unread(&link.http1, &worker, &mut socket, &foreign.refusal());
+    // It is in the middle of something that nobody reads.
+    Box::pin(http1::linger(socket)).await;
 }
 
 /// A connection over TLS, which is counted while it is open.
@@ -76,7 +86,7 @@ impl Foreign {
         match self {
             Foreign::Tls => Refusal::bad_request("this port speaks HTTP, not TLS: use http:// for it"),
             Foreign::Http2 => {
-                Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "this port speaks HTTP/1.1, not HTTP/2")
+                Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "HTTP/2 is off here: use HTTP/1.1")
                     .clients()
             }
         }

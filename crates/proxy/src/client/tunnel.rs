@@ -6,7 +6,6 @@
 
 use super::GRACE;
 use crate::answer::stream::{Stream, Upstream};
-use crate::transport::Socket;
 use crate::worker::Worker;
 use bytes::Bytes;
 use std::cell::Cell;
@@ -15,14 +14,20 @@ use std::io;
 use std::pin::pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::time::{Instant, sleep};
 
 /// Bytes of one direction's buffer.
 const BUFFER: usize = 16 << 10;
 
 /// Copies until both directions ended. `early` is what the client sent behind its request.
-pub async fn run(worker: &Worker, stream: &Stream, client: Socket, early: Bytes, upstream: Upstream) {
+pub async fn run(
+    worker: &Worker,
+    stream: &Stream,
+    client: impl AsyncRead + AsyncWrite,
+    early: Bytes,
+    upstream: Upstream,
+) {
     let timeouts = &worker.settings().timeouts;
     let (origin, first) = match upstream {
         Upstream::Connected(stream) => (stream, Bytes::new()),
@@ -78,8 +83,8 @@ impl Moved {
 
 async fn copy(
     first: Bytes,
-    mut from: ReadHalf<Socket>,
-    mut to: WriteHalf<Socket>,
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
     moved: &Moved,
 ) -> io::Result<()> {
     to.write_all(&first).await?;

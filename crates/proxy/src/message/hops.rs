@@ -4,7 +4,7 @@ use crate::message::refusal::Refusal;
 use bytes::Bytes;
 use cache::Item;
 use http::header::{HeaderName, MAX_FORWARDS, VIA};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use memchr::memmem;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -16,8 +16,8 @@ const HOPS_MAX: usize = 32;
 pub struct Names {
     /// The field value for responses. Each has a copy of it, so nothing may count those: all workers would write that.
     pub response: HeaderValue,
-    /// The field value for requests, after the client's own hops.
-    request: HeaderValue,
+    /// The field values for requests, after the client's own hops: of HTTP/1, and of HTTP/2.
+    request: [HeaderValue; 2],
     /// What of it is found again in a loop.
     mark: String,
     /// The member of Cache-Status.
@@ -31,7 +31,7 @@ impl Names {
             |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("1.1 cosm"));
         Names {
             response: uncounted(value(format!("1.1 {pseudonym}"))),
-            request: value(format!("1.1 {pseudonym} {mark}")),
+            request: ["1.1", "2.0"].map(|version| value(format!("{version} {pseudonym} {mark}"))),
             mark,
             item: Item::new(pseudonym),
         }
@@ -52,13 +52,14 @@ impl Names {
         Ok(())
     }
 
-    /// Adds this proxy to the hops of a request.
-    pub fn sign(&self, headers: &mut HeaderMap) {
+    /// Adds this proxy to the hops of a request, which came in this version.
+    pub fn sign(&self, headers: &mut HeaderMap, version: Version) {
+        let request = &self.request[usize::from(version == Version::HTTP_2)];
         let hops = hops(headers);
         let signed = match &hops[..] {
-            b"" => self.request.clone(),
-            hops => HeaderValue::try_from([hops, b", ", self.request.as_bytes()].concat())
-                .unwrap_or_else(|_| self.request.clone()),
+            b"" => request.clone(),
+            hops => HeaderValue::try_from([hops, b", ", request.as_bytes()].concat())
+                .unwrap_or_else(|_| request.clone()),
         };
         headers.insert(VIA, signed);
     }
@@ -122,9 +123,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(VIA, HeaderValue::from_static("1.0 fred"));
         headers.append(VIA, HeaderValue::from_static("1.1 cosm"));
-        others.sign(&mut headers);
+        others.sign(&mut headers, Version::HTTP_11);
         assert!(ours.look(&headers).is_ok(), "another proxy of the same name is no loop");
-        ours.sign(&mut headers);
+        ours.sign(&mut headers, Version::HTTP_11);
         assert_eq!(headers.get_all(VIA).iter().count(), 1);
         assert!(headers[VIA].to_str().unwrap().starts_with("1.0 fred, 1.1 cosm, 1.1 cosm ("));
         assert_eq!(ours.look(&headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
@@ -135,11 +136,11 @@ mod tests {
     fn a_loop_is_found_behind_a_comment_of_any_bytes() {
         let ours = Names::new("cosm");
         let mut headers = HeaderMap::new();
-        ours.sign(&mut headers);
+        ours.sign(&mut headers, Version::HTTP_11);
         let round = [headers[VIA].as_bytes(), b", 1.1 caf\xe9 (\xff)"].concat();
         headers.insert(VIA, HeaderValue::from_bytes(&round).unwrap());
         let mut others = headers.clone();
-        Names::new("cosm").sign(&mut others);
+        Names::new("cosm").sign(&mut others, Version::HTTP_11);
         assert!(others[VIA].as_bytes().starts_with(&round), "hops are kept as they came");
         assert_eq!(ours.look(&headers).unwrap_err().status, StatusCode::LOOP_DETECTED);
     }

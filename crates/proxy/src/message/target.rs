@@ -177,7 +177,8 @@ pub fn host_field(headers: &HeaderMap, version: Version) -> Result<Option<&Heade
         (Some(host), None) if !is_host(host.as_bytes()) => {
             Err(Refusal::closing("the Host field is not a host"))
         }
-        (None, _) if version >= Version::HTTP_11 => Err(Refusal::closing("the Host field is missing")),
+        // HTTP/2 has it in `:authority`, which is there then (`client::http2`).
+        (None, _) if version == Version::HTTP_11 => Err(Refusal::closing("the Host field is missing")),
         (host, _) => Ok(host),
     }
 }

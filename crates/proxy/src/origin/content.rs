@@ -2,10 +2,12 @@
 
 use crate::budget::{Allowance, ClientsClaim, Lease};
 use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -13,23 +15,110 @@ use std::task::{Context, Poll, Waker, ready};
 /// Bytes of content for which nothing is taken.
 const SMALL: u64 = 16 << 10;
 
+/// A request's content on its way here, by the protocol that its client speaks.
+pub enum Arriving {
+    Http1(Incoming),
+    Http2(Box<Http2Content>),
+    Nothing,
+}
+
+/// Content of a stream of HTTP/2.
+pub struct Http2Content {
+    stream: RecvStream,
+    /// Bytes still to come, where the head said so: the library holds the client to it.
+    left: Option<u64>,
+    /// Called once, when it is asked for.
+    wanted: Option<Box<dyn FnOnce()>>,
+    /// Whether somebody waits for the client to send it.
+    waits: Rc<Cell<bool>>,
+}
+
+impl Http2Content {
+    pub fn new(
+        stream: RecvStream,
+        left: Option<u64>,
+        wanted: Option<Box<dyn FnOnce()>>,
+        waits: Rc<Cell<bool>>,
+    ) -> Http2Content {
+        Http2Content { stream, left, wanted, waits }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(wanted) = self.wanted.take() {
+            wanted();
+        }
+        let frame = self.poll_next(cx);
+        self.waits.set(frame.is_pending());
+        frame
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(data) = ready!(self.stream.poll_data(cx)) {
+            let bytes = data.map_err(io::Error::other)?;
+            // What was asked for may be sent on: as much more may come.
+            let _ = self.stream.flow_control().release_capacity(bytes.len());
+            self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        let trailers = ready!(self.stream.poll_trailers(cx)).map_err(io::Error::other)?;
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+}
+
+impl Drop for Http2Content {
+    fn drop(&mut self) {
+        self.waits.set(false);
+    }
+}
+
+impl From<Incoming> for Arriving {
+    fn from(incoming: Incoming) -> Arriving {
+        Arriving::Http1(incoming)
+    }
+}
+
+impl Arriving {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self {
+            Arriving::Http1(incoming) => {
+                Pin::new(incoming).poll_frame(cx).map(|frame| Some(frame?.map_err(io::Error::other)))
+            }
+            Arriving::Http2(content) => content.poll_frame(cx),
+            Arriving::Nothing => Poll::Ready(None),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            Arriving::Http1(incoming) => incoming.is_end_stream(),
+            Arriving::Http2(content) => content.stream.is_end_stream(),
+            Arriving::Nothing => true,
+        }
+    }
+
+    /// Bytes still to come, at least and, where that is known, exactly.
+    fn left(&self) -> (u64, Option<u64>) {
+        match self {
+            Arriving::Http1(incoming) => (incoming.size_hint().lower(), incoming.size_hint().exact()),
+            Arriving::Http2(content) => (content.left.unwrap_or(0), content.left),
+            Arriving::Nothing => (0, Some(0)),
+        }
+    }
+}
+
 /// A request's content: what was read of it, then what is still to come.
 #[derive(Default)]
 pub struct Content {
     begin: Bytes,
-    rest: Option<Incoming>,
+    rest: Option<Arriving>,
     /// Bytes that came.
     came: Rc<Cell<u64>>,
 }
 
 impl Content {
     /// Nothing was read yet; what is, is added to `came`. `None` when there is none.
-    pub fn of(incoming: Incoming, came: impl FnOnce() -> Rc<Cell<u64>>) -> Option<Content> {
-        (!incoming.is_end_stream()).then(|| Content {
-            begin: Bytes::new(),
-            rest: Some(incoming),
-            came: came(),
-        })
+    pub fn of(arriving: Arriving, came: impl FnOnce() -> Rc<Cell<u64>>) -> Option<Content> {
+        (!arriving.is_over()).then(|| Content { begin: Bytes::new(), rest: Some(arriving), came: came() })
     }
 
     /// Content that is all here. `None` when there is none.
@@ -38,12 +127,12 @@ impl Content {
     }
 
     /// Reads on until all is here, which is given as well, or until it is more than `most` bytes.
-    pub async fn read(&mut self, most: usize) -> Result<Option<Bytes>, hyper::Error> {
+    pub async fn read(&mut self, most: usize) -> io::Result<Option<Bytes>> {
         let mut read = BytesMut::from(&self.begin[..]);
         while let Some(rest) = &mut self.rest {
-            let fits = rest.size_hint().lower() <= most.saturating_sub(read.len()) as u64;
+            let fits = rest.left().0 <= most.saturating_sub(read.len()) as u64;
             let frame = match fits {
-                true => poll_fn(|cx| Pin::new(&mut *rest).poll_frame(cx)).await.transpose()?,
+                true => poll_fn(|cx| rest.poll_frame(cx)).await.transpose()?,
                 false => break,
             };
             match frame.map(Frame::into_data) {
@@ -65,7 +154,7 @@ impl Content {
 
     /// What a connection has anyway is enough for what is still to come.
     fn is_small(&self) -> bool {
-        let rest = self.rest.as_ref().map_or(Some(0), |rest| rest.size_hint().exact());
+        let rest = self.rest.as_ref().map_or(Some(0), |rest| rest.left().1);
         rest.is_some_and(|rest| rest <= SMALL)
     }
 
@@ -77,17 +166,14 @@ impl Content {
 
 impl Body for Content {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if !self.begin.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.begin)))));
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(rest).poll_frame(cx));
+        let frame = ready!(rest.poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             self.came.set(self.came.get() + bytes as u64);
@@ -96,12 +182,12 @@ impl Body for Content {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.begin.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+        self.begin.is_empty() && self.rest.as_ref().is_none_or(Arriving::is_over)
     }
 
     fn size_hint(&self) -> SizeHint {
         let begin = self.begin.len() as u64;
-        match self.rest.as_ref().map_or(Some(0), |rest| rest.size_hint().exact()) {
+        match self.rest.as_ref().map_or(Some(0), |rest| rest.left().1) {
             Some(rest) => SizeHint::with_exact(begin + rest),
             None => SizeHint::default(),
         }
@@ -230,12 +316,9 @@ impl Gate {
 
 impl Body for Upload {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
         if !this.gate.open.get() {
             this.gate.waker.replace(Some(cx.waker().clone()));

@@ -36,7 +36,7 @@ pub fn head(
     let host = target.host_field().ok_or_else(|| Refusal::bad_request("the host is not valid"))?;
     telling.rewrite(&mut headers, Some(&host));
     headers.insert(HOST, host);
-    names.sign(&mut headers);
+    names.sign(&mut headers, request.version);
     let mut head = Request::new(());
     *head.method_mut() = request.method.clone();
     *head.uri_mut() = Uri::from(target.path.clone());

@@ -142,6 +142,9 @@ table! {
     HandshakesLeft ("tls", "handshakes-left", Kind::Counter, labelled("tls_handshakes_total", "result", "left"), "those in which the client left");
     HandshakesLate ("tls", "handshakes-late", Kind::Counter, labelled("tls_handshakes_total", "result", "late"), "those that were ended: they took too long, or others waited");
     HandshakesPlain ("tls", "handshakes-plain", Kind::Counter, labelled("tls_handshakes_total", "result", "plain"), "connections that spoke HTTP to a port for TLS");
+    OpenHttp2 ("http2", "open", Kind::Gauge, plain("http2_connections_open"), "connections of clients that speak HTTP/2 and are open");
+    Http2Streams ("http2", "streams", Kind::Counter, plain("http2_streams_total"), "requests of clients over HTTP/2");
+    Http2Floods ("http2", "floods", Kind::Counter, plain("http2_floods_total"), "connections that were ended with ENHANCE_YOUR_CALM: more resets, pings or other frames in a minute than the settings allow");
     MadeWay ("connections", "made-way", Kind::Counter, plain("connections_made_way_total"), "connections that were ended in the middle, for they moved hardly anything while others waited for memory");
     Fetches ("origin", "fetches", Kind::Counter, plain("origin_fetches_total"), "requests to origins: for clients, to validate, and for the rest of a body");
     Failed ("origin", "failed", Kind::Counter, plain("origin_fetches_failed_total"), "requests to origins that no response came to");

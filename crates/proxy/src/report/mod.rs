@@ -99,6 +99,8 @@ pub struct Transaction {
 #[derive(Debug, Default)]
 pub struct Heads {
     pub version: Option<Version>,
+    /// Of HTTP/2: which one of its connection's.
+    pub stream: Option<u32>,
     pub referer: Option<HeaderValue>,
     pub user_agent: Option<HeaderValue>,
     /// What TLS has agreed on with the client, if it is spoken.

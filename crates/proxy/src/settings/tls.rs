@@ -21,12 +21,13 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// What a listener goes by; `None` without a certificate.
-    pub fn terms(&self) -> Option<Terms> {
+    /// What a listener goes by; `None` without a certificate. With `http2`, that is offered.
+    pub fn terms(&self, http2: bool) -> Option<Terms> {
         Some(Terms {
             certificates: self.certificates.clone()?,
             least: self.least,
             client_roots: self.client_roots.clone(),
+            http2,
         })
     }
 }

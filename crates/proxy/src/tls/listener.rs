@@ -16,6 +16,8 @@ pub struct Terms {
     pub least: LeastVersion,
     /// Clients prove who they are by a certificate of one of these issuers.
     pub client_roots: Option<Roots>,
+    /// HTTP/2 is offered.
+    pub http2: bool,
 }
 
 /// The terms in force.
@@ -57,7 +59,7 @@ impl Terms {
         };
         let mut config =
             builder.with_client_cert_verifier(verifier).with_cert_resolver(self.certificates.clone());
-        config.alpn_protocols = protocols();
+        config.alpn_protocols = protocols(self.http2);
         // Sessions are kept by the clients, in tickets.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // A session that goes on does not verify the client's certificate again, which may have expired since.

@@ -36,9 +36,10 @@ impl LeastVersion {
     }
 }
 
-/// What is spoken over TLS (RFC 7301), the best first. HTTP/2 would be `h2` before it.
-fn protocols() -> Vec<Vec<u8>> {
-    vec![b"http/1.1".to_vec()]
+/// What is spoken over TLS (RFC 7301), the best first.
+fn protocols(http2: bool) -> Vec<Vec<u8>> {
+    let all: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    all.into_iter().skip(usize::from(!http2)).map(<[u8]>::to_vec).collect()
 }
 
 fn provider() -> Arc<CryptoProvider> {

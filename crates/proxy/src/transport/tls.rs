@@ -24,6 +24,8 @@ pub struct Secured {
     pub name: Option<Box<str>>,
     /// A session was gone on with, by a ticket.
     pub resumed: bool,
+    /// HTTP/2 is spoken (RFC 7301).
+    pub http2: bool,
 }
 
 impl Secured {
@@ -40,7 +42,8 @@ impl Secured {
             TlsStream::Client(_) => None,
         };
         let resumed = common.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-        Secured { version, cipher: cipher.unwrap_or("-"), name, resumed }
+        let http2 = common.alpn_protocol() == Some(b"h2");
+        Secured { version, cipher: cipher.unwrap_or("-"), name, resumed, http2 }
     }
 }
 

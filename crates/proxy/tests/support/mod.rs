@@ -2,7 +2,9 @@
 
 #![allow(dead_code)]
 
+pub mod bridge;
 pub mod gated;
+pub mod http2;
 pub mod ranged;
 pub mod tls;
 
@@ -44,7 +46,10 @@ impl Proxy {
         settings.timeouts.drain = Duration::from_secs(5);
         change(&mut settings);
         let running = proxy::start_telling(settings, stores, told).unwrap();
-        let address = running.addresses()[0].tcp().unwrap_or(SocketAddr::from(([0; 4], 0)));
+        let mut address = running.addresses()[0].tcp().unwrap_or(SocketAddr::from(([0; 4], 0)));
+        if bridge::is_wanted() {
+            address = bridge::before(address);
+        }
         Proxy { running: Some(running), address }
     }
 
@@ -272,6 +277,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 return None;
             }
         }
+    }
+
+    /// Whether so many bytes come before the end.
+    pub async fn has(&mut self, n: usize) -> bool {
+        while self.unread.len() < n {
+            if !self.more().await {
+                return false;
+            }
+        }
+        true
     }
 
     pub async fn exactly(&mut self, n: usize) -> Vec<u8> {

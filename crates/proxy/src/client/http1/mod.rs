@@ -7,6 +7,7 @@
 pub mod framing;
 
 use self::framing::{Ambiguous, Place, Walker};
+use super::departing;
 use super::protocol::Foreign;
 use super::tunnel;
 use crate::access::client::{Admission, Client};
@@ -22,7 +23,7 @@ use crate::settings::{Bounds, Timeouts};
 use crate::transport::{Peer, Secured, Socket, Speaks};
 use crate::worker::Worker;
 use bytes::Bytes;
-use http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
+use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -165,6 +166,10 @@ impl Link {
         self.seen.set(None);
     }
 
+    pub fn secured(&self) -> Option<Arc<Secured>> {
+        self.stream.secured().cloned()
+    }
+
     pub fn is_overdue(&self) -> bool {
         self.overdue.get().is_some()
     }
@@ -290,7 +295,7 @@ impl Link {
     }
 
     fn wait(&self) -> Wait {
-        if self.speaks == Speaks::Tls && !self.stream.is_secured() {
+        if self.speaks == Speaks::Tls && self.stream.secured().is_none() {
             return Wait::Handshake;
         }
         if self.write_blocked.get() {
@@ -356,13 +361,14 @@ enum Why {
     Moves,
 }
 
-/// Serves a connection until it ends, or gives it back when it begins with what is no HTTP/1. `early` was read from it before.
+/// Serves a connection until it ends, or gives it back, with what was read of it, when it begins with what is no HTTP/1. `early` was
+/// read from it before.
 pub async fn serve(
     worker: Rc<Worker>,
     link: Rc<Link>,
     socket: Socket,
     early: Bytes,
-) -> Option<(Foreign, Socket)> {
+) -> Option<(Foreign, Socket, Bytes)> {
     let io = TokioIo::new(WatchedSocket { socket, early, link: link.clone(), worker: worker.clone() });
     let service = Http1Service { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings().bounds).serve_connection(io, service);
@@ -415,9 +421,9 @@ pub async fn serve(
         message(&link, &worker, &late())
     });
     let parts = connection.into_parts();
-    let mut socket = parts.io.into_inner().socket;
+    let WatchedSocket { mut socket, early, .. } = parts.io.into_inner();
     if let Some(foreign) = link.foreign.get() {
-        return Some((foreign, socket));
+        return Some((foreign, socket, early));
     }
     let upstream = link.stream.take_tunnel().filter(|_| matches!(end, Ok(Ok(()))));
     if upstream.is_none() {
@@ -564,30 +570,17 @@ impl Link {
         response: Response<ReplyBody>,
         flight: Flight,
     ) -> Response<ReplyBody> {
-        let mut response = match response.status().as_u16() {
-            ..400 => response,
-            _ => self.stream.worded(response, &worker.settings().pages),
-        };
-        if self.speaks != Speaks::Http {
-            self.harden(worker, &mut response);
+        let mut response = departing::finish(worker, &self.stream, self.speaks, response);
+        // In an upgrade its client is told that this is the end, but where the protocol changes.
+        if self.speaks != Speaks::Http
+            && worker.moving.get()
+            && response.status() != StatusCode::SWITCHING_PROTOCOLS
+        {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.stream.note_response(&response);
         let status = response.status();
         response.map(|body| body.carrying(flight, status))
-    }
-}
-
-impl Link {
-    /// Tells clients to come over TLS, as the settings say, where the origin has not. They listen to that over TLS alone (RFC 6797
-    /// section 7.2). In an upgrade they are told that this is the end.
-    fn harden(&self, worker: &Worker, response: &mut Response<ReplyBody>) {
-        if let (Speaks::Tls, Some(hsts)) = (self.speaks, &worker.settings().tls.hsts) {
-            response.headers_mut().entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
-        }
-        // Not where the protocol changes.
-        if worker.moving.get() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
     }
 }
 
@@ -647,7 +640,7 @@ async fn say_end(worker: &Worker, mut socket: Socket) {
 /// The client's socket, watched on behalf of its `Link`.
 struct WatchedSocket {
     socket: Socket,
-    /// What another process read of it.
+    /// What was read of it and is still to be served: by another process, or what is no HTTP/1.
     early: Bytes,
     link: Rc<Link>,
     worker: Rc<Worker>,
@@ -682,6 +675,7 @@ impl AsyncRead for WatchedSocket {
             link.foreign.set(Foreign::begins(&buf.filled()[before..]));
             if link.foreign.get().is_some() {
                 link.poisoned.set(true);
+                this.early = [&buf.filled()[before..], &this.early].concat().into();
                 buf.set_filled(before);
                 return Poll::Ready(Err(broken_framing()));
             }

@@ -1,0 +1,430 @@
+//! What a connection of HTTP/2 waits for, and each of its streams that is not answered at once: one sweep per worker finds those that
+//! wait for too long, without a timer or a clock read per request.
+
+use super::flood::Flood;
+use super::piece::Piece;
+use super::turns::Turns;
+use crate::access::client::{Admission, Client};
+use crate::answer::stream::Stream;
+use crate::budget::{Allowance, Lease};
+use crate::client::http1;
+use crate::settings::Timeouts;
+use crate::transport::{Secured, Socket, Speaks};
+use crate::worker::Worker;
+use h2::{Reason, SendStream};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+/// Streams whose last byte was handed over and may still be here, before it is taken for gone.
+const DEPARTING: usize = 256;
+
+/// What the socket, the connection, its streams and the sweep know of each other.
+pub struct Link {
+    client: RefCell<Rc<Client>>,
+    /// By which settings it was judged.
+    judged: Cell<u64>,
+    pub speaks: Speaks,
+    pub secured: Option<Arc<Secured>>,
+    /// Those that have to wait for something, by their numbers.
+    streams: RefCell<HashMap<u32, Rc<Watch>>>,
+    /// Streams that came.
+    begun: Cell<u64>,
+    pub turns: Turns,
+    /// Those whose response the library has.
+    departing: RefCell<Vec<Rc<Stream>>>,
+    /// Responses that break off, as soon as what the library has of them has gone.
+    breaking: RefCell<Vec<SendStream<Piece>>>,
+    corked: Cell<bool>,
+    flood: Cell<Option<Flood>>,
+    /// A head that is not at its end; which one. 0: what the connection begins with.
+    head: Cell<Option<u64>>,
+    /// Something else that is not at its end.
+    frame: Cell<bool>,
+    write_blocked: Cell<bool>,
+    writes: Cell<u64>,
+    seen: Seen,
+    overdue: Cell<bool>,
+    /// What large heads take.
+    held: RefCell<Vec<Lease>>,
+    /// What a large window takes, until the connection ends.
+    window: RefCell<Option<(Lease, Allowance)>>,
+    socket: Cell<Option<Socket>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A stream that is under way.
+pub struct Watch {
+    pub stream: Rc<Stream>,
+    /// Somebody waits for its content.
+    pub content: Rc<Cell<bool>>,
+    /// Its client has no room for more of the response.
+    pub full: Cell<bool>,
+    /// Bytes of the response that the library has.
+    pub sent: Cell<u64>,
+    seen: Seen,
+    moved: Cell<(u64, Option<Instant>)>,
+    overdue: Cell<bool>,
+}
+
+/// What is waited for; the number changes when something of it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Nothing,
+    Request(u64),
+    Head(u64),
+    Body(u64),
+    Taking(u64),
+}
+
+/// Since when it is the same.
+#[derive(Default)]
+struct Seen(Cell<Option<(Wait, Instant)>>);
+
+impl Seen {
+    /// Whether it is for too long.
+    fn look(&self, wait: Wait, now: Instant, timeouts: &Timeouts) -> bool {
+        let limit = match wait {
+            Wait::Nothing => {
+                self.0.set(None);
+                return false;
+            }
+            Wait::Request(_) => timeouts.client_idle,
+            Wait::Head(_) => timeouts.client_header,
+            Wait::Body(_) | Wait::Taking(_) => timeouts.client_stall,
+        };
+        match self.0.get() {
+            Some((before, since)) if before == wait => now.duration_since(since) >= limit,
+            _ => {
+                self.0.set(Some((wait, now)));
+                false
+            }
+        }
+    }
+
+    fn since(&self, wait: Wait) -> Option<Instant> {
+        self.0.get().filter(|(before, _)| *before == wait).map(|(_, since)| since)
+    }
+}
+
+impl Link {
+    /// Goes on with what began as any connection does.
+    pub fn of(before: &http1::Link, worker: &Worker) -> Link {
+        let settings = worker.settings();
+        Link {
+            client: RefCell::new(Rc::new(Client::of(before.peer(), before.speaks, &settings))),
+            judged: Cell::new(worker.refresh()),
+            speaks: before.speaks,
+            secured: before.secured(),
+            streams: RefCell::default(),
+            begun: Cell::new(0),
+            turns: Turns::default(),
+            departing: RefCell::default(),
+            breaking: RefCell::default(),
+            corked: Cell::new(false),
+            flood: Cell::new(None),
+            head: Cell::new(Some(0)),
+            frame: Cell::new(false),
+            write_blocked: Cell::new(false),
+            writes: Cell::new(0),
+            seen: Seen::default(),
+            overdue: Cell::new(false),
+            held: RefCell::default(),
+            window: RefCell::default(),
+            socket: Cell::new(None),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// What is known of the client, by the newest settings.
+    pub fn client(&self, worker: &Worker) -> Rc<Client> {
+        let version = worker.refresh();
+        if self.judged.replace(version) != version {
+            let peer = self.client.borrow().peer;
+            self.client.replace(Rc::new(Client::of(peer, self.speaks, &worker.settings())));
+        }
+        let client = self.client.borrow().clone();
+        // The other process has the cache.
+        match worker.moving.get() && client.admission == Admission::Served {
+            true => Rc::new(Client { admission: Admission::Passed, ..Client::clone(&client) }),
+            false => client,
+        }
+    }
+
+    pub fn begins(&self) {
+        self.begun.set(self.begun.get() + 1);
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.begun.get() > 0
+    }
+
+    pub fn watch(&self, number: u32, watch: &Rc<Watch>) {
+        self.streams.borrow_mut().insert(number, watch.clone());
+    }
+
+    pub fn forget(&self, number: u32) {
+        let mut streams = self.streams.borrow_mut();
+        streams.remove(&number);
+        if streams.is_empty() {
+            // Heads of none are here.
+            self.held.borrow_mut().clear();
+            self.wake();
+        }
+    }
+
+    pub fn is_without_streams(&self) -> bool {
+        self.streams.borrow().is_empty()
+    }
+
+    /// Streams that are under way.
+    pub fn count(&self) -> usize {
+        self.streams.borrow().len()
+    }
+
+    pub fn end_streams(&self) {
+        self.streams.borrow().values().for_each(|watch| watch.end());
+    }
+
+    /// Until no stream is under way.
+    pub fn holds(&self, lease: Option<Lease>) {
+        self.held.borrow_mut().extend(lease);
+    }
+
+    /// The window is a large one from now on, which `lease` is for.
+    pub fn widens(&self, lease: Lease, pool: &Allowance) {
+        self.window.replace(Some((lease, pool.clone())));
+    }
+
+    pub fn is_wide(&self) -> bool {
+        self.window.borrow().is_some()
+    }
+
+    /// The library has all of a stream's response.
+    pub fn departs(&self, stream: Rc<Stream>) {
+        self.departing.borrow_mut().push(stream);
+    }
+
+    /// There is no more of a response, and it is not all.
+    pub fn breaks(&self, response: SendStream<Piece>) {
+        self.breaking.borrow_mut().push(response);
+        self.wake();
+    }
+
+    /// Says so, once the rest has gone; whether there was any.
+    pub fn break_off(&self) -> bool {
+        if self.write_blocked.get() || self.breaking.borrow().is_empty() {
+            return false;
+        }
+        self.breaking.take().iter_mut().for_each(|response| response.send_reset(Reason::INTERNAL_ERROR));
+        true
+    }
+
+    /// Tells of those whose last byte has gone.
+    pub fn tell(&self) {
+        let is_here = self.write_blocked.get() || self.corked.get();
+        if is_here && self.departing.borrow().len() < DEPARTING {
+            return;
+        }
+        for stream in std::mem::take(&mut *self.departing.borrow_mut()) {
+            stream.flushed();
+            stream.release();
+        }
+    }
+
+    /// The connection has ended.
+    pub fn ended(&self) {
+        self.breaking.take();
+        if !self.write_blocked.get() {
+            self.tell();
+        }
+        self.departing.take().iter().for_each(|stream| stream.broken_off());
+    }
+
+    pub fn cork(&self, corked: bool) {
+        self.corked.set(corked);
+    }
+
+    pub fn is_corked(&self) -> bool {
+        self.corked.get()
+    }
+
+    /// All that the library wrote has gone.
+    pub fn flushed(&self) {
+        self.tell();
+    }
+
+    pub fn flooded(&self, flood: Flood) {
+        if self.flood.get().is_none() {
+            self.flood.set(Some(flood));
+            self.wake();
+        }
+    }
+
+    pub fn flood(&self) -> Option<Flood> {
+        self.flood.get()
+    }
+
+    pub fn is_flooded(&self) -> bool {
+        self.flood.get().is_some()
+    }
+
+    pub fn reads_head(&self, open: bool) {
+        self.head.set(open.then_some(self.begun.get() + 1));
+    }
+
+    pub fn reads_frame(&self, partly: bool) {
+        self.frame.set(partly);
+    }
+
+    pub fn writes(&self, taken: bool) {
+        self.write_blocked.set(!taken);
+        self.writes.set(self.writes.get() + u64::from(taken));
+    }
+
+    pub fn gives_back(&self, socket: Option<Socket>) {
+        self.socket.set(socket);
+    }
+
+    pub fn take_socket(&self) -> Option<Socket> {
+        self.socket.take()
+    }
+
+    pub fn woken_by(&self, waker: &Waker) {
+        let mut held = self.waker.borrow_mut();
+        if !held.as_ref().is_some_and(|held| held.will_wake(waker)) {
+            *held = Some(waker.clone());
+        }
+    }
+
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
+        let wait = self.wait();
+        let is_late = self.seen.look(wait, now, timeouts);
+        // No idle one keeps a large window while there is little for others.
+        let is_dear = matches!(wait, Wait::Request(_))
+            && self.window.borrow().as_ref().is_some_and(|(_, pool)| !pool.is_ample());
+        if is_late || is_dear {
+            self.make_way();
+        }
+        for watch in self.streams.borrow().values() {
+            watch.sweep(now, timeouts);
+        }
+    }
+
+    pub fn slow_since(&self) -> Option<Instant> {
+        self.streams.borrow().values().filter_map(|watch| watch.slow_since()).min()
+    }
+
+    pub fn end_slow(&self) {
+        let slowest = self.slow_since();
+        let streams = self.streams.borrow();
+        streams.values().filter(|watch| watch.slow_since() == slowest).for_each(|watch| watch.end());
+    }
+
+    pub fn idle(&self) -> Option<Option<Instant>> {
+        let wait = self.wait();
+        let seen = self.seen.since(wait);
+        let idle = matches!(wait, Wait::Request(_)) && (self.has_begun() || seen.is_some());
+        idle.then_some(seen)
+    }
+
+    pub fn is_without_request(&self) -> bool {
+        matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        self.overdue.get()
+    }
+
+    pub fn make_way(&self) {
+        self.overdue.set(true);
+        self.wake();
+    }
+
+    fn wait(&self) -> Wait {
+        match self.head.get() {
+            _ if self.write_blocked.get() => Wait::Taking(self.writes.get()),
+            Some(head @ 1..) => Wait::Head(head),
+            _ if !self.is_without_streams() => Wait::Nothing,
+            Some(_) => Wait::Head(0),
+            None if self.frame.get() => Wait::Head(self.begun.get() + 1),
+            None => Wait::Request(self.begun.get()),
+        }
+    }
+
+    /// The client has begun as it should.
+    pub fn is_begun(&self) {
+        self.head.set(None);
+    }
+}
+
+impl Watch {
+    pub fn new(stream: Rc<Stream>, content: Rc<Cell<bool>>) -> Rc<Watch> {
+        Rc::new(Watch {
+            stream,
+            content,
+            full: Cell::new(false),
+            sent: Cell::new(0),
+            seen: Seen::default(),
+            moved: Cell::new((0, None)),
+            overdue: Cell::new(false),
+        })
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        self.overdue.get()
+    }
+
+    pub fn end(&self) {
+        self.overdue.set(true);
+        self.stream.wake();
+    }
+
+    fn wait(&self) -> Wait {
+        // Who waits for whom in a tunnel is not known here; it looks after itself.
+        if self.stream.is_tunnel() {
+            Wait::Nothing
+        } else if self.full.get() {
+            Wait::Taking(self.sent.get())
+        } else if self.content.get() {
+            Wait::Body(self.stream.received().get())
+        } else {
+            Wait::Nothing
+        }
+    }
+
+    fn sweep(&self, now: Instant, timeouts: &Timeouts) {
+        const LITTLE: u64 = 4 << 10;
+        let wait = self.wait();
+        match wait {
+            Wait::Taking(bytes) | Wait::Body(bytes) => {
+                let (before, since) = self.moved.get();
+                if since.is_none() || bytes.abs_diff(before) >= LITTLE {
+                    self.moved.set((bytes, Some(now)));
+                }
+            }
+            _ => self.moved.set((0, None)),
+        }
+        if self.seen.look(wait, now, timeouts) {
+            self.end();
+        }
+    }
+
+    /// Since when hardly anything moves of what takes memory in transit.
+    fn slow_since(&self) -> Option<Instant> {
+        match self.wait() {
+            Wait::Taking(_) if self.stream.is_of_memory() => None,
+            Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! A client's connection that speaks HTTP/2 (RFC 9113): the library that does so, over a socket that is watched (`socket`).
+//!
+//! The connection's task reads, answers what can be answered at once, and writes; only a request that waits for something, and a response
+//! for which there is no room, have a task of their own. A stream is an `answer::stream::Stream` with one request.
+
+mod flood;
+mod frames;
+mod link;
+mod piece;
+mod pipe;
+mod request;
+mod sending;
+mod socket;
+mod turns;
+
+pub use self::link::Link;
+
+use self::link::Watch;
+use self::piece::Piece;
+use self::pipe::Pipe;
+use self::request::Kind;
+use self::sending::{Asked, Rest};
+use self::socket::WatchedSocket;
+use super::{http1, tunnel};
+use crate::answer::body::ReplyBody;
+use crate::answer::stream::{Flight, Stream};
+use crate::answer::{self, Pending};
+use crate::budget::{ClientsClaim, Lease};
+use crate::message::fields;
+use crate::message::interim::Interim;
+use crate::message::refusal::Refusal;
+use crate::origin::content::{Arriving, Http2Content};
+use crate::report::counters::Number;
+use crate::settings::http2::WINDOWS;
+use crate::transport::Socket;
+use crate::worker::Worker;
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use data_encoding::BASE64;
+use h2::server::{Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, UPGRADE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::task::spawn_local;
+
+/// What a connection that ends may take to say so.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The window that each connection has at least (RFC 9113 section 6.9.2), bytes.
+const LEAST_WINDOW: u32 = 65_535;
+
+/// Bytes of a whole response that the library may have at once, where its client has room for it.
+const WHOLE: usize = 256 << 10;
+
+/// Requests that are answered before another connection has its turn.
+const AT_ONCE: usize = 128;
+
+/// What a request takes that waits for its origin, with the connection to that, beyond the first of a connection: bytes.
+const STREAM: usize = 24 << 10;
+
+/// The same of a response for which its client has no room.
+const SENDING: usize = 4 << 10;
+
+/// Serves a connection until it ends. `early` was read from it before.
+pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: Bytes) {
+    let _open = Open::new(&worker);
+    let socket = WatchedSocket::new(socket, early, link.clone(), worker.clone());
+    let mut handshake = pin!(builder(&worker).handshake(socket));
+    let begun = poll_fn(|cx| {
+        link.woken_by(cx.waker());
+        match link.is_overdue() {
+            true => Poll::Ready(None),
+            false => handshake.as_mut().poll(cx).map(Result::ok),
+        }
+    })
+    .await;
+    let Some(connection) = begun else { return };
+    link.is_begun();
+    let mut served = Served { worker: worker.clone(), link: link.clone(), connection, told: false };
+    let why = poll_fn(|cx| served.poll(cx)).await;
+    if let Why::Ends(reason) = why {
+        served.connection.abrupt_shutdown(reason);
+        link.end_streams();
+        let _ = tokio::time::timeout(LINGER, poll_fn(|cx| served.connection.poll_closed(cx))).await;
+    }
+    drop(served);
+    // Tasks of streams see that, and end.
+    poll_fn(|cx| {
+        link.woken_by(cx.waker());
+        if link.is_without_streams() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    link.ended();
+    // What the client sends meanwhile would be met with a reset, by which it would lose what it has not read yet.
+    if let Some(socket) = link.take_socket() {
+        http1::linger(socket).await;
+    }
+}
+
+fn builder(worker: &Worker) -> h2::server::Builder {
+    let settings = worker.settings();
+    let (http2, head) = (settings.http2, settings.bounds.head_bytes);
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(http2.streams)
+        .initial_window_size(http2.window)
+        .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(http2.resets as usize)
+        .max_send_buffer_size(WHOLE)
+        .enable_connect_protocol();
+    builder
+}
+
+/// Why a connection is not served any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// It did by itself, or by what one of the two could not read.
+    Ended,
+    /// The proxy ends it.
+    Ends(Reason),
+}
+
+struct Served {
+    worker: Rc<Worker>,
+    link: Rc<Link>,
+    connection: Connection<WatchedSocket, Piece>,
+    /// That it takes no more requests.
+    told: bool,
+}
+
+impl Served {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Why> {
+        self.link.woken_by(cx.waker());
+        let mut left = AT_ONCE;
+        loop {
+            if let Some(why) = self.ends() {
+                return Poll::Ready(why);
+            }
+            // What is answered at once goes out together.
+            self.link.cork(true);
+            let mut end = self.accept(cx, &mut left);
+            self.link.cork(false);
+            if end.is_pending() && !self.link.is_flooded() {
+                match self.poll_request(cx, left > 0) {
+                    Poll::Ready(Some(Ok((request, respond)))) => {
+                        self.begin(request, respond);
+                        continue;
+                    }
+                    Poll::Ready(None) => end = Poll::Ready(Why::Ended),
+                    Poll::Ready(Some(Err(error))) => {
+                        self.note_end(&error);
+                        end = Poll::Ready(Why::Ended);
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if end.is_pending() && self.link.break_off() {
+                continue;
+            }
+            self.link.tell();
+            return match self.link.flood() {
+                Some(_) => Poll::Ready(self.ends().unwrap_or(Why::Ended)),
+                None => end,
+            };
+        }
+    }
+
+    /// Begins all requests that are here, of which as many are left.
+    fn accept(&mut self, cx: &mut Context<'_>, left: &mut usize) -> Poll<Why> {
+        while *left > 0 {
+            *left -= 1;
+            match self.poll_request(cx, true) {
+                Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
+                Poll::Ready(Some(Err(error))) => {
+                    self.note_end(&error);
+                    return Poll::Ready(Why::Ended);
+                }
+                Poll::Ready(None) => return Poll::Ready(Why::Ended),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// The next request, if there may be one, and but while another process may answer it.
+    #[allow(clippy::type_complexity)]
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        takes: bool,
+    ) -> Poll<Option<Result<(Request<RecvStream>, SendResponse<Piece>), h2::Error>>> {
+        let holds = self.worker.holding.get() && !self.worker.moving.get();
+        match takes && !holds {
+            true => self.connection.poll_accept(cx),
+            false => self.connection.poll_closed(cx).map(|end| end.err().map(Err)),
+        }
+    }
+
+    /// Whether, and why, the proxy ends the connection; and tells its client that there is an end to come.
+    fn ends(&mut self) -> Option<Why> {
+        let Served { worker, link, .. } = self;
+        if let Some(flood) = link.flood() {
+            let client = link.client(worker).peer;
+            tracing::warn!(target: "client", %client, cause = flood.name(), "a connection of HTTP/2 ends: too many in a minute");
+            worker.exit.add(Number::Http2Floods, 1);
+            return Some(Why::Ends(Reason::ENHANCE_YOUR_CALM));
+        }
+        if link.is_overdue() {
+            return Some(Why::Ends(Reason::NO_ERROR));
+        }
+        // One that has asked for nothing yet may, once: it may be about to.
+        if !self.told && (worker.stopping.get() || (worker.moving.get() && link.has_begun())) {
+            self.told = true;
+            self.connection.graceful_shutdown();
+        }
+        None
+    }
+
+    /// Tells of a client that the library has ended for what it costs.
+    fn note_end(&self, error: &h2::Error) {
+        let is_calmed = error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+        if is_calmed && !self.link.is_flooded() {
+            let client = self.link.client(&self.worker).peer;
+            tracing::warn!(target: "client", %client, cause = %error, "a connection of HTTP/2 ends");
+            self.worker.exit.add(Number::Http2Floods, 1);
+        }
+    }
+
+    /// Answers a request, at once if that can be.
+    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Piece>) {
+        let Served { worker, link, .. } = self;
+        worker.exit.add(Number::Http2Streams, 1);
+        let stream = Rc::new(Stream::new(link.client(worker), worker.exit.clone()));
+        if let Some(secured) = &link.secured {
+            stream.secured_by(secured.clone());
+        }
+        link.begins();
+        let flight = stream.begin(request.method().clone());
+        let number = respond.stream_id().as_u32();
+        stream.note_request(&request);
+        if worker.exit.notes_heads() {
+            stream.note(|transaction| transaction.heads.stream = Some(number));
+        }
+        let (mut parts, incoming) = request.into_parts();
+        let asked = Asked::of(&parts.method, &parts.headers);
+        let waits = Rc::<Cell<bool>>::default();
+        let mut tunnel = None;
+        let answer = match request::settle(&mut parts, worker.settings().bounds.head_fields) {
+            Err(refusal) => {
+                stream.note(|transaction| transaction.note_accept(&parts.headers));
+                Ok(refusal.response())
+            }
+            Ok(Kind::Plain) => {
+                let content = match incoming.is_end_stream() {
+                    true => Arriving::Nothing,
+                    false => {
+                        self.widen();
+                        content(&stream, &parts.headers, fields::expects_continue(&parts), incoming, &waits)
+                    }
+                };
+                answer::answer(&self.worker, &stream, Request::from_parts(parts, content))
+            }
+            Ok(kind) => {
+                tunnel = Some((kind, incoming));
+                answer::answer(worker, &stream, Request::from_parts(parts, Arriving::Nothing))
+            }
+        };
+        let Served { worker, link, .. } = self;
+        let running = |stream| {
+            let watch = Watch::new(stream, waits);
+            link.watch(number, &watch);
+            Running { watch, link: link.clone(), worker: worker.clone(), number }
+        };
+        match answer {
+            Ok(response) => {
+                let going = (response, flight);
+                if let Some(rest) = sending::begin(worker, link, stream.clone(), &mut respond, going, asked) {
+                    spawn_local(running(stream).send(rest));
+                }
+            }
+            Err(pending) => drop(spawn_local(running(stream).run(pending, flight, tunnel, respond, asked))),
+        }
+    }
+
+    /// Lets more content come at once, while there is memory for it: until the connection ends.
+    fn widen(&mut self) {
+        let Served { worker, link, connection, .. } = self;
+        let budget = &worker.shared.budget;
+        let window = worker.settings().http2.window.saturating_mul(WINDOWS);
+        let more = window.saturating_sub(LEAST_WINDOW) as usize;
+        if link.is_wide() || more == 0 || !budget.origins.can_spare(more) {
+            return;
+        }
+        let client = link.client(worker).charged();
+        if let Some(lease) = ClientsClaim::try_take(&budget.clients, client, &budget.origins, more) {
+            connection.set_target_window_size(window);
+            link.widens(lease, &budget.origins);
+        }
+    }
+}
+
+/// A request's content, for which its client waits to be asked where it says so.
+fn content(
+    stream: &Rc<Stream>,
+    headers: &HeaderMap,
+    expects: bool,
+    incoming: RecvStream,
+    waits: &Rc<Cell<bool>>,
+) -> Arriving {
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let wanted = expects.then(|| {
+        let stream = stream.clone();
+        let goes_on = move || {
+            if stream.is_unanswered() {
+                stream.send_interim(Interim { status: StatusCode::CONTINUE, headers: HeaderMap::new() });
+            }
+        };
+        Box::new(goes_on) as Box<dyn FnOnce()>
+    });
+    Arriving::Http2(Box::new(Http2Content::new(incoming, length, wanted, waits.clone())))
+}
+
+/// A stream with a task of its own; the connection waits for its end.
+struct Running {
+    watch: Rc<Watch>,
+    link: Rc<Link>,
+    worker: Rc<Worker>,
+    number: u32,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.link.forget(self.number);
+    }
+}
+
+impl Running {
+    /// Sends the rest of a response.
+    async fn send(self, rest: Rest) {
+        let _lease = self.beside(SENDING).await;
+        rest.send(&self.worker, &self.watch).await;
+    }
+
+    /// What a stream takes beside others of its connection, which has what the first one takes.
+    async fn beside(&self, bytes: usize) -> Option<Lease> {
+        match self.link.count() > 1 {
+            true => Some(self.worker.shared.budget.heads.take(bytes).await),
+            false => None,
+        }
+    }
+
+    /// Waits for the response, and sends it.
+    async fn run(
+        self,
+        pending: Pending,
+        flight: Flight,
+        tunnel: Option<(Kind, RecvStream)>,
+        mut respond: SendResponse<Piece>,
+        asked: Asked,
+    ) {
+        let rest = self.answer(pending, flight, tunnel, &mut respond, asked).await;
+        drop(respond);
+        if let Some(rest) = rest {
+            rest.send(&self.worker, &self.watch).await;
+        }
+    }
+
+    async fn answer(
+        &self,
+        pending: Pending,
+        flight: Flight,
+        tunnel: Option<(Kind, RecvStream)>,
+        respond: &mut SendResponse<Piece>,
+        asked: Asked,
+    ) -> Option<Rest> {
+        let Running { watch, link, worker, .. } = self;
+        let stream = &watch.stream;
+        let mut response = match self.response(pending, respond).await {
+            Some(response) => response,
+            // What was under way for it is dropped.
+            None => {
+                drop(flight);
+                return None;
+            }
+        };
+        let Some((kind, incoming)) = tunnel else {
+            return sending::begin(worker, link, stream.clone(), respond, (response, flight), asked);
+        };
+        if let Kind::WebSocket(key) = &kind {
+            response = upgraded(response, key, stream);
+        }
+        if !stream.is_tunnel() {
+            return sending::begin(worker, link, stream.clone(), respond, (response, flight), asked);
+        }
+        Box::pin(self.tunnel(response, flight, incoming, respond)).await;
+        None
+    }
+
+    /// The response, unless the client does not want it any more.
+    async fn response(
+        &self,
+        pending: Pending,
+        respond: &mut SendResponse<Piece>,
+    ) -> Option<Response<ReplyBody>> {
+        let Running { watch, worker, .. } = self;
+        let stream = &watch.stream;
+        let answer = async {
+            let _lease = self.beside(STREAM).await;
+            pending.answer(worker, stream).await
+        };
+        let mut answer = pin!(answer);
+        poll_fn(|cx| {
+            stream.woken_by(cx.waker());
+            if respond.poll_reset(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            if watch.is_overdue() {
+                let text = "the request's content did not come in time";
+                return Poll::Ready(Some(Refusal::new(StatusCode::REQUEST_TIMEOUT, text).response()));
+            }
+            let response = answer.as_mut().poll(cx);
+            for Interim { status, headers } in stream.take_interims().into_iter().map(Interim::for_next_hop) {
+                let mut interim = Response::new(());
+                (*interim.status_mut(), *interim.headers_mut()) = (status, headers);
+                let _ = respond.send_informational(interim);
+            }
+            response.map(Some)
+        })
+        .await
+    }
+
+    /// Copies bytes both ways until the tunnel ends.
+    async fn tunnel(
+        &self,
+        response: Response<ReplyBody>,
+        flight: Flight,
+        incoming: RecvStream,
+        respond: &mut SendResponse<Piece>,
+    ) {
+        let Running { watch, worker, .. } = self;
+        let stream = &watch.stream;
+        stream.note_response(&response);
+        let status = response.status();
+        let (parts, body) = response.map(|body| body.carrying(flight, status)).into_parts();
+        drop(body);
+        let (Ok(outgoing), Some(upstream)) =
+            (respond.send_response(Response::from_parts(parts, ()), false), stream.take_tunnel())
+        else {
+            return stream.broken_off();
+        };
+        tunnel::run(worker, stream, Pipe::new(incoming, outgoing), Bytes::new(), upstream).await;
+    }
+}
+
+/// An origin's answer to a request for a WebSocket, as HTTP/2 says it (RFC 8441 section 5): 200 opens the tunnel.
+fn upgraded(mut response: Response<ReplyBody>, key: &HeaderValue, stream: &Stream) -> Response<ReplyBody> {
+    let accepts = response.headers().get(SEC_WEBSOCKET_ACCEPT) == accepted(key).as_ref();
+    match (stream.is_tunnel(), response.status()) {
+        (true, StatusCode::SWITCHING_PROTOCOLS) if accepts => {
+            *response.status_mut() = StatusCode::OK;
+            let headers = response.headers_mut();
+            headers.remove(http::header::CONNECTION);
+            headers.remove(UPGRADE);
+            headers.remove(SEC_WEBSOCKET_ACCEPT);
+            response
+        }
+        (false, status) if !status.is_success() => response,
+        _ => {
+            stream.no_tunnel();
+            Refusal::new(StatusCode::BAD_GATEWAY, "the origin did not change to the protocol of WebSockets")
+                .response()
+        }
+    }
+}
+
+/// What proves that an origin has read the key (RFC 6455 section 4.2.2).
+fn accepted(key: &HeaderValue) -> Option<HeaderValue> {
+    const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let both = [key.as_bytes(), GUID].concat();
+    let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &both);
+    HeaderValue::try_from(BASE64.encode(digest.as_ref())).ok()
+}
+
+/// A connection, which is counted while it is open.
+struct Open(Rc<Worker>);
+
+impl Open {
+    fn new(worker: &Rc<Worker>) -> Open {
+        worker.exit.add(Number::OpenHttp2, 1);
+        Open(worker.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.exit.subtract(Number::OpenHttp2, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6455 section 1.3.
+    #[test]
+    fn an_origin_proves_that_it_has_read_the_key() {
+        let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(accepted(&key).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

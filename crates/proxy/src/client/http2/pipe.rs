@@ -1,0 +1,95 @@
+//! A stream as what a tunnel copies from and to: bytes both ways, each of which ends by itself.
+
+use super::piece::Piece;
+use bytes::{Buf, Bytes};
+use h2::{Reason, RecvStream, SendStream};
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes of one write.
+const WRITE: usize = 16 << 10;
+
+pub struct Pipe {
+    incoming: RecvStream,
+    /// What came and was not read.
+    read: Bytes,
+    outgoing: SendStream<Piece>,
+    /// Nothing more goes to the client.
+    has_ended: bool,
+}
+
+impl Pipe {
+    pub fn new(incoming: RecvStream, outgoing: SendStream<Piece>) -> Pipe {
+        Pipe { incoming, read: Bytes::new(), outgoing, has_ended: false }
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        while this.read.is_empty() {
+            match ready!(this.incoming.poll_data(cx)) {
+                Some(Ok(bytes)) => this.read = bytes,
+                Some(Err(error)) => {
+                    return Poll::Ready(Err(io::Error::new(ErrorKind::ConnectionReset, error)));
+                }
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let some = this.read.len().min(buf.remaining());
+        buf.put_slice(&this.read[..some]);
+        this.read.advance(some);
+        let _ = this.incoming.flow_control().release_capacity(some);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let gone = || Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if self.outgoing.poll_reset(cx).is_ready() {
+            return gone();
+        }
+        self.outgoing.reserve_capacity(buf.len().min(WRITE));
+        let room = match self.outgoing.capacity() {
+            0 => match ready!(self.outgoing.poll_capacity(cx)) {
+                Some(Ok(room)) => room,
+                _ => return gone(),
+            },
+            room => room,
+        };
+        let some = room.min(buf.len()).min(WRITE);
+        match self.outgoing.send_data(Piece::of(Bytes::copy_from_slice(&buf[..some])), false) {
+            Ok(()) => Poll::Ready(Ok(some)),
+            Err(_) => gone(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.has_ended = true;
+        let _ = self.outgoing.send_data(Piece::of(Bytes::new()), true);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Pipe {
+    /// What breaks off is a reset (RFC 9113 section 8.5).
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.outgoing.send_reset(Reason::CANCEL);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A client's socket under the library: it counts frames as they pass, sends small ones together, and says what the connection waits for.
+
+use super::flood::Counts;
+use super::frames::{Frames, PREFACE};
+use super::link::Link;
+use crate::budget::{Claim, HEAD, of_head};
+use crate::clock;
+use crate::settings::http2::Http2;
+use crate::transport::Socket;
+use crate::worker::Worker;
+use bytes::{Buf, Bytes, BytesMut};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes of small writes that wait for others, at most.
+const TOGETHER: usize = 16 << 10;
+/// Bytes of a write that is not copied.
+const LARGE: usize = 4 << 10;
+/// Pieces of one write.
+const PIECES: usize = 16;
+
+pub struct WatchedSocket {
+    /// Goes to the link when the library is done with it.
+    socket: Option<Socket>,
+    /// What was read of it before.
+    early: Bytes,
+    link: Rc<Link>,
+    worker: Rc<Worker>,
+    bounds: Http2,
+    incoming: Frames,
+    outgoing: Frames,
+    counts: Counts,
+    /// Bytes of the head that is being read.
+    head: usize,
+    /// What is taken for the rest of it.
+    claim: Option<Claim>,
+    /// Small writes.
+    out: BytesMut,
+}
+
+impl WatchedSocket {
+    pub fn new(socket: Socket, early: Bytes, link: Rc<Link>, worker: Rc<Worker>) -> WatchedSocket {
+        let bounds = worker.settings().http2;
+        WatchedSocket {
+            socket: Some(socket),
+            early,
+            link,
+            worker,
+            bounds,
+            incoming: Frames::behind(PREFACE),
+            outgoing: Frames::behind(0),
+            counts: Counts::new(clock::moment()),
+            head: 0,
+            claim: None,
+            out: BytesMut::new(),
+        }
+    }
+
+    fn socket(&mut self) -> io::Result<Pin<&mut Socket>> {
+        self.socket.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.early.is_empty() {
+            return self.socket()?.poll_read(cx, buf);
+        }
+        let some = self.early.len().min(buf.remaining());
+        buf.put_slice(&self.early.split_to(some));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Follows what the client sent.
+    fn came(&mut self, bytes: &[u8]) {
+        let WatchedSocket { incoming, counts, bounds, link, head, claim, .. } = self;
+        incoming.feed(bytes, |frame| {
+            if let Some(flood) = counts.came(frame, bounds, clock::moment) {
+                link.flooded(flood);
+            }
+            if !frame.is_of_head() {
+                return;
+            }
+            let before = *head;
+            *head += frame.length as usize;
+            if before <= HEAD && *head > HEAD {
+                *claim = Some(Claim::default());
+            }
+            link.reads_head(!frame.ends_head());
+            if frame.ends_head() {
+                *head = 0;
+            }
+        });
+        // A frame that is not all here is one that is waited for.
+        link.reads_frame(!incoming.is_between());
+    }
+
+    /// So many bytes of what the library wrote were taken.
+    fn went(&mut self, bufs: &[IoSlice<'_>], bytes: usize) {
+        let WatchedSocket { outgoing, counts, bounds, link, .. } = self;
+        counts.sent(bytes);
+        let mut left = bytes;
+        for buf in bufs {
+            let taken = left.min(buf.len());
+            outgoing.feed(&buf[..taken], |frame| {
+                if let Some(flood) = counts.went(frame, bounds, clock::moment) {
+                    link.flooded(flood);
+                }
+            });
+            left -= taken;
+        }
+    }
+
+    /// Notes whether the client takes what is written.
+    fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.link.writes(result.is_ready());
+        result
+    }
+
+    /// Writes what waits.
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.is_empty() {
+            let WatchedSocket { socket, out, .. } = self;
+            let Some(socket) = socket else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+            let write = Pin::new(socket).poll_write(cx, out);
+            let n = ready!(self.wrote(write))?;
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.out.advance(n);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes what waits and what comes behind it; gives the bytes of that which were taken.
+    fn poll_all(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        loop {
+            let WatchedSocket { socket, out, .. } = self;
+            let Some(socket) = socket else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let all = [IoSlice::new(out)].into_iter().chain(bufs.iter().map(|buf| IoSlice::new(buf)));
+            let mut count = 0;
+            for (piece, buf) in pieces.iter_mut().zip(all.filter(|buf| !buf.is_empty())) {
+                (*piece, count) = (buf, count + 1);
+            }
+            let write = Pin::new(socket).poll_write_vectored(cx, &pieces[..count]);
+            let n = ready!(self.wrote(write))?;
+            let before = n.min(self.out.len());
+            self.out.advance(before);
+            if n > before || n == 0 {
+                return Poll::Ready(Ok(n - before));
+            }
+        }
+    }
+}
+
+impl AsyncRead for WatchedSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.link.is_flooded() {
+            return Poll::Pending;
+        }
+        if let Some(claim) = &mut this.claim {
+            let most = of_head(this.worker.settings().bounds.head_bytes);
+            ready!(claim.poll(cx, &this.worker.shared.budget.heads, most));
+            this.link.holds(this.claim.take().and_then(Claim::into_lease));
+        }
+        let before = buf.filled().len();
+        ready!(this.poll_bytes(cx, buf))?;
+        this.came(&buf.filled()[before..]);
+        if this.link.is_flooded() {
+            // None of it is worth reading. The connection's task ends it.
+            buf.set_filled(before);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for WatchedSocket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let bytes = bufs.iter().map(|buf| buf.len()).sum();
+        let taken = if bytes >= LARGE {
+            ready!(this.poll_all(cx, bufs))?
+        } else {
+            if this.out.len() + bytes > TOGETHER {
+                ready!(this.poll_out(cx))?;
+            }
+            bufs.iter().for_each(|buf| this.out.extend_from_slice(buf));
+            bytes
+        };
+        this.went(bufs, taken);
+        Poll::Ready(Ok(taken))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// While requests are being answered, their answers wait for each other.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.link.is_corked() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(this.poll_out(cx))?;
+        let flush = this.socket()?.poll_flush(cx);
+        ready!(this.wrote(flush))?;
+        if this.out.capacity() > LARGE {
+            this.out = BytesMut::new();
+        }
+        this.link.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_out(cx))?;
+        self.socket()?.poll_shutdown(cx)
+    }
+}
+
+impl Drop for WatchedSocket {
+    fn drop(&mut self) {
+        self.link.gives_back(self.socket.take());
+    }
+}

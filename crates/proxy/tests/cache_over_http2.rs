@@ -1,0 +1,4 @@
+//! The tests of `cache.rs`, asked by HTTP/2 (`support::bridge`).
+
+#[path = "cache.rs"]
+mod same;

@@ -1,0 +1,4 @@
+//! The tests of `keys.rs`, asked by HTTP/2 (`support::bridge`).
+
+#[path = "keys.rs"]
+mod same;

@@ -1,0 +1,4 @@
+//! The tests of `purge.rs`, asked by HTTP/2 (`support::bridge`).
+
+#[path = "purge.rs"]
+mod same;
