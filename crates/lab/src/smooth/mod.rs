@@ -570,12 +570,19 @@ impl State<'_> {
     }
 }
 
-/// What the peak of a day will ask for: objects and their versions.
+/// What the peak of a day will miss and could be fetched before it: objects and their versions.
 fn asked_for(world: &World, day: Day) -> HashSet<(u64, u64)> {
     let (mut world, mut access, mut all) = (world.clone(), Access::default(), HashSet::new());
+    let (mut at_night, peak) = (HashMap::new(), day.begins + PEAK.start as u64 * QUARTER);
     while world.next(&mut access) {
-        let second = access.time / 1_000_000 - day.begins;
-        if PEAK.contains(&((second / QUARTER) as usize)) && access.is_cacheable() {
+        let quarter = ((access.time / 1_000_000 - day.begins) / QUARTER) as usize;
+        if quarter < PEAK.start {
+            at_night.insert(access.object, access.modified);
+        } else if PEAK.contains(&quarter)
+            && access.is_cacheable()
+            && access.modified < peak
+            && at_night.get(&access.object) != Some(&access.modified)
+        {
             all.insert((access.object, access.modified));
         }
     }

@@ -232,3 +232,39 @@ fn boosting_is_right_more_often() {
     let together = Matrix::of(&ensemble, &test).unwrap().right();
     assert!(ensemble.members().len() == 10 && together > alone, "{alone} {together}");
 }
+
+/// Also where a class has most of the weight, and a rule of it needs no condition.
+#[test]
+fn what_is_learned_is_read_again() {
+    for seed in 0..20 {
+        let mut random = Random::of(seed);
+        let schema = Schema::new([("a", Kind::Number), ("b", Kind::Nominal)]).unwrap();
+        let mut examples = Examples::new(schema, ["yes", "no"]);
+        for _ in 0..60 {
+            let word = ["x", "y", "z"][random.below(3) as usize];
+            let values = [Value::Number(random.below(5) as f64), Value::Nominal(word)];
+            let class = if random.unit() < 0.8 { "yes" } else { "no" };
+            examples.push(&values, class, 1.0).unwrap();
+        }
+        let learner = Learner { positive: Some("yes".into()), seed, ..Learner::default() };
+        for text in [
+            learner.learn(&examples).unwrap().to_string(),
+            crate::boost::boost(&learner, 5, &examples, &mut |_, _| {}).unwrap().to_string(),
+        ] {
+            let again: crate::rules::Model = text.parse().unwrap();
+            assert_eq!(again.to_string(), text);
+        }
+    }
+}
+
+#[test]
+fn too_many_classes_and_weights_beyond_bounds_are_refused() {
+    let schema = Schema::new([("a", Kind::Number)]).unwrap();
+    let mut examples = Examples::new(schema, []);
+    for nth in 0..=crate::rules::CLASSES_MAX {
+        examples.push(&[Value::Number(nth as f64)], &format!("c{nth}"), 1.0).unwrap();
+    }
+    assert!(Learner::default().learn(&examples).unwrap_err().contains("more than 1000 classes"));
+    assert!(examples.push(&[Value::Missing], "c0", 1e308).unwrap_err().contains("1e18 at most"));
+    assert!(examples.push(&[Value::Missing], "c0", f64::NAN).is_err());
+}

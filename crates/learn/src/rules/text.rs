@@ -560,6 +560,33 @@ default Play (9.5/0.25 in 4).
 ";
 
     #[test]
+    fn a_rule_without_conditions_is_read_as_it_is_written() {
+        for text in ["yes :- (3/1).", "yes :-."] {
+            let whole = format!("cosm rules 1\nattribute a: number\nclass yes, no.\n{text}\ndefault no.\n");
+            let rules: Rules = whole.parse().unwrap();
+            assert!(rules.rules()[0].conditions.is_empty());
+            assert_eq!(rules.to_string(), whole);
+        }
+    }
+
+    #[test]
+    fn a_text_may_have_only_so_much() {
+        let many = |count: usize, each: fn(usize) -> String| (0..count).map(each).collect::<Vec<_>>();
+        let head = "cosm rules 1\nattribute a: number\nclass x.\n";
+        let rules = many(RULES_MAX + 1, |_| "x :- a<=1.\n".into()).concat();
+        let classes = many(CLASSES_MAX + 1, |nth| format!("c{nth}")).join(", ");
+        for (text, why) in [
+            (format!("{head}{rules}default x.\n"), "more than 100000 rules"),
+            (format!("cosm rules 1\nattribute a: number\nclass {classes}.\ndefault c1.\n"), "more than 1000 classes"),
+            ("cosm ensemble 1\nattribute a: number\nclass x.\nmembers 1001\n".into(), "more than 1000 members"),
+            ("cosm rules 1\nattribute a: number\nattribute a: set\nclass x.\ndefault x.\n".into(), "named `a`"),
+        ] {
+            let found = text.parse::<Model>().unwrap_err();
+            assert!(found.what.contains(why), "{found}");
+        }
+    }
+
+    #[test]
     fn what_is_read_is_written_alike() {
         let model: Model = GOLF.parse().unwrap();
         assert_eq!(model.to_string(), GOLF);
