@@ -67,6 +67,57 @@ fn a_plan_has_reasons_and_keeps_its_budget() {
     assert_eq!(plan["budget"].as_u64().unwrap() / 100_000, 18_885);
 }
 
+/// What the trace has seen is in the cache; what nights offered makes a section's yield.
+#[test]
+fn a_plan_knows_the_days_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let rules = "cosm rules 1\nattribute section-yield: number\nclass prefetchable, non-prefetchable.\n\
+                 prefetchable :- section-yield>=0.5 (9/1).\ndefault non-prefetchable (90/10).\n";
+    fs::write(folder.join("rules"), rules).unwrap();
+    // Three days from 1 June 2026, at noon: of /news/ what is new each day is asked for, of /old/ nothing.
+    let (first, day) = (1_780_272_000u64, 86_400);
+    let mut trace = "time,method,url,size,status,modified\n".to_string();
+    fs::create_dir(folder.join("offered")).unwrap();
+    let row = |name: &str, modified: u64| {
+        format!("{{\"url\":\"http://a.test/{name}\",\"size\":100,\"modified\":{modified}}}\n")
+    };
+    for nth in 0..3 {
+        let (midnight, edited) = (first + nth * day, first + nth * day - 36_000);
+        let noon = midnight + day / 2;
+        trace += &format!("{noon},GET,http://a.test/news/{nth},100,200,{edited}\n");
+        let offered = row(&format!("news/{nth}"), edited) + &row(&format!("old/{nth}"), edited);
+        // The night begins at 16:30 of the day before.
+        let name = ["2026-05-31", "2026-06-01", "2026-06-02"][nth as usize];
+        fs::write(folder.join(format!("offered/{name}.jsonl")), offered).unwrap();
+    }
+    fs::write(folder.join("trace.csv"), trace).unwrap();
+    let night = first + 3 * day;
+    let rows = [
+        row("news/2", night - day - 36_000),
+        row("news/3", night - 10),
+        row("old/3", night - 10),
+        row("news/4", night + 10),
+    ];
+    fs::write(folder.join("rows"), rows.concat()).unwrap();
+    let plan = |more: &str| {
+        let words = format!("plan rows --rules rules --budget 1000 --night {night} --json {more}");
+        let (status, out, err) = said(&smooth(folder, words.trim_end()));
+        assert_eq!(status, Some(0), "{err}");
+        (serde_json::from_str::<serde_json::Value>(&out).unwrap(), err)
+    };
+    let (found, _) = plan("--trace trace.csv --inventory offered");
+    let lines = found["lines"].as_array().unwrap();
+    assert!(lines.len() == 1 && lines[0]["url"] == "http://a.test/news/3", "{found}");
+    let left_out = |why: &str| found["left_out"][why].as_u64();
+    assert_eq!(["cached", "not_yet", "not_chosen"].map(left_out), [Some(1); 3]);
+    for more in ["", "--trace trace.csv"] {
+        let (found, err) = plan(more);
+        assert!(found["lines"].as_array().unwrap().is_empty(), "{found}");
+        assert!(err.contains("section-yield, and without --inventory"), "{err}");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said_in_a_line() {
     let folder = tempfile::tempdir().unwrap();

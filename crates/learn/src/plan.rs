@@ -331,7 +331,7 @@ fn without_fragment(mut candidate: Candidate) -> Candidate {
 
 /// A user's name before the host, or a parameter whose name says that its value is secret or somebody's own.
 fn carries_credentials(url: &str) -> bool {
-    const SECRET: [&str; 19] = [
+    const SECRET: [&str; 20] = [
         "apikey",
         "auth",
         "authorization",
@@ -340,6 +340,7 @@ fn carries_credentials(url: &str) -> bool {
         "jsessionid",
         "jwt",
         "key",
+        "otp",
         "pass",
         "passwd",
         "password",
@@ -354,11 +355,13 @@ fn carries_credentials(url: &str) -> bool {
     ];
     /// In longer names too.
     const WITHIN: [&str; 7] = ["token", "secret", "passw", "pwd", "sess", "credential", "signature"];
-    if trace::host(url).contains('@') {
-        return true;
-    }
     let after = url.find("://").map_or(url, |at| &url[at + 3..]);
     let after = unescaped(after).to_ascii_lowercase();
+    // Of this URL, and of others in its parameters.
+    let mut authorities = after.split("://").filter_map(|url| url.split(['/', '?', '#', '&']).next());
+    if authorities.any(|authority| authority.contains('@')) {
+        return true;
+    }
     let parameters = after.split(['?', '&', ';', '#']).skip(1);
     let mut names = parameters.filter_map(|parameter| parameter.split('=').next());
     names.any(|name| {
@@ -415,6 +418,26 @@ default non-prefetchable (1000/10).
         let mut planner = Planner::new(&rules, encoding, order);
         candidates.into_iter().for_each(|candidate| planner.add(candidate, false).unwrap());
         planner.finish().unwrap()
+    }
+
+    #[test]
+    fn secrets_are_known_however_they_are_written() {
+        for url in [
+            "http://a.test/?%74oken=1",
+            "http://a.test/?accessToken=1",
+            "http://a.test/?token[]=1",
+            "http://a.test/?pwd=1",
+            "http://a.test/x;user=me;pwd=1",
+            "http://a.test/?otp=1",
+            "http://a.test/?to=http://u:p@b.test/",
+            "http://u:p%40a.test/",
+            "http://a.test/%3Ftoken=1",
+        ] {
+            assert_eq!(refused(url), Some(LeftOut::Credentials), "{url}");
+        }
+        for url in ["http://a.test/?page=1&author=2", "http://a.test/@me/x", "http://a.test/token/x%2"] {
+            assert_eq!(refused(url), None, "{url}");
+        }
     }
 
     #[test]

@@ -80,9 +80,9 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         };
         let without = one(Strategy::Nothing)?;
         for (strategy, runs) in &mut found {
-            let run = match strategy {
+            let run = match *strategy {
                 Strategy::Nothing => without.clone(),
-                strategy => one(*strategy)?,
+                strategy => one(strategy)?,
             };
             let saved = run.against(&without);
             let all = run.totals();

@@ -1,20 +1,20 @@
 //! `cosm smooth plan`: tonight's list from candidates, rules and a budget.
 
-use super::rules::{encoding, load};
 use super::evaluate::Shown;
+use super::rules::{encoding, load};
 use super::source::{self, Source, days};
 use crate::Failure;
 use crate::lab::{from_format, json, strict, text};
 use crate::values::size;
 use clap::{Arg, ArgMatches, Command};
 use learn::candidate::{Candidate, Encoding, History, Source as From};
-use learn::evaluate::{Offers, Settings, Step, Told, survey, walk};
+use learn::evaluate::{Offers, Settings, Step, Told, Web, survey, walk};
 use learn::plan::{LeftOut, Order, Plan, Planner, rules_for_queries};
 use learn::rules::Model;
 use learn::target::{Performance, Usage};
 use std::path::Path;
 use trace::Access;
-use trace::inventory::Inventory;
+use trace::inventory::{Inventory, Row};
 
 /// The numbers of equation 6.2 and what they are.
 const USAGE: [(&str, &str); 4] = [
@@ -90,7 +90,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let path = text(args, "rules").unwrap_or_default();
     let model = load(path)?;
     let encoding = encoding(&model).map_err(|why| Failure::Failed(format!("{path}: {why}")))?;
-    let told = told(args)?;
+    let told = told(args, night)?;
     for (source, lacks, without) in [
         (From::Requests, told.is_none(), "--trace: nothing was ever asked for"),
         (From::Nights, text(args, "inventory").is_none(), "--inventory: what nights offered is not known"),
@@ -153,7 +153,7 @@ fn now() -> u64 {
 }
 
 /// What the days of a trace tell, and the offers of their nights: as `evaluate` has it.
-fn told(args: &ArgMatches) -> Result<Option<Told>, Failure> {
+fn told(args: &ArgMatches, night: u64) -> Result<Option<Told>, Failure> {
     if text(args, "TRACE").is_none() {
         return Ok(None);
     }
@@ -161,19 +161,40 @@ fn told(args: &ArgMatches) -> Result<Option<Told>, Failure> {
     let (peak, calendar) = days(args)?;
     let least = Encoding::named(["size"]).map_err(Failure::Failed)?;
     let offers = if source.has_inventory() { Offers::Listed } else { Offers::Seen };
-    let settings =
-        Settings { peak, calendar, offers, warm_up: 0, servers: None, ..Settings::new(least) };
+    let settings = Settings { peak, calendar, offers, warm_up: 0, servers: None, ..Settings::new(least) };
     let mut shown = Shown::new();
     let failed = |why: String| Failure::Failed(format!("{}: {why}", source.describe()));
-    let open = || source.open(calendar).map_err(failed);
-    let survey = survey(&mut *open()?, &settings, &mut |requests| shown.step(&Step::Requests(false, requests)));
+    let open = || Ok::<_, Failure>(Until { web: source.open(calendar).map_err(failed)?, night });
+    let survey =
+        survey(&mut open()?, &settings, &mut |requests| shown.step(&Step::Requests(false, requests)));
     let survey = survey.map_err(failed)?;
     let each = &mut |_| Ok(());
-    let told = walk(&mut *open()?, &settings, &survey, each, &mut |requests| {
+    let told = walk(&mut open()?, &settings, &survey, each, &mut |requests| {
         shown.step(&Step::Requests(true, requests));
     });
     shown.end();
     told.map(Some).map_err(failed)
+}
+
+/// Requests up to the night: what comes after it is not known then.
+struct Until {
+    web: Box<dyn Web>,
+    night: u64,
+}
+
+impl Web for Until {
+    fn next(&mut self, access: &mut Access) -> Result<bool, String> {
+        while self.web.next(access)? {
+            if access.time / 1_000_000 <= self.night {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
+        self.web.offers(at, each)
+    }
 }
 
 fn print(plan: &Plan) {

@@ -331,9 +331,7 @@ impl State<'_> {
         };
         let asked = judge.as_ref().map(|judge| judge.attributes()).unwrap_or_default();
         let mut planner = match &judge {
-            Some(judge) if !asked.is_empty() => {
-                Some(Planner::new(&**judge, Encoding::named(asked)?, order))
-            }
+            Some(judge) if !asked.is_empty() => Some(Planner::new(&**judge, Encoding::named(asked)?, order)),
             _ => None,
         };
         let future = match self.strategy == Strategy::Oracle && fetches {
@@ -344,8 +342,8 @@ impl State<'_> {
         for row in world.inventory(day.begins) {
             let Some((object, size)) = self.candidate(gateway, &row) else { continue };
             let is_new = row.modified + DAY > day.begins;
-            let is_example =
-                tonight.examples.is_some() && (row.modified + LATELY > day.begins || self.random.unit() < negatives);
+            let is_example = tonight.examples.is_some()
+                && (row.modified + LATELY > day.begins || self.random.unit() < negatives);
             let known = Known {
                 row: tonight.examples.as_ref().filter(|_| is_example).map(|examples| examples.len() as u32),
                 size,

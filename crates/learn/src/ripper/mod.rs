@@ -73,7 +73,11 @@ impl Learner {
         let price = |row: usize| weights[row] * price(examples.class()[row]);
         let data = Data::new(examples, price, self.threads);
         let mut sums = vec![0.0; examples.classes().len()];
-        examples.class().iter().zip(&data.weights).for_each(|(class, weight)| sums[*class as usize] += weight);
+        examples
+            .class()
+            .iter()
+            .zip(&data.weights)
+            .for_each(|(class, weight)| sums[*class as usize] += weight);
         let mut random = Random::of(self.seed);
         let mut scratch = data.scratch();
         let mut rows: Vec<u32> = (0..examples.len() as u32).collect();
@@ -125,14 +129,19 @@ impl Learner {
             return Err("examples without a weight above 0".into());
         }
         if examples.classes().len() > CLASSES_MAX {
-            return Err(format!("more than {CLASSES_MAX} classes: what is taken for the class tells examples apart"));
+            return Err(format!(
+                "more than {CLASSES_MAX} classes: what is taken for the class tells examples apart"
+            ));
         }
         if self.folds < 2 {
             return Err(format!("{} folds: at least 2 are needed to grow and to prune", self.folds));
         }
         if !LOSS_RATIOS.contains(&self.loss_ratio) {
             let (least, most) = (LOSS_RATIOS.start(), LOSS_RATIOS.end());
-            return Err(format!("the loss ratio {} is not a number from {least:e} to {most:e}", self.loss_ratio));
+            return Err(format!(
+                "the loss ratio {} is not a number from {least:e} to {most:e}",
+                self.loss_ratio
+            ));
         }
         let classes = examples.classes();
         let positive = match &self.positive {

@@ -577,9 +577,18 @@ default Play (9.5/0.25 in 4).
         let classes = many(CLASSES_MAX + 1, |nth| format!("c{nth}")).join(", ");
         for (text, why) in [
             (format!("{head}{rules}default x.\n"), "more than 100000 rules"),
-            (format!("cosm rules 1\nattribute a: number\nclass {classes}.\ndefault c1.\n"), "more than 1000 classes"),
-            ("cosm ensemble 1\nattribute a: number\nclass x.\nmembers 1001\n".into(), "more than 1000 members"),
-            ("cosm rules 1\nattribute a: number\nattribute a: set\nclass x.\ndefault x.\n".into(), "named `a`"),
+            (
+                format!("cosm rules 1\nattribute a: number\nclass {classes}.\ndefault c1.\n"),
+                "more than 1000 classes",
+            ),
+            (
+                "cosm ensemble 1\nattribute a: number\nclass x.\nmembers 1001\n".into(),
+                "more than 1000 members",
+            ),
+            (
+                "cosm rules 1\nattribute a: number\nattribute a: set\nclass x.\ndefault x.\n".into(),
+                "named `a`",
+            ),
         ] {
             let found = text.parse::<Model>().unwrap_err();
             assert!(found.what.contains(why), "{found}");
