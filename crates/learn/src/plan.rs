@@ -358,8 +358,8 @@ fn carries_credentials(url: &str) -> bool {
     let after = url.find("://").map_or(url, |at| &url[at + 3..]);
     let after = unescaped(after).to_ascii_lowercase();
     // Of this URL, and of others in its parameters.
-    let mut authorities = after.split("://").filter_map(|url| url.split(['/', '?', '#', '&']).next());
-    if authorities.any(|authority| authority.contains('@')) {
+    let mut authorities = after.split("://").filter_map(|url| url.split(['/', '?', '#']).next());
+    if trace::host(url).contains('@') || authorities.any(|authority| authority.contains('@')) {
         return true;
     }
     let parameters = after.split(['?', '&', ';', '#']).skip(1);
@@ -431,6 +431,7 @@ default non-prefetchable (1000/10).
             "http://a.test/?otp=1",
             "http://a.test/?to=http://u:p@b.test/",
             "http://u:p%40a.test/",
+            "https://u0&:p@b.test:4040/",
             "http://a.test/%3Ftoken=1",
         ] {
             assert_eq!(refused(url), Some(LeftOut::Credentials), "{url}");
