@@ -64,8 +64,11 @@ const AT_ONCE: usize = 128;
 /// What a request takes that waits for its origin, with the connection to that, beyond the first of a connection: bytes.
 const STREAM: usize = 24 << 10;
 
-/// The same of a response for which its client has no room.
-const SENDING: usize = 4 << 10;
+/// The same of a response for which its client has no room: measured, with what the library keeps of it.
+const SENDING: usize = 10 << 10;
+
+/// Streams of a connection that wait for memory. More are refused where there is none.
+const WAITING: usize = 8;
 
 /// Serves a connection until it ends. `early` was read from it before.
 pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: Bytes) {
@@ -237,6 +240,13 @@ impl Served {
     fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Piece>) {
         let Served { worker, link, .. } = self;
         worker.exit.add(Number::Http2Streams, 1);
+        let mut lease = None;
+        if link.count() >= WAITING {
+            lease = worker.shared.budget.heads.try_take(SENDING);
+            if lease.is_none() {
+                return respond.send_reset(Reason::REFUSED_STREAM);
+            }
+        }
         let stream = Rc::new(Stream::new(link.client(worker), worker.exit.clone()));
         if let Some(secured) = &link.secured {
             stream.secured_by(secured.clone());
@@ -276,7 +286,7 @@ impl Served {
         let running = |stream| {
             let watch = Watch::new(stream, waits);
             link.watch(number, &watch);
-            Running { watch, link: link.clone(), worker: worker.clone(), number }
+            Running { watch, link: link.clone(), worker: worker.clone(), number, lease }
         };
         match answer {
             Ok(response) => {
@@ -333,6 +343,8 @@ struct Running {
     link: Rc<Link>,
     worker: Rc<Worker>,
     number: u32,
+    /// Of one beyond the first few of its connection.
+    lease: Option<Lease>,
 }
 
 impl Drop for Running {
@@ -344,7 +356,10 @@ impl Drop for Running {
 impl Running {
     /// Sends the rest of a response.
     async fn send(self, rest: Rest) {
-        let _lease = self.beside(SENDING).await;
+        let _lease = match self.lease.is_some() {
+            true => None,
+            false => self.beside(SENDING).await,
+        };
         rest.send(&self.worker, &self.watch).await;
     }
 
