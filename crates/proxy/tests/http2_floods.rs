@@ -169,3 +169,43 @@ async fn a_client_that_takes_nothing_is_ended() {
     .await;
     assert!(bytes < 20 * 500_000, "{bytes}: it took all");
 }
+
+/// Streams that wait for their client take memory, of which there is little: a connection has only a few then.
+#[tokio::test]
+async fn streams_that_find_no_memory_are_refused() {
+    let origin = Origin::answering(ok("Cache-Control: max-age=600\r\n", &"x".repeat(1000))).await;
+    let proxy = Proxy::with(|settings| settings.bounds.transit_bytes = 0);
+    let host = origin.address.to_string();
+    let whole = END_HEADERS | END_STREAM;
+    let mut filled = Raw::connect(proxy.address).await;
+    filled.0.send(request(&host, 1, whole)).await;
+    while filled.next_of(&[DATA]).await.unwrap().1 & END_STREAM == 0 {}
+    let fields =
+        [(":method", "GET"), (":scheme", "http"), (":authority", host.as_str()), (":path", "/slow1")];
+    let ask = block(&fields);
+    let mut slow = Vec::new();
+    let mut refused = 0;
+    for _ in 0..40 {
+        // No room for any content.
+        let mut raw = Raw::of(support::Client::connect(proxy.address).await, &[0, 4, 0, 0, 0, 0]).await;
+        let all: Vec<u8> = (0..100).flat_map(|n| frame(HEADERS, whole, 2 * n + 1, &ask)).collect();
+        raw.0.send(all).await;
+        let (mut heads, mut resets) = (0, 0);
+        while heads + resets < 100 {
+            let came = raw.next_of(&[HEADERS, RST_STREAM]).await.unwrap();
+            match came.0 {
+                HEADERS => heads += 1,
+                _ => {
+                    assert_eq!(reason(&came), 7, "REFUSED_STREAM");
+                    resets += 1;
+                }
+            }
+        }
+        assert!(heads >= 8, "{heads}");
+        refused += resets;
+        slow.push(raw);
+    }
+    assert!(refused > 0);
+    filled.0.send(request(&host, 3, whole)).await;
+    while filled.next_of(&[DATA]).await.unwrap().1 & END_STREAM == 0 {}
+}
