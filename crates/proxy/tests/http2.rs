@@ -214,6 +214,26 @@ async fn content_goes_on_as_it_comes() {
     assert_eq!(told.iter().map(|told| told.received).max(), Some(3_000_000));
 }
 
+/// No key knows a content, whether its length is said or not.
+#[tokio::test]
+async fn what_is_asked_with_content_is_not_answered_from_the_cache() {
+    let origin = origin_of(|_, _| ok("Cache-Control: max-age=600\r\n", "found")).await;
+    let proxy = Proxy::forward();
+    let mut client = Http2::connect(proxy.address).await;
+    let url = origin.url("/search");
+    for (asked, length) in [None, Some(3), None].into_iter().enumerate() {
+        let mut request = Request::get(&url);
+        if let Some(length) = length {
+            request = request.header("content-length", length);
+        }
+        let (response, mut content) = client.begin(request.body(()).unwrap(), false).await;
+        http2::send(&mut content, Bytes::from_static(b"q=a"), true).await;
+        assert!(answer(response).await.unwrap().cache_status().contains("detail=content"));
+        assert_eq!(origin.requests().len(), asked + 1);
+    }
+    assert!(client.get(&url).await.cache_status().contains("stored"));
+}
+
 #[tokio::test]
 async fn interim_responses_go_to_their_stream() {
     let origin = Origin::with(|mut client, _| async move {

@@ -39,7 +39,7 @@ use bytes::Bytes;
 use data_encoding::BASE64;
 use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream};
-use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, UPGRADE};
+use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -272,6 +272,11 @@ impl Served {
                     true => Arriving::Nothing,
                     false => {
                         self.widen();
+                        if !parts.headers.contains_key(CONTENT_LENGTH) {
+                            // As HTTP/1 says that there is content, which no key knows.
+                            let chunked = HeaderValue::from_static("chunked");
+                            parts.headers.insert(TRANSFER_ENCODING, chunked);
+                        }
                         content(&stream, &parts.headers, fields::expects_continue(&parts), incoming, &waits)
                     }
                 };
