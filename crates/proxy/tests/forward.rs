@@ -135,6 +135,8 @@ async fn trailers_pass_both_ways() {
         while !rest.ends_with("sum: 1\r\n\r\n") {
             rest.push_str(std::str::from_utf8(&client.exactly(1).await).unwrap());
         }
+        // What origins believe is no client's to say, in trailers neither.
+        assert!(!rest.contains("1.1.1.1"), "{rest}");
         seen.lock().unwrap().push(head);
         client
             .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: check\r\nCache-Control: no-store\r\n\r\n")
@@ -144,8 +146,8 @@ async fn trailers_pass_both_ways() {
     .await;
     let proxy = Proxy::forward();
     let request = format!(
-        "POST {} HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE, close\r\nTrailer: sum\r\nTransfer-Encoding: chunked\r\n\r\n\
-         1\r\na\r\n0\r\nsum: 1\r\n\r\n",
+        "POST {} HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE, close\r\nTrailer: sum, x-forwarded-for\r\nTransfer-Encoding: chunked\r\n\r\n\
+         1\r\na\r\n0\r\nx-forwarded-for: 1.1.1.1\r\nsum: 1\r\n\r\n",
         origin.url("/")
     );
     let response = proxy.exchange(request).await;

@@ -1,5 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
+use crate::access::forwarded::is_rewritten;
 use crate::budget::{Allowance, ClientsClaim, Lease};
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
@@ -178,7 +179,7 @@ impl Body for Content {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             self.came.set(self.came.get() + bytes as u64);
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map(for_origin)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -190,6 +191,19 @@ impl Body for Content {
         match self.rest.as_ref().map_or(Some(0), |rest| rest.left().1) {
             Some(rest) => SizeHint::with_exact(begin + rest),
             None => SizeHint::default(),
+        }
+    }
+}
+
+/// Trailers without what heads lose too: origins may read one as the other.
+fn for_origin(frame: Frame<Bytes>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Err(frame) => frame,
+        Ok(mut trailers) => {
+            cache::remove_hop_by_hop(&mut trailers);
+            let told: Vec<_> = trailers.keys().filter(|name| is_rewritten(name.as_str())).cloned().collect();
+            told.iter().for_each(|name| drop(trailers.remove(name)));
+            Frame::trailers(trailers)
         }
     }
 }
