@@ -122,7 +122,7 @@ fn an_upgrade_passes_the_listener_and_lets_connections_end() {
         pem.display(),
         origin_url.trim_end_matches('/')
     );
-    let service = Service::start(&options, "");
+    let mut service = Service::start(&options, "");
     let mut idle = connect(service.address, "localhost", &config);
     get(&mut idle, "/").unwrap();
     // Its handshake is done, and it has asked for nothing.
@@ -150,4 +150,6 @@ fn an_upgrade_passes_the_listener_and_lets_connections_end() {
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }
     assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    // Nothing is under way in the process before this one.
+    assert!(service.server.take().unwrap().wait().success());
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// How often it looks at the files.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Until told to stop.
+/// Until told to stop, or another process accepts.
 pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
@@ -23,7 +23,7 @@ pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 // An error means that the sender is gone.
-                _ = phases.wait_for(|phase| matches!(phase, Phase::Stops(_))) => return Ok(()),
+                _ = phases.wait_for(|phase| matches!(phase, Phase::Moves | Phase::Stops(_))) => return Ok(()),
             }
         }
     })

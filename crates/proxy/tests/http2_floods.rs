@@ -7,7 +7,7 @@ use proxy::{Http2 as Bounds, Settings};
 use std::time::Duration;
 use support::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2, PING, PRIORITY, RST_STREAM, Raw,
-    SETTINGS, WINDOW_UPDATE, block, frame, reason,
+    SETTINGS, WINDOW_UPDATE, block, frame, get, reason,
 };
 use support::{Origin, Proxy, ok, soon};
 
@@ -208,4 +208,35 @@ async fn streams_that_find_no_memory_are_refused() {
     assert!(refused > 0);
     filled.0.send(request(&host, 3, whole)).await;
     while filled.next_of(&[DATA]).await.unwrap().1 & END_STREAM == 0 {}
+}
+
+/// The connection has its part of the memory for heads for as long as it needs it.
+#[tokio::test]
+async fn large_heads_take_memory_until_they_are_answered() {
+    let origin = Origin::answering(ok("Cache-Control: max-age=600\r\n", "hello")).await;
+    let proxy = Proxy::with(|settings| {
+        settings.bounds.transit_bytes = 0;
+        settings.admin = Some("127.0.0.1:0".parse().unwrap());
+    });
+    let mut client = Http2::connect(proxy.address).await;
+    let large = "x".repeat(40_000);
+    let ask = || get(origin.url("/"));
+    for _ in 0..60 {
+        let mut request = ask();
+        request.headers_mut().insert("x-large", large.parse().unwrap());
+        assert_eq!(soon(client.ask(request)).await.status(), 200);
+    }
+    soon(async {
+        while used(&proxy).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(client.ask(ask()).await.status(), 200, "the connection goes on");
+}
+
+async fn used(proxy: &Proxy) -> u64 {
+    let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();
+    stats["budget"]["heads-used"].as_u64().unwrap()
 }

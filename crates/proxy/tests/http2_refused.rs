@@ -182,6 +182,27 @@ async fn what_is_asked_for_has_one_meaning() {
     }
 }
 
+/// An origin would wait for that content, and take the next request of its connection for it.
+#[tokio::test]
+async fn what_opens_a_tunnel_has_no_length() {
+    let origin = Origin::answering(ok("Cache-Control: no-store\r\n", "hello")).await;
+    let host = origin.address.to_string();
+    for proxy in [Proxy::forward(), Proxy::reverse(&origin)] {
+        for (length, protocol) in [("60", true), ("0", true), ("60", false)] {
+            let mut fields = vec![(":method", "CONNECT"), (":authority", &host[..])];
+            if protocol {
+                fields.extend([(":protocol", "websocket"), (":scheme", "http"), (":path", "/chat")]);
+            }
+            fields.push(("content-length", length));
+            let mut raw = Raw::connect(proxy.address).await;
+            raw.0.send(frame(HEADERS, END_HEADERS, 1, &block(&fields))).await;
+            let came = raw.next_of(&[HEADERS, RST_STREAM]).await.unwrap();
+            assert!(came.0 == HEADERS && status(&came.3) == Some(400), "{length} {protocol} {came:?}");
+        }
+    }
+    assert!(origin.requests().is_empty());
+}
+
 #[tokio::test]
 async fn content_is_as_long_as_it_says() {
     let origin = Origin::answering(ok("Cache-Control: no-store\r\n", "hello")).await;

@@ -32,6 +32,7 @@ use crate::settings::current::Current;
 use crate::settings::{Offline, Settings};
 use crate::tls::OriginTls;
 use crate::transport::Hop;
+use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use std::cell::{Cell, RefCell};
@@ -140,6 +141,11 @@ impl Origins {
     ) -> Result<(Response<Incoming>, Line, Rc<Gate>), Refusal> {
         let Outgoing { head: make, mut content, expects, client, charged } = outgoing;
         let mut head = make()?;
+        let says = head.headers().get(CONTENT_LENGTH);
+        if content.is_none() && says.is_some_and(|length| length != "0") {
+            // The origin would take the next request for it.
+            head.headers_mut().remove(CONTENT_LENGTH);
+        }
         let key = Key {
             hop: self.route.next_hop(target)?,
             scheme: self.route.scheme(target),

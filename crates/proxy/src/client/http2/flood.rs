@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn frame(kind: u8, length: u32) -> Frame {
-        Frame { kind, flags: 0, length }
+        Frame { kind, flags: 0, stream: 1, length }
     }
 
     #[test]

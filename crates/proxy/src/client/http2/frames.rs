@@ -10,6 +10,7 @@ const HEAD: usize = 9;
 pub struct Frame {
     pub kind: u8,
     pub flags: u8,
+    pub stream: u32,
     /// Bytes of its payload.
     pub length: u32,
 }
@@ -74,10 +75,11 @@ impl Frames {
             self.have += more;
             bytes = &bytes[more..];
             if self.have == HEAD {
-                let [a, b, c, kind, flags, ..] = self.head;
+                let [a, b, c, kind, flags, stream @ ..] = self.head;
                 let length = u32::from_be_bytes([0, a, b, c]);
+                let stream = u32::from_be_bytes(stream) & !(1 << 31);
                 (self.have, self.left) = (0, length as usize);
-                seen(Frame { kind, flags, length });
+                seen(Frame { kind, flags, stream, length });
             }
         }
     }
@@ -97,7 +99,7 @@ mod tests {
         let mut bytes = vec![7; PREFACE];
         for (kind, flags, payload) in all {
             bytes.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
-            bytes.extend_from_slice(&[*kind, *flags, 0, 0, 0, 1]);
+            bytes.extend_from_slice(&[*kind, *flags, 0x80, 0, 1, 1]);
             bytes.extend_from_slice(payload);
         }
         bytes
@@ -115,7 +117,7 @@ mod tests {
             }
             let expected: Vec<_> = all
                 .iter()
-                .map(|(kind, flags, payload)| Frame { kind: *kind, flags: *flags, length: payload.len() as u32 })
+                .map(|(kind, flags, payload)| Frame { kind: *kind, flags: *flags, stream: 257, length: payload.len() as u32 })
                 .collect();
             prop_assert_eq!(seen, expected);
             prop_assert!(walker.is_between());
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_empty_and_ends_nothing() {
-        let frame = |kind, flags, length| Frame { kind, flags, length };
+        let frame = |kind, flags, length| Frame { kind, flags, stream: 1, length };
         assert!(frame(Frame::DATA, 0, 0).is_empty() && !frame(Frame::DATA, 1, 0).is_empty());
         assert!(frame(Frame::HEADERS, 1, 0).is_empty() && !frame(Frame::HEADERS, 4, 0).is_empty());
         assert!(frame(Frame::CONTINUATION, 0, 0).is_empty() && !frame(Frame::CONTINUATION, 0, 1).is_empty());

@@ -49,7 +49,11 @@ pub struct Link {
     seen: Seen,
     overdue: Cell<bool>,
     /// What large heads take.
-    held: RefCell<Vec<Lease>>,
+    held: RefCell<Vec<(u32, Lease)>>,
+    /// Whose head is read.
+    head_of: Cell<u32>,
+    /// Resets that are still to go out, and count for no flood.
+    resets: Cell<u64>,
     /// What a large window takes, until the connection ends.
     window: RefCell<Option<(Lease, Allowance)>>,
     socket: Cell<Option<Socket>>,
@@ -63,6 +67,8 @@ pub struct Watch {
     pub content: Rc<Cell<bool>>,
     /// Its client has no room for more of the response.
     pub full: Cell<bool>,
+    /// Others of the connection go before it.
+    pub turning: Cell<bool>,
     /// Bytes of the response that the library has.
     pub sent: Cell<u64>,
     seen: Seen,
@@ -113,12 +119,17 @@ impl Seen {
 impl Link {
     /// Goes on with what began as any connection does.
     pub fn of(before: &http1::Link, worker: &Worker) -> Link {
-        let settings = worker.settings();
+        let client = Client::of(before.peer(), before.speaks, &worker.settings());
+        Link::new(client, worker.refresh(), before.speaks, before.secured())
+    }
+
+    /// `judged`: by which settings the client was.
+    fn new(client: Client, judged: u64, speaks: Speaks, secured: Option<Arc<Secured>>) -> Link {
         Link {
-            client: RefCell::new(Rc::new(Client::of(before.peer(), before.speaks, &settings))),
-            judged: Cell::new(worker.refresh()),
-            speaks: before.speaks,
-            secured: before.secured(),
+            client: RefCell::new(Rc::new(client)),
+            judged: Cell::new(judged),
+            speaks,
+            secured,
             streams: RefCell::default(),
             begun: Cell::new(0),
             turns: Turns::default(),
@@ -133,6 +144,8 @@ impl Link {
             seen: Seen::default(),
             overdue: Cell::new(false),
             held: RefCell::default(),
+            head_of: Cell::new(0),
+            resets: Cell::new(0),
             window: RefCell::default(),
             socket: Cell::new(None),
             waker: RefCell::default(),
@@ -170,8 +183,6 @@ impl Link {
         let mut streams = self.streams.borrow_mut();
         streams.remove(&number);
         if streams.is_empty() {
-            // Heads of none are here.
-            self.held.borrow_mut().clear();
             self.wake();
         }
     }
@@ -189,9 +200,39 @@ impl Link {
         self.streams.borrow().values().for_each(|watch| watch.end());
     }
 
-    /// Until no stream is under way.
+    /// Of the stream whose head is read.
     pub fn holds(&self, lease: Option<Lease>) {
-        self.held.borrow_mut().extend(lease);
+        self.held.borrow_mut().extend(lease.map(|lease| (self.head_of.get(), lease)));
+    }
+
+    pub fn reads_head_of(&self, number: u32) {
+        self.head_of.set(number);
+    }
+
+    /// What the head of a stream takes, which goes where that goes.
+    pub fn take_held(&self, number: u32) -> Option<Lease> {
+        let mut held = self.held.borrow_mut();
+        let at = held.iter().position(|(of, _)| *of == number)?;
+        Some(held.swap_remove(at).1)
+    }
+
+    /// All heads that are here have been answered, or belong to their streams.
+    pub fn has_begun_all(&self) {
+        if self.head.get().is_none() {
+            self.held.borrow_mut().clear();
+        }
+    }
+
+    /// A stream is reset for what its client has no part in.
+    pub fn resets(&self) {
+        self.resets.set(self.resets.get() + 1);
+    }
+
+    /// Whether a reset that goes out is one of those.
+    pub fn reset_by_itself(&self) -> bool {
+        let resets = self.resets.get();
+        self.resets.set(resets.saturating_sub(1));
+        resets > 0
     }
 
     /// The window is a large one from now on, which `lease` is for.
@@ -219,7 +260,10 @@ impl Link {
         if self.write_blocked.get() || self.breaking.borrow().is_empty() {
             return false;
         }
-        self.breaking.take().iter_mut().for_each(|response| response.send_reset(Reason::INTERNAL_ERROR));
+        for mut response in self.breaking.take() {
+            self.resets();
+            response.send_reset(Reason::INTERNAL_ERROR);
+        }
         true
     }
 
@@ -315,19 +359,22 @@ impl Link {
         if is_late || is_dear {
             self.make_way();
         }
+        let gone = self.turns.gone();
         for watch in self.streams.borrow().values() {
-            watch.sweep(now, timeouts);
+            watch.sweep(now, timeouts, gone);
         }
     }
 
     pub fn slow_since(&self) -> Option<Instant> {
-        self.streams.borrow().values().filter_map(|watch| watch.slow_since()).min()
+        let gone = self.turns.gone();
+        self.streams.borrow().values().filter_map(|watch| watch.slow_since(gone)).min()
     }
 
     pub fn end_slow(&self) {
         let slowest = self.slow_since();
         let streams = self.streams.borrow();
-        streams.values().filter(|watch| watch.slow_since() == slowest).for_each(|watch| watch.end());
+        let gone = self.turns.gone();
+        streams.values().filter(|watch| watch.slow_since(gone) == slowest).for_each(|watch| watch.end());
     }
 
     pub fn idle(&self) -> Option<Option<Instant>> {
@@ -373,6 +420,7 @@ impl Watch {
             stream,
             content,
             full: Cell::new(false),
+            turning: Cell::new(false),
             sent: Cell::new(0),
             seen: Seen::default(),
             moved: Cell::new((0, None)),
@@ -389,12 +437,15 @@ impl Watch {
         self.stream.wake();
     }
 
-    fn wait(&self) -> Wait {
+    /// `gone`: bytes of the connection's responses that have gone.
+    fn wait(&self, gone: u64) -> Wait {
         // Who waits for whom in a tunnel is not known here; it looks after itself.
         if self.stream.is_tunnel() {
             Wait::Nothing
         } else if self.full.get() {
             Wait::Taking(self.sent.get())
+        } else if self.turning.get() {
+            Wait::Taking(gone)
         } else if self.content.get() {
             Wait::Body(self.stream.received().get())
         } else {
@@ -402,9 +453,9 @@ impl Watch {
         }
     }
 
-    fn sweep(&self, now: Instant, timeouts: &Timeouts) {
+    fn sweep(&self, now: Instant, timeouts: &Timeouts, gone: u64) {
         const LITTLE: u64 = 4 << 10;
-        let wait = self.wait();
+        let wait = self.wait(gone);
         match wait {
             Wait::Taking(bytes) | Wait::Body(bytes) => {
                 let (before, since) = self.moved.get();
@@ -420,11 +471,65 @@ impl Watch {
     }
 
     /// Since when hardly anything moves of what takes memory in transit.
-    fn slow_since(&self) -> Option<Instant> {
-        match self.wait() {
+    fn slow_since(&self, gone: u64) -> Option<Instant> {
+        match self.wait(gone) {
             Wait::Taking(_) if self.stream.is_of_memory() => None,
             Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Exit, Transaction};
+    use crate::settings::Settings;
+    use crate::transport::Peer;
+    use std::time::Duration;
+
+    /// While others go before it; once nothing goes any more, it is as one whose client takes nothing.
+    #[test]
+    fn who_waits_for_its_turn_is_ended_when_nothing_moves() {
+        let client = Rc::new(Client::of(Peer::Unix, Speaks::Http, &Settings::default()));
+        let exit = Rc::new(Exit::new(Arc::default(), Arc::new(|_: &Transaction| {})));
+        let watch = Watch::new(Rc::new(Stream::new(client, exit)), Rc::default());
+        let timeouts = Timeouts { client_stall: Duration::from_secs(10), ..Timeouts::default() };
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        watch.turning.set(true);
+        for second in 0..30 {
+            watch.sweep(at(second), &timeouts, 1000 * second);
+            assert!(!watch.is_overdue(), "{second}");
+        }
+        watch.sweep(at(38), &timeouts, 29_000);
+        assert!(!watch.is_overdue() && watch.slow_since(29_000).is_some());
+        watch.sweep(at(39), &timeouts, 29_000);
+        assert!(watch.is_overdue());
+    }
+
+    #[test]
+    fn what_a_head_takes_goes_with_its_stream() {
+        let pool = crate::budget::Budget::new(0, 0).heads;
+        let (size, free) = (1 << 10, pool.free());
+        let client = Client::of(Peer::Unix, Speaks::Http, &Settings::default());
+        let link = Link::new(client, 0, Speaks::Http, None);
+        link.is_begun();
+        for number in [1, 3] {
+            link.reads_head_of(number);
+            link.holds(pool.try_take(size));
+        }
+        assert_eq!(pool.free(), free - 2 * size);
+        let held = link.take_held(3);
+        assert!(held.is_some() && link.take_held(3).is_none());
+        // The other one never came: its stream was reset.
+        link.reads_head(true);
+        link.has_begun_all();
+        assert_eq!(pool.free(), free - 2 * size);
+        link.reads_head(false);
+        link.has_begun_all();
+        assert_eq!(pool.free(), free - size);
+        drop(held);
+        assert_eq!(pool.free(), free);
     }
 }

@@ -166,6 +166,9 @@ impl Served {
             if end.is_pending() && self.link.break_off() {
                 continue;
             }
+            if left > 0 {
+                self.link.has_begun_all();
+            }
             self.link.tell();
             return match self.link.flood() {
                 Some(_) => Poll::Ready(self.ends().unwrap_or(Why::Ended)),
@@ -244,6 +247,7 @@ impl Served {
         if link.count() >= WAITING {
             lease = worker.shared.budget.heads.try_take(SENDING);
             if lease.is_none() {
+                link.resets();
                 return respond.send_reset(Reason::REFUSED_STREAM);
             }
         }
@@ -254,6 +258,7 @@ impl Served {
         link.begins();
         let flight = stream.begin(request.method().clone());
         let number = respond.stream_id().as_u32();
+        let head = link.take_held(number);
         stream.note_request(&request);
         if worker.exit.notes_heads() {
             stream.note(|transaction| transaction.heads.stream = Some(number));
@@ -291,7 +296,7 @@ impl Served {
         let running = |stream| {
             let watch = Watch::new(stream, waits);
             link.watch(number, &watch);
-            Running { watch, link: link.clone(), worker: worker.clone(), number, lease }
+            Running { watch, link: link.clone(), worker: worker.clone(), number, lease, _head: head }
         };
         match answer {
             Ok(response) => {
@@ -350,6 +355,8 @@ struct Running {
     number: u32,
     /// Of one beyond the first few of its connection.
     lease: Option<Lease>,
+    /// Of a large head.
+    _head: Option<Lease>,
 }
 
 impl Drop for Running {

@@ -41,6 +41,10 @@ pub fn settle(parts: &mut Parts, fields: usize) -> Result<Kind, Refusal> {
         path(parts)?;
         return Ok(Kind::Plain);
     }
+    // What follows is a tunnel's (RFC 9110 section 9.3.6), and no content that an origin should wait for.
+    if parts.headers.contains_key(CONTENT_LENGTH) {
+        return Err(malformed("a CONNECT with a Content-Length"));
+    }
     match protocol {
         None => Ok(Kind::Tunnel),
         Some(protocol) if protocol.as_str().eq_ignore_ascii_case("websocket") => {

@@ -124,6 +124,7 @@ impl Rest {
         let mut turn = link.turns.turn(self.urgency, self.outgoing.stream_id().as_u32());
         let end = poll_fn(|cx| self.poll(cx, worker, watch, &mut turn)).await;
         watch.full.set(false);
+        watch.turning.set(false);
         match end {
             End::Whole => {}
             End::Left => self.breaks_off(),
@@ -165,7 +166,9 @@ impl Rest {
                     return Poll::Pending;
                 }
             };
-            if turn.poll(cx).is_pending() {
+            let turns = turn.poll(cx).is_pending();
+            watch.turning.set(turns);
+            if turns {
                 self.waits(cx, worker);
                 return Poll::Pending;
             }

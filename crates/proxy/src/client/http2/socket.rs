@@ -1,7 +1,7 @@
 //! A client's socket under the library: it counts frames as they pass, sends small ones together, and says what the connection waits for.
 
 use super::flood::Counts;
-use super::frames::{Frames, PREFACE};
+use super::frames::{Frame, Frames, PREFACE};
 use super::link::Link;
 use crate::budget::{Claim, HEAD, of_head};
 use crate::clock;
@@ -88,8 +88,11 @@ impl WatchedSocket {
                 *claim = Some(Claim::default());
             }
             link.reads_head(!frame.ends_head());
+            link.reads_head_of(frame.stream);
             if frame.ends_head() {
                 *head = 0;
+                // What is here already is of a frame's size at most, which a stream has anyway.
+                *claim = None;
             }
         });
         // A frame that is not all here is one that is waited for.
@@ -104,6 +107,9 @@ impl WatchedSocket {
         for buf in bufs {
             let taken = left.min(buf.len());
             outgoing.feed(&buf[..taken], |frame| {
+                if frame.kind == Frame::RST_STREAM && link.reset_by_itself() {
+                    return;
+                }
                 if let Some(flood) = counts.went(frame, bounds, clock::moment) {
                     link.flooded(flood);
                 }

@@ -14,6 +14,7 @@ const UNSENT: usize = 128 << 10;
 #[derive(Default)]
 pub struct Turns {
     unsent: Cell<usize>,
+    gone: Cell<u64>,
     waiting: RefCell<BTreeMap<(Urgency, u64), Waker>>,
     next: Cell<u64>,
 }
@@ -69,7 +70,13 @@ impl Turns {
     /// They have gone, or never will.
     pub fn left(&self, bytes: usize) {
         self.unsent.set(self.unsent.get().saturating_sub(bytes));
+        self.gone.set(self.gone.get() + bytes as u64);
         self.call();
+    }
+
+    /// Bytes that have gone, or never will, in all.
+    pub fn gone(&self) -> u64 {
+        self.gone.get()
     }
 
     /// `stream`: its number.
