@@ -5,6 +5,7 @@
 //! programs are unpacked under target/ and run in namespaces of their own. A figure whose check fails is not printed,
 //! and the report says why.
 
+mod certificate;
 mod contender;
 mod field;
 mod figure;

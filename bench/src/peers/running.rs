@@ -52,6 +52,7 @@ impl Running {
             memory: need.memory,
             objects: need.objects,
             object_bytes: need.object_bytes,
+            certificate: field.certificate.pem.clone(),
         };
         let launch = (contender.launch)(&place);
         let group = Group::make()?;

@@ -27,18 +27,20 @@ pub struct Contender {
 pub enum Tier {
     Memory,
     Disk,
+    /// Memory, behind a listener with TLS that offers HTTP/2 and HTTP/1.1.
+    Tls,
 }
 
-use Tier::{Disk, Memory};
+use Tier::{Disk, Memory, Tls};
 
 /// Another build of this project, to compare with.
 pub const BEFORE: &str = "cosm-before";
 
 pub const ALL: [Contender; 9] = [
-    Contender { name: "cosm", package: None, tiers: &[Memory, Disk], launch: cosm::launch },
-    Contender { name: BEFORE, package: None, tiers: &[Memory, Disk], launch: cosm::before },
-    Contender { name: "haproxy", package: Some("haproxy"), tiers: &[Memory], launch: haproxy::launch },
-    Contender { name: "nginx", package: Some("nginx"), tiers: &[Memory, Disk], launch: nginx::launch },
+    Contender { name: "cosm", package: None, tiers: &[Memory, Disk, Tls], launch: cosm::launch },
+    Contender { name: BEFORE, package: None, tiers: &[Memory, Disk, Tls], launch: cosm::before },
+    Contender { name: "haproxy", package: Some("haproxy"), tiers: &[Memory, Tls], launch: haproxy::launch },
+    Contender { name: "nginx", package: Some("nginx"), tiers: &[Memory, Disk, Tls], launch: nginx::launch },
     Contender { name: "varnish", package: Some("varnish"), tiers: &[Memory, Disk], launch: varnish::launch },
     Contender {
         name: "trafficserver",
@@ -77,9 +79,19 @@ pub struct Place {
     /// How many objects it must be able to hold, and the bytes of one.
     pub objects: u64,
     pub object_bytes: u64,
+    /// With its key, as PEM.
+    pub certificate: String,
 }
 
+/// Where a contender finds its certificate and the key, in one file.
+const CERTIFICATE: &str = "site.pem";
+
 impl Place {
+    /// The files that TLS needs, where it is spoken.
+    fn certificate_file(&self) -> Option<(&'static str, String)> {
+        (self.tier == Tls).then(|| (CERTIFICATE, self.certificate.clone()))
+    }
+
     /// Bytes of disk that hold all objects with their heads and some room, also for who gives each body and each head
     /// whole pages.
     pub fn disk(&self) -> u64 {
@@ -135,6 +147,7 @@ mod tests {
             memory,
             objects: 200_000,
             object_bytes: 8192,
+            certificate: "PRIVATE KEY".into(),
         }
     }
 
@@ -143,6 +156,8 @@ mod tests {
         for contender in ALL {
             for tier in contender.tiers {
                 let launch = (contender.launch)(&place(*tier, 64 << 20));
+                let has_certificate = launch.files.iter().any(|(_, file)| file.contains("PRIVATE KEY"));
+                assert_eq!(has_certificate, *tier == Tls, "{}", contender.name);
                 let mut text = launch.command.join(" ");
                 launch.files.iter().for_each(|(_, file)| text += file);
                 for port in ["1234", "4321"] {

@@ -4,6 +4,7 @@ mod curve;
 mod disk;
 mod foxy;
 mod memory_hit;
+mod secure;
 mod standing;
 
 pub use curve::{Curve, Point};
@@ -12,7 +13,7 @@ use super::contender::Tier;
 use super::field::Field;
 use super::figure::{Figures, Refused, Row};
 use super::running::{Need, Running};
-use crate::load::{Order, Plan};
+use crate::load::{Order, Plan, Speaks};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::time::Duration;
@@ -30,6 +31,14 @@ pub enum Name {
     Throttled,
     Restart,
     Memory,
+    /// Memory hits over TLS.
+    TlsHit,
+    /// Connections over TLS of one request each, with resumption and without.
+    Handshake,
+    /// Memory hits by HTTP/2 over TLS.
+    Http2Hit,
+    /// Objects that must be fetched, for clients that speak HTTP/2.
+    Http2Fill,
 }
 
 /// What came of all.
@@ -46,8 +55,9 @@ struct Scenario {
     run: fn(&Field, &[Name], &mut Results),
 }
 
-const ALL: [Scenario; 6] = [
+const ALL: [Scenario; 7] = [
     Scenario { names: &[Name::MemoryHit], run: memory_hit::run },
+    Scenario { names: &[Name::TlsHit, Name::Handshake, Name::Http2Hit, Name::Http2Fill], run: secure::run },
     Scenario { names: &[Name::Fill, Name::DiskHit], run: disk::run },
     Scenario { names: &[Name::Memory, Name::Restart], run: standing::run },
     Scenario { names: &[Name::Foxy], run: foxy::once },
@@ -116,6 +126,7 @@ fn start_all(field: &Field, need: &Need, scenario: &str, results: &mut Results) 
 fn plan(field: &Field, running: &Running, size: u64) -> Plan {
     Plan {
         target: running.target(),
+        speaks: Speaks::Http,
         size,
         workload: None,
         order: Order::Once(0..0),
