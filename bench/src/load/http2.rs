@@ -389,12 +389,6 @@ mod tests {
         block
     }
 
-    fn body(object: Object) -> Vec<u8> {
-        let mut bytes = object.tag().to_vec();
-        bytes.extend_from_slice(object.noise_at(16));
-        bytes
-    }
-
     #[test]
     fn a_request_is_what_hpack_says() {
         let mut frames = frames();
@@ -427,9 +421,9 @@ mod tests {
             bytes.extend(frame(kind::HEADERS, flag::END_HEADERS, 1, &head(b"0")));
             // The same fields again, by the dynamic table.
             bytes.extend(frame(kind::HEADERS, flag::END_HEADERS, 3, &[0x88, 0xbe]));
-            bytes.extend(frame(kind::DATA, 0, 3, &body(second)[..10]));
-            bytes.extend(frame(kind::DATA, flag::END_STREAM, 1, &body(second)[..20]));
-            bytes.extend(frame(kind::DATA, flag::END_STREAM, 3, &body(second)[10..]));
+            bytes.extend(frame(kind::DATA, 0, 3, &second.whole()[..10]));
+            bytes.extend(frame(kind::DATA, flag::END_STREAM, 1, &second.whole()[..20]));
+            bytes.extend(frame(kind::DATA, flag::END_STREAM, 3, &second.whole()[10..]));
             let mut answers = Vec::new();
             bytes.chunks(piece).for_each(|bytes| frames.take(bytes, &mut answers).unwrap());
             let told: Vec<_> = answers
@@ -437,7 +431,8 @@ mod tests {
                 .map(|one| (one.object.number, one.status, one.hit, one.checked, one.wrong))
                 .collect();
             assert_eq!(told, [(7, 200, true, true, true), (8, 200, true, true, false)]);
-            assert!(frames.streams.is_empty() && frames.output[3..5] == [kind::SETTINGS, flag::ACK]);
+            assert!(frames.streams.is_empty());
+            assert!(frames.output.ends_with(&frame(kind::SETTINGS, flag::ACK, 0, &[])));
         }
     }
 

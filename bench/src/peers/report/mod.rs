@@ -30,6 +30,7 @@ pub struct Report {
     proxy_core: usize,
     load_core: usize,
     scale: Scale,
+    notes: Vec<&'static str>,
     #[serde(flatten)]
     results: Results,
 }
@@ -42,7 +43,8 @@ impl Report {
         field: &Field,
         results: Results,
     ) -> Report {
-        let is_peer = |name: &String| field.contenders.iter().any(|one| one.package == Some(name.as_str()));
+        let is_peer =
+            |name: &String| field.contenders.iter().any(|one| one.package.name() == Some(name.as_str()));
         let versions = field.packages.versions.clone().into_iter().filter(|(name, _)| is_peer(name));
         Report {
             command,
@@ -53,6 +55,7 @@ impl Report {
             proxy_core: cores.0,
             load_core: cores.1,
             scale: field.scale,
+            notes: field.contenders.iter().filter_map(|one| one.note()).collect(),
             results,
         }
     }
@@ -103,7 +106,7 @@ impl Report {
         let mut lines = vec![
             format!("\n`{}`\n", self.command),
             format!("{cpu}, {cores} cores, {} GiB; {kernel}; {file_system_device}.", memory_bytes >> 30),
-            format!("{cosm} at {commit}, {rustc}. Debian's {}.", versions.join(", ")),
+            format!("{cosm} at {commit}, {rustc}. Packages: {}.", versions.join(", ")),
             format!(
                 "Each contender one worker alone on core {}, load generator and origin on core {}.",
                 self.proxy_core, self.load_core
@@ -117,6 +120,7 @@ impl Report {
              contender's own processes to account for."
                 .into(),
         ];
+        lines.extend(self.notes.iter().map(|note| (*note).to_owned()));
         if self.proxy_core == self.load_core {
             lines.push("There was one core for all: requests/s and latencies mean little.".into());
         }

@@ -52,24 +52,47 @@ pub struct Results {
 struct Scenario {
     /// Those that are measured together, since they share a cache.
     names: &'static [Name],
+    /// Who is at home there takes part.
+    tier: Tier,
     run: fn(&Field, &[Name], &mut Results),
 }
 
 const ALL: [Scenario; 7] = [
-    Scenario { names: &[Name::MemoryHit], run: memory_hit::run },
-    Scenario { names: &[Name::TlsHit, Name::Handshake, Name::Http2Hit, Name::Http2Fill], run: secure::run },
-    Scenario { names: &[Name::Fill, Name::DiskHit], run: disk::run },
-    Scenario { names: &[Name::Memory, Name::Restart], run: standing::run },
-    Scenario { names: &[Name::Foxy], run: foxy::once },
-    Scenario { names: &[Name::FoxyReuse], run: foxy::again },
-    Scenario { names: &[Name::Throttled], run: foxy::throttled },
+    Scenario { names: &[Name::MemoryHit], tier: Tier::Memory, run: memory_hit::run },
+    Scenario {
+        names: &[Name::TlsHit, Name::Handshake, Name::Http2Hit, Name::Http2Fill],
+        tier: Tier::Tls,
+        run: secure::run,
+    },
+    Scenario { names: &[Name::Fill, Name::DiskHit], tier: Tier::Disk, run: disk::run },
+    Scenario { names: &[Name::Memory, Name::Restart], tier: Tier::Disk, run: standing::run },
+    Scenario { names: &[Name::Foxy], tier: Tier::Disk, run: foxy::once },
+    Scenario { names: &[Name::FoxyReuse], tier: Tier::Disk, run: foxy::again },
+    Scenario { names: &[Name::Throttled], tier: Tier::Disk, run: foxy::throttled },
 ];
+
+impl Scenario {
+    fn is_wanted(&self, wanted: &[Name]) -> bool {
+        self.names.iter().any(|name| wanted.contains(name))
+    }
+}
+
+/// All when none is named.
+fn or_all(wanted: &[Name]) -> &[Name] {
+    if wanted.is_empty() { Name::value_variants() } else { wanted }
+}
+
+/// Those of the wanted scenarios.
+pub fn tiers(wanted: &[Name]) -> Vec<Tier> {
+    let wanted = or_all(wanted);
+    ALL.iter().filter(|scenario| scenario.is_wanted(wanted)).map(|scenario| scenario.tier).collect()
+}
 
 /// Those that are wanted; all when none is named.
 pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
-    let wanted = if wanted.is_empty() { Name::value_variants() } else { wanted };
+    let wanted = or_all(wanted);
     for scenario in ALL {
-        if scenario.names.iter().any(|name| wanted.contains(name)) {
+        if scenario.is_wanted(wanted) {
             (scenario.run)(field, wanted, results);
         }
     }

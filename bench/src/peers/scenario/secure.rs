@@ -142,6 +142,9 @@ fn resumed(measured: &Measured, full: u64) -> Result<f64, String> {
 
 /// Objects that nobody asked for before; some of them are asked for again, which shows how many were kept.
 fn fill(field: &Field, running: &Running, plan: &Plan, round: u32) -> Result<Figures, String> {
+    if running.answers_from_files() {
+        return Err("it answers from files and fetches nothing".into());
+    }
     let count = field.scale.fill_over_tls;
     let (from, to) = (u64::from(round) * count, u64::from(round + 1) * count);
     let once = Plan { order: Order::Once(from..to), ..plan.clone() };
