@@ -7,19 +7,23 @@ use super::connection::Broken;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+    UnbufferedClientConnection,
+};
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind, SignatureScheme, version,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind, NamedGroup, SignatureScheme,
+    version,
 };
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One signature in so many is verified.
 const VERIFY_EVERY: u64 = 64;
@@ -67,7 +71,7 @@ impl Tls {
             .with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
         config.resumption =
-            if resumes { Resumption::in_memory_sessions(256) } else { Resumption::disabled() };
+            if resumes { Resumption::store(Arc::new(Tickets::default())) } else { Resumption::disabled() };
         let name = ServerName::try_from(name.to_owned()).map_err(|e| format!("TLS: {name}: {e}"))?;
         Ok(Tls { config: Arc::new(config), name, full: AtomicU64::new(0), resumed: AtomicU64::new(0) })
     }
@@ -256,6 +260,43 @@ fn append(
     }
 }
 
+/// Tickets of one server, the newest first. The library's own store keeps eight, and some servers send theirs long before
+/// the connections that they came on end.
+#[derive(Debug, Default)]
+struct Tickets(Mutex<Vec<Tls13ClientSessionValue>>);
+
+const TICKETS: usize = 4096;
+
+impl Tickets {
+    fn all(&self) -> MutexGuard<'_, Vec<Tls13ClientSessionValue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientSessionStore for Tickets {
+    fn insert_tls13_ticket(&self, _server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        let mut all = self.all();
+        if all.len() < TICKETS {
+            all.push(ticket);
+        }
+    }
+
+    fn take_tls13_ticket(&self, _server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.all().pop()
+    }
+
+    // There is one key exchange to offer, and one version.
+    fn set_kx_hint(&self, _server: ServerName<'static>, _group: NamedGroup) {}
+    fn kx_hint(&self, _server: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+    fn set_tls12_session(&self, _server: ServerName<'static>, _session: Tls12ClientSessionValue) {}
+    fn tls12_session(&self, _server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+    fn remove_tls12_session(&self, _server: &ServerName<'static>) {}
+}
+
 /// Believes one certificate.
 #[derive(Debug)]
 struct Pinned {
@@ -302,5 +343,100 @@ impl ServerCertVerifier for Pinned {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{self, Order, Outcome, Plan, Speaks, Target};
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::server::ServerConfig;
+    use rustls::{ServerConnection, StreamOwned};
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    const NAME: &str = "cosm.test";
+    const SIZE: u64 = 40_000;
+
+    fn certificate() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        (made.cert.der().clone(), key)
+    }
+
+    /// Answers one request on each connection until the test ends.
+    fn server((certificate, key): (CertificateDer<'static>, PrivateKeyDer<'static>)) -> Target {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let (listener, config) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(config));
+        let target =
+            Target { server: listener.local_addr().unwrap(), origin: None, tagged: true, close: true };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                // A client that does not believe the certificate goes away.
+                let _ = answer(StreamOwned::new(connection, stream.unwrap()));
+            }
+        });
+        target
+    }
+
+    fn answer(mut stream: StreamOwned<ServerConnection, TcpStream>) -> std::io::Result<()> {
+        let mut request = [0; 1024];
+        let count = stream.read(&mut request)?;
+        let path = format!("/s/{SIZE}/");
+        let text = String::from_utf8_lossy(&request[..count]);
+        let number = text.split(' ').nth(1).and_then(|target| target.strip_prefix(&path)).unwrap();
+        let object = crate::body::Object { size: SIZE, number: number.parse().unwrap() };
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {SIZE}\r\nCosm-Asked: 0\r\n\r\n"
+        )?;
+        stream.write_all(&object.whole())?;
+        stream.flush()
+    }
+
+    fn eight(target: Target, tls: Tls) -> Result<Outcome, String> {
+        load::run(&Plan {
+            target,
+            speaks: Speaks::Https(Arc::new(tls)),
+            size: SIZE,
+            workload: None,
+            order: Order::Once(0..8),
+            connections: 1,
+            lasts: None,
+            check_every: 1,
+        })
+    }
+
+    #[test]
+    fn handshakes_are_full_or_resumed_as_wanted() {
+        let (certificate, key) = certificate();
+        let target = server((certificate.clone(), key));
+        for (resumes, full) in [(false, 8), (true, 1)] {
+            let tls = Tls::new(&certificate, NAME, b"http/1.1", resumes).unwrap();
+            let outcome = eight(target, tls).unwrap();
+            assert_eq!((outcome.requests, outcome.hits, outcome.checked, outcome.wrong), (8, 8, 8, 0));
+            assert_eq!(outcome.handshakes, Handshakes { full, resumed: 8 - full });
+        }
+    }
+
+    #[test]
+    fn another_certificate_or_protocol_is_an_error() {
+        let (other, _) = certificate();
+        let (certificate, key) = certificate();
+        let target = server((certificate.clone(), key));
+        let says = |certificate, protocol| {
+            let tls = Tls::new(certificate, NAME, protocol, false).unwrap();
+            eight(target, tls).unwrap_err()
+        };
+        assert!(says(&other, b"http/1.1").contains("UnknownIssuer"));
+        assert!(says(&certificate, b"h3").contains("TLS"));
     }
 }

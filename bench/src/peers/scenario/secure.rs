@@ -14,6 +14,8 @@ use crate::load::{self, Order, Plan, Speaks, Target};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Share of the handshakes where sessions are resumed.
+const RESUMED: f64 = 0.99;
 const ASKED_AGAIN: u64 = 1000;
 const FILL_BYTES: u64 = 8 << 10;
 
@@ -110,34 +112,39 @@ impl Look {
 fn hits(field: &Field, running: &Running, plan: Plan, round: u32, way: Way) -> Result<Figures, String> {
     let hot = Plan { order: Order::Cycle(0..field.scale.memory.objects), ..plan };
     if round == 0 {
-        let half = Some(Duration::from_millis(500));
-        let fault = load::run(&Plan { connections: 1, lasts: half, check_every: 1, ..hot.clone() })?.fault();
-        fault.map_or(Ok(()), Err)?;
+        // To fetch each, and to look whether it is there.
+        let all = 0..field.scale.memory.objects;
+        let order = Order::Listed(all.clone().chain(all).collect());
+        let fetch = Plan { order, connections: 1, check_every: 1, ..hot.clone() };
+        load::run(&fetch)?.fault().map_or(Ok(()), Err)?;
     }
-    let connections = hot.connections as u64;
+    if let Way::Connect { resumes: true } = way {
+        // A ticket for each connection to begin with.
+        let order = Order::Once(0..hot.connections as u64);
+        load::run(&Plan { order, ..hot.clone() })?.fault().map_or(Ok(()), Err)?;
+    }
     let lasts = Some(Duration::from_secs_f64(field.scale.seconds));
     let measured = measure(field, running, &Plan { lasts, check_every: 256, ..hot }, Duration::ZERO)?;
     let measured = measured.all_hits(0.0)?;
     let mut figures = measured.requests();
     if let Way::Connect { resumes } = way {
-        // Those that are open at a time begin without a session.
-        let full = if resumes { connections } else { u64::MAX };
-        figures.push((&figure::RESUMED, resumed(&measured, full)?));
+        figures.push((&figure::RESUMED, resumed(&measured, resumes)?));
     }
     Ok(figures)
 }
 
-/// The percentage; no figure where more than so many handshakes were full ones, or connections were used again.
-fn resumed(measured: &Measured, full: u64) -> Result<f64, String> {
+/// The percentage; no figure where it is not as wanted, or connections were used again.
+fn resumed(measured: &Measured, wanted: bool) -> Result<f64, String> {
     let (shakes, requests) = (measured.load.handshakes, measured.load.requests);
     let all = shakes.full + shakes.resumed;
     if all < requests {
         return Err(format!("{all} handshakes for {requests} requests"));
     }
-    if shakes.full > full {
+    let share = shakes.resumed as f64 / all as f64;
+    if wanted && share < RESUMED {
         return Err(format!("{} of {all} handshakes were full ones", shakes.full));
     }
-    Ok(100.0 * shakes.resumed as f64 / all as f64)
+    Ok(100.0 * share)
 }
 
 /// Objects that nobody asked for before; some of them are asked for again, which shows how many were kept.
