@@ -10,6 +10,7 @@ use super::response;
 use super::tls::Session;
 use crate::body::Object;
 use crate::loopback;
+// Others make a table of the Huffman code for each field, which would make the generator the limit.
 use httlib_hpack::Decoder;
 use std::collections::HashMap;
 use std::io::Write;
@@ -300,6 +301,9 @@ impl Frames {
         if flags & flag::PRIORITY != 0 {
             self.payload.drain(..5.min(self.payload.len()));
         }
+        if !is_whole(&self.payload) {
+            return Err("a head that is cut off".into());
+        }
         let mut fields = Vec::with_capacity(16);
         let decoded = self.decoder.decode(&mut self.payload, &mut fields);
         decoded.map_err(|e| format!("a head that is no HPACK: {e:?}"))?;
@@ -354,6 +358,47 @@ fn unknown(stream: u32) -> String {
 fn setting(bytes: &[u8]) -> (u16, u32) {
     let name = u16::from_be_bytes([bytes[0], bytes[1]]);
     (name, u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]))
+}
+
+/// Whether all fields of a head end in it (RFC 7541 section 6): the decoder reads beyond its end otherwise.
+fn is_whole(mut block: &[u8]) -> bool {
+    while let Some(&first) = block.first() {
+        let (prefix, strings) = match first {
+            0x80.. => (7, 0),
+            0x40.. => (6, 1),
+            0x20.. => (5, 0),
+            _ => (4, 1),
+        };
+        let Some((index, mut rest)) = integer(block, prefix) else { return false };
+        // A name of its own goes before the value.
+        let strings = if index == 0 { 2 * strings } else { strings };
+        for _ in 0..strings {
+            let after = integer(rest, 7).and_then(|(length, text)| text.get(length..));
+            let Some(after) = after else { return false };
+            rest = after;
+        }
+        block = rest;
+    }
+    true
+}
+
+/// RFC 7541 section 5.1, of five bytes at most; and what follows.
+fn integer(bytes: &[u8], prefix: u32) -> Option<(usize, &[u8])> {
+    let (first, mut rest) = bytes.split_first()?;
+    let most = (1 << prefix) - 1;
+    let mut value = usize::from(*first) & most;
+    if value < most {
+        return Some((value, rest));
+    }
+    for shift in [0, 7, 14, 21] {
+        let (byte, after) = rest.split_first()?;
+        value += usize::from(byte & 0x7f) << shift;
+        rest = after;
+        if byte & 0x80 == 0 {
+            return Some((value, rest));
+        }
+    }
+    None
 }
 
 /// RFC 7541 section 5.2, of less than 127 bytes, not packed.
@@ -433,6 +478,20 @@ mod tests {
             assert_eq!(told, [(7, 200, true, true, true), (8, 200, true, true, false)]);
             assert!(frames.streams.is_empty());
             assert!(frames.output.ends_with(&frame(kind::SETTINGS, flag::ACK, 0, &[])));
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_cut_off_is_told() {
+        let mut whole = head(b"12345");
+        // An index of two bytes, and a longer value.
+        whole.extend_from_slice(&[0x1f, 0x01]);
+        literal(&mut whole, b"x");
+        assert!(is_whole(&whole));
+        // Cuts between two fields leave whole ones.
+        let fields = [1, whole.len() - 4];
+        for cut in 1..whole.len() {
+            assert_eq!(is_whole(&whole[..cut]), fields.contains(&cut), "{cut}");
         }
     }
 
