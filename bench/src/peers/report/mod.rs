@@ -6,7 +6,7 @@ mod table;
 mod tables;
 
 use super::field::Field;
-use super::figure;
+use super::figure::{self, Row};
 use super::scale::Scale;
 use super::scenario::Results;
 use crate::cgroup;
@@ -19,6 +19,8 @@ use table::Table;
 
 /// Cores that others may keep busy before the report warns.
 const QUIET: f64 = 0.25;
+/// Share of its core from which load and origin hold a contender back.
+const LIMIT: f64 = 0.95;
 
 #[derive(Serialize)]
 pub struct Report {
@@ -136,7 +138,40 @@ impl Report {
                 );
             }
         }
+        let limited = at_limit(&self.results.rows);
+        if !limited.is_empty() {
+            lines.push(format!(
+                "Load and origin were at their own limit, and requests/s would be more: {}.",
+                limited.join("; ")
+            ));
+        }
         lines.push(String::new());
         lines
+    }
+}
+
+/// Whose requests came no faster for want of load, and where.
+fn at_limit(rows: &[Row]) -> Vec<String> {
+    let busy = rows.iter().filter(|row| row.figure(&figure::LOAD_CORE).is_some_and(|core| core > LIMIT));
+    let mut names: Vec<String> = busy.map(|row| format!("{}, {}", row.scenario, row.contender)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_was_held_back_is_named_once() {
+        let row = |contender, round, core| Row {
+            scenario: "hit".into(),
+            contender,
+            round,
+            figures: vec![(&figure::LOAD_CORE, core)],
+        };
+        let rows = [row("cosm", 0, 0.99), row("nginx", 0, 0.5), row("cosm", 1, 0.97)];
+        assert_eq!(at_limit(&rows), ["hit, cosm"]);
     }
 }
