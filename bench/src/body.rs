@@ -33,6 +33,15 @@ impl Object {
         &noise[at..at + length]
     }
 
+    /// All of it.
+    pub fn whole(self) -> Vec<u8> {
+        let mut bytes = self.tag()[..TAG.min(self.size as usize)].to_vec();
+        while (bytes.len() as u64) < self.size {
+            bytes.extend_from_slice(self.noise_at(bytes.len() as u64));
+        }
+        bytes
+    }
+
     /// Whether `bytes` are what the body holds from `position` on.
     pub fn holds(self, mut position: u64, mut bytes: &[u8]) -> bool {
         if position + bytes.len() as u64 > self.size {
@@ -81,19 +90,11 @@ fn noise() -> &'static [u8] {
 mod tests {
     use super::*;
 
-    fn whole(object: Object) -> Vec<u8> {
-        let mut bytes = object.tag()[..TAG.min(object.size as usize)].to_vec();
-        while (bytes.len() as u64) < object.size {
-            bytes.extend_from_slice(object.noise_at(bytes.len() as u64));
-        }
-        bytes
-    }
-
     #[test]
     fn a_body_is_checked_in_any_pieces() {
         for size in [0, 5, 16, 17, 1024, 600_000] {
             let object = Object { size, number: 7 };
-            let bytes = whole(object);
+            let bytes = object.whole();
             assert_eq!(bytes.len() as u64, size);
             for piece in [1, 10, 4096, 700_000] {
                 let mut position = 0;
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn another_object_or_a_flipped_bit_shows() {
         let object = Object { size: 1024, number: 7 };
-        let mut bytes = whole(object);
+        let mut bytes = object.whole();
         assert!(!Object { size: 1024, number: 8 }.holds(0, &bytes));
         assert!(!object.holds(1, &bytes[..1023]));
         bytes[1000] ^= 1;

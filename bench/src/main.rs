@@ -199,6 +199,7 @@ impl Load {
                 tagged: self.tagged,
                 close: false,
             },
+            speaks: load::Speaks::Http,
             size: self.size,
             workload: None,
             order: match self.order {

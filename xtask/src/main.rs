@@ -30,7 +30,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
        cargo xtask bench first-light [--quick] [--out FOLDER] [--dir FOLDER] [--only PART,…]
                                          build in release and measure; --help after it tells more
        cargo xtask bench peers [--quick] [--only SCENARIO,…] [--peers NAME,…] [--out FOLDER] [--dir FOLDER]
-                                         the same beside squid, nginx, varnish, trafficserver, haproxy; as root
+                                         the same beside squid, nginx, varnish, trafficserver, haproxy; over TLS
+                                         and HTTP/2 beside nginx, haproxy, envoy, caddy; as root
        cargo xtask bench store [--quick] [--only SCALE,…] [--contenders NAME,…] [--out FOLDER] [--dir FOLDER]
                                          the store beside foyer, files, a plain log and a bare io_uring loop; not in .ci,
                                          since it builds foyer; --help after it tells more

@@ -4,7 +4,7 @@ use super::field::{Field, discard};
 use super::restart::{self, Restart};
 use super::run::{Run, Title, measure as run};
 use super::scale::DISK_OBJECT;
-use crate::load::{self, Order, Plan};
+use crate::load::{self, Order, Plan, Speaks};
 use crate::process::Server;
 use std::ops::Range;
 use std::thread::sleep;
@@ -68,6 +68,7 @@ fn hit(field: &Field, cosm: &Server, round: u32) -> Result<Run, String> {
 pub fn plan(field: &Field, server: &Server) -> Plan {
     Plan {
         target: field.forward(server),
+        speaks: Speaks::Http,
         size: DISK_OBJECT,
         workload: None,
         order: Order::Once(0..0),

@@ -2,7 +2,7 @@
 
 use super::field::{Field, discard};
 use super::run::{Run, Title, measure as run};
-use crate::load::{self, Order, Plan};
+use crate::load::{self, Order, Plan, Speaks};
 use crate::process::Server;
 use std::time::Duration;
 
@@ -61,6 +61,7 @@ fn take_turns<'a>(
 fn hot(field: &Field, server: &Server, size: u64) -> Plan {
     Plan {
         target: field.forward(server),
+        speaks: Speaks::Http,
         size,
         workload: None,
         order: Order::Cycle(0..field.scale.memory_hit_objects),

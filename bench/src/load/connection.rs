@@ -1,12 +1,14 @@
 //! One keep-alive connection of the load generator with at most one request under way.
 
 use super::response::{self, Head};
+use super::tls::{Session, Tls};
 use crate::body::Object;
 use crate::loopback;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -16,6 +18,14 @@ pub const SCRATCH: usize = 256 << 10;
 const ONE_CALL: u64 = 16 << 10;
 /// Of larger ones the head comes first, and then the kernel throws the body away without copying it.
 const HEAD_CALL: usize = 2 << 10;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub enum Broken {
+    /// By the server.
+    Closed,
+    Failed(String),
+}
 
 /// Who is asked, and how.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +42,7 @@ pub struct Target {
 
 pub struct Connection {
     stream: TcpStream,
+    tls: Option<Box<Session>>,
     /// Bytes of a request up to the object's size, and after its number.
     before: Vec<u8>,
     after: Vec<u8>,
@@ -76,6 +87,12 @@ impl Connection {
         Connection::over(stream, target, "").map_err(|e| format!("connect {}: {e}", target.server))
     }
 
+    /// The same over TLS.
+    pub fn open_tls(target: &Target, tls: &Arc<Tls>) -> Result<Connection, String> {
+        let session = Session::begin(tls)?;
+        Ok(Connection { tls: Some(Box::new(session)), ..Connection::open(target)? })
+    }
+
     /// On a socket of the caller's, for objects below a path.
     pub fn over(stream: io::Result<TcpStream>, target: &Target, path: &str) -> io::Result<Connection> {
         let stream = stream?;
@@ -85,6 +102,7 @@ impl Connection {
         let close = if target.close { "Connection: close\r\n" } else { "" };
         Ok(Connection {
             stream,
+            tls: None,
             before: format!("GET {form}{path}/s/").into_bytes(),
             after: format!(" HTTP/1.1\r\nHost: {host}\r\n{close}").into_bytes(),
             request: Vec::with_capacity(256),
@@ -118,21 +136,33 @@ impl Connection {
         let _ = write!(self.request, "{}/{}", object.size, object.number);
         self.request.extend_from_slice(&self.after);
         if let Some(tag) = &mut self.tag {
-            static NEXT: AtomicU64 = AtomicU64::new(1);
-            *tag = NEXT.fetch_add(1, Ordering::Relaxed);
+            *tag = next_tag();
             let _ = write!(self.request, "Cosm-Ask: {tag}\r\n");
         }
         self.request.extend_from_slice(b"\r\n");
         self.sent = 0;
         self.asked = Instant::now();
+        if let Some(session) = &mut self.tls {
+            session.write(&self.request)?;
+        }
         self.send()
     }
 
+    /// Whether nothing of the request waits for the socket.
     pub fn is_sent(&self) -> bool {
-        self.sent == self.request.len()
+        match &self.tls {
+            Some(session) => !session.waits_for_socket(),
+            None => self.sent == self.request.len(),
+        }
     }
 
     pub fn send(&mut self) -> Result<bool, String> {
+        if let Some(session) = &mut self.tls {
+            return match session.flush(&self.stream) {
+                Ok(()) | Err(Broken::Closed) => Ok(self.is_sent()),
+                Err(Broken::Failed(why)) => Err(why),
+            };
+        }
         match self.stream.write(&self.request[self.sent..]) {
             Ok(sent) => {
                 self.sent += sent;
@@ -150,6 +180,15 @@ impl Connection {
 
     /// Takes what has come.
     pub fn receive(&mut self, scratch: &mut [u8]) -> Result<Event, String> {
+        if let Some(mut session) = self.tls.take() {
+            let received = self.receive_by(&mut session, scratch);
+            self.tls = Some(session);
+            return match received {
+                Ok(()) => Ok(self.finished()),
+                Err(Broken::Closed) => Ok(Event::Closed),
+                Err(Broken::Failed(why)) => Err(why),
+            };
+        }
         let (limit, flags) = self.how_to_receive(scratch.len());
         let count = match recv(&self.stream, &mut scratch[..limit], flags) {
             Ok((_, 0)) => return Ok(Event::Closed),
@@ -175,6 +214,25 @@ impl Connection {
             Awaiting::Body { head, received, .. } => {
                 let left = (head.body - received).min(scratch as u64) as usize;
                 (left, if self.check { RecvFlags::empty() } else { RecvFlags::TRUNC })
+            }
+        }
+    }
+
+    fn receive_by(&mut self, session: &mut Session, scratch: &mut [u8]) -> Result<(), Broken> {
+        let count = session.read(&self.stream, scratch)?;
+        session.take(&mut scratch[..count], &mut |bytes| self.take(bytes))?;
+        session.flush(&self.stream)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
+        match &self.awaiting {
+            Awaiting::Head => self.take_head(bytes),
+            Awaiting::Body { head, received, .. } => {
+                if received + bytes.len() as u64 > head.body {
+                    return Err("bytes came after the end of a response".into());
+                }
+                self.take_body(bytes.len(), Some(bytes));
+                Ok(())
             }
         }
     }
@@ -239,6 +297,24 @@ impl Connection {
             checked: self.check && head.status == 200,
             wrong: *wrong || (head.status == 200 && head.body != self.object.size),
         })
+    }
+}
+
+/// A number that no other request has.
+pub fn next_tag() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Broken {
+    pub fn of(error: Option<i32>, say: impl FnOnce() -> String) -> Broken {
+        if is_closed(error) { Broken::Closed } else { Broken::Failed(say()) }
+    }
+}
+
+impl From<String> for Broken {
+    fn from(why: String) -> Broken {
+        Broken::Failed(why)
     }
 }
 

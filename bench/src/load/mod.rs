@@ -1,27 +1,34 @@
 //! The load generator: keep-alive connections on one thread, a closed loop (each connection asks again as soon as it
-//! has its answer), bodies checked on a sample and thrown away by the kernel otherwise.
+//! has its answer), bodies checked on a sample and, where they come plain, thrown away by the kernel otherwise.
 
+mod client;
 mod connection;
 mod crowd;
+mod http2;
 mod offered;
 mod order;
 pub mod response;
 mod robots;
+mod tls;
 mod wishes;
 mod workload;
 
+pub use client::Speaks;
 pub use connection::Target;
 pub use crowd::{Conduct, Crowd, Round, STORED, STORED_COUNT, Tally};
 pub use offered::Offered;
 pub use order::Order;
 pub use robots::{Offer, offer};
+pub use tls::{Handshakes, Tls};
 pub use wishes::{Among, Wishes};
 pub use workload::Workload;
 
 use crate::body::Object;
 use crate::poll::Poll;
-use connection::{Connection, Event as Turn};
+use client::Client;
+use connection::{Answered, Broken, Connection};
 use hdrhistogram::Histogram;
+use http2::Http2;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::time::ClockId;
 use serde::Serialize;
@@ -33,6 +40,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,
+    pub speaks: Speaks,
     pub size: u64,
     /// Whose objects are asked for, with sizes of their own; `None`: all are of `size`.
     pub workload: Option<Workload>,
@@ -42,6 +50,12 @@ pub struct Plan {
     pub lasts: Option<Duration>,
     /// One body in so many is compared; 0 for none.
     pub check_every: u64,
+}
+
+impl Plan {
+    fn handshakes(&self) -> Handshakes {
+        self.speaks.tls().map_or(Handshakes::default(), Tls::handshakes)
+    }
 }
 
 /// What came of a run.
@@ -56,6 +70,8 @@ pub struct Outcome {
     pub wrong: u64,
     /// Connections that the server closed and that were opened again.
     pub reconnects: u64,
+    /// Those of TLS.
+    pub handshakes: Handshakes,
     pub seconds: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -86,43 +102,64 @@ impl Outcome {
 
 /// Runs to the end of the order or of the time. An error is one line.
 pub fn run(plan: &Plan) -> Result<Outcome, String> {
-    Run::start(plan)?.finish()
+    match plan.speaks {
+        Speaks::Http | Speaks::Https(_) => Run::<Connection>::start(plan)?.finish(),
+        Speaks::Http2(..) => Run::<Http2>::start(plan)?.finish(),
+    }
 }
 
-struct Run<'a> {
+struct Run<'a, C> {
     plan: &'a Plan,
     numbers: Box<dyn Iterator<Item = u64> + 'a>,
-    connections: Vec<Connection>,
+    places: Vec<Place<C>>,
     poll: Poll,
+    /// Requests under way.
     active: usize,
+    asked: u64,
     /// Where bytes land that are looked at or thrown away.
     scratch: Vec<u8>,
+    answers: Vec<Answered>,
     latency: Histogram<u64>,
     outcome: Outcome,
     started: Instant,
     cpu_before: f64,
+    handshakes_before: Handshakes,
 }
 
-impl<'a> Run<'a> {
-    fn start(plan: &'a Plan) -> Result<Run<'a>, String> {
+/// A connection, and what it is watched for.
+struct Place<C> {
+    client: C,
+    waits_for_socket: bool,
+    under_way: usize,
+}
+
+impl<'a, C: Client> Run<'a, C> {
+    fn start(plan: &'a Plan) -> Result<Run<'a, C>, String> {
         let mut run = Run {
             plan,
             numbers: plan.order.walk(),
-            connections: Vec::new(),
+            places: Vec::new(),
             poll: Poll::new(Duration::MAX).map_err(|e| format!("epoll: {e}"))?,
             active: 0,
+            asked: 0,
             scratch: vec![0; connection::SCRATCH],
+            answers: Vec::new(),
             latency: Histogram::new_with_bounds(1, 600_000_000_000, 3).map_err(|e| e.to_string())?,
             outcome: Outcome::nothing(),
             started: Instant::now(),
             cpu_before: thread_cpu(),
+            handshakes_before: plan.handshakes(),
         };
         for slot in 0..plan.connections {
-            let Some(number) = run.numbers.next() else { break };
-            let connection = run.opened(slot)?;
-            run.connections.push(connection);
-            run.ask(slot, number, run.check(slot as u64))?;
-            run.active += 1;
+            let Some(first) = run.numbers.next() else { break };
+            let place = run.opened(slot)?;
+            run.places.push(place);
+            run.ask(slot, first)?;
+            for _ in 1..plan.speaks.streams() {
+                let Some(number) = run.numbers.next() else { break };
+                run.ask(slot, number)?;
+            }
+            run.send(slot)?;
         }
         Ok(run)
     }
@@ -144,31 +181,47 @@ impl<'a> Run<'a> {
     }
 
     fn turn(&mut self, slot: usize) -> Result<(), String> {
-        if !self.connections[slot].is_sent() {
-            return self.send(slot);
-        }
-        match self.connections[slot].receive(&mut self.scratch)? {
-            Turn::Waiting => Ok(()),
-            Turn::Closed => self.reopen(slot),
-            Turn::Answered(answer) => {
-                let now = Instant::now();
-                self.count(&answer, now);
-                let Some(number) = self.next(now) else { return self.rest(slot) };
-                if answer.close {
-                    self.connections[slot] = self.opened(slot)?;
-                }
-                self.ask(slot, number, self.check(self.outcome.requests))
+        let place = &mut self.places[slot];
+        if !place.waits_for_socket {
+            match place.client.receive(&mut self.scratch, &mut self.answers) {
+                Ok(()) => {}
+                Err(Broken::Closed) => return self.reopen(slot),
+                Err(Broken::Failed(why)) => return Err(why),
+            }
+            if !self.answers.is_empty() {
+                self.go_on(slot)?;
+            }
+            if self.places[slot].under_way == 0 {
+                return self.rest(slot);
             }
         }
+        self.send(slot)
+    }
+
+    /// Asks again for each answer.
+    fn go_on(&mut self, slot: usize) -> Result<(), String> {
+        let mut answers = std::mem::take(&mut self.answers);
+        let now = Instant::now();
+        for answer in answers.drain(..) {
+            self.count(&answer, now);
+            self.active -= 1;
+            self.places[slot].under_way -= 1;
+            let Some(number) = self.next(now) else { continue };
+            if answer.close {
+                self.places[slot] = self.opened(slot)?;
+            }
+            self.ask(slot, number)?;
+        }
+        self.answers = answers;
+        Ok(())
     }
 
     /// Nothing more to ask here; what the server does with the connection is no longer watched.
-    fn rest(&mut self, slot: usize) -> Result<(), String> {
-        self.active -= 1;
-        epoll::delete(&self.poll, self.connections[slot].stream()).map_err(|e| format!("epoll: {e}"))
+    fn rest(&self, slot: usize) -> Result<(), String> {
+        epoll::delete(&self.poll, self.places[slot].client.stream()).map_err(|e| format!("epoll: {e}"))
     }
 
-    fn count(&mut self, answer: &connection::Answered, now: Instant) {
+    fn count(&mut self, answer: &Answered, now: Instant) {
         let outcome = &mut self.outcome;
         outcome.requests += 1;
         outcome.refused += u64::from(answer.status != 200);
@@ -191,51 +244,53 @@ impl<'a> Run<'a> {
         self.numbers.next()
     }
 
-    fn check(&self, nth: u64) -> bool {
-        self.plan.check_every > 0 && nth.is_multiple_of(self.plan.check_every)
-    }
-
-    /// The server closed a connection that it had a request on: asked again on a new one, as a browser would.
+    /// The server closed a connection that it had requests on: asked again on a new one, as a browser would.
     fn reopen(&mut self, slot: usize) -> Result<(), String> {
-        let number = self.connections[slot].object().number;
         self.outcome.reconnects += 1;
         if self.outcome.reconnects > 1000 + self.outcome.requests {
             return Err(format!("{} keeps closing its connections", self.plan.target.server));
         }
-        self.connections[slot] = self.opened(slot)?;
-        self.ask(slot, number, false)
+        let again = self.places[slot].client.under_way();
+        self.active -= again.len();
+        self.places[slot] = self.opened(slot)?;
+        for object in again {
+            self.ask(slot, object.number)?;
+        }
+        self.send(slot)
     }
 
-    fn ask(&mut self, slot: usize, number: u64, check: bool) -> Result<(), String> {
+    fn ask(&mut self, slot: usize, number: u64) -> Result<(), String> {
         let object = match &self.plan.workload {
             Some(workload) => workload.object(number),
             None => Object { size: self.plan.size, number },
         };
-        if !self.connections[slot].ask(object, check)? {
-            self.wait_for(slot, EventFlags::OUT)?;
-        }
-        Ok(())
+        let check = self.plan.check_every > 0 && self.asked.is_multiple_of(self.plan.check_every);
+        self.asked += 1;
+        self.active += 1;
+        let place = &mut self.places[slot];
+        place.under_way += 1;
+        place.client.ask(object, check)
     }
 
-    /// What did not go out at once: the server has not accepted yet.
+    /// What does not go out at once waits: the server has not accepted yet, or takes nothing.
     fn send(&mut self, slot: usize) -> Result<(), String> {
-        if self.connections[slot].send()? { self.wait_for(slot, EventFlags::IN) } else { Ok(()) }
-    }
-
-    fn wait_for(&self, slot: usize, flags: EventFlags) -> Result<(), String> {
-        epoll::modify(&self.poll, self.connections[slot].stream(), EventData::new_u64(slot as u64), flags)
+        let place = &mut self.places[slot];
+        place.client.send()?;
+        let waits = place.client.waits_for_socket();
+        if waits == place.waits_for_socket {
+            return Ok(());
+        }
+        place.waits_for_socket = waits;
+        let flags = if waits { EventFlags::OUT } else { EventFlags::IN };
+        epoll::modify(&self.poll, place.client.stream(), EventData::new_u64(slot as u64), flags)
             .map_err(|e| format!("epoll: {e}"))
     }
 
-    fn opened(&self, slot: usize) -> Result<Connection, String> {
-        let connection = Connection::open(&self.plan.target)?;
-        self.watch(slot, &connection)?;
-        Ok(connection)
-    }
-
-    fn watch(&self, slot: usize, connection: &Connection) -> Result<(), String> {
-        epoll::add(&self.poll, connection.stream(), EventData::new_u64(slot as u64), EventFlags::IN)
-            .map_err(|e| format!("epoll: {e}"))
+    fn opened(&self, slot: usize) -> Result<Place<C>, String> {
+        let client = C::open(&self.plan.target, &self.plan.speaks)?;
+        epoll::add(&self.poll, client.stream(), EventData::new_u64(slot as u64), EventFlags::IN)
+            .map_err(|e| format!("epoll: {e}"))?;
+        Ok(Place { client, waits_for_socket: false, under_way: 0 })
     }
 
     fn summary(self) -> Outcome {
@@ -247,6 +302,7 @@ impl<'a> Run<'a> {
             max_us: microseconds(self.latency.max()),
             load_cpu_seconds: thread_cpu() - self.cpu_before,
             load_busy_seconds: self.poll.busy().as_secs_f64(),
+            handshakes: self.plan.handshakes().since(self.handshakes_before),
             ..self.outcome
         }
     }
@@ -261,6 +317,7 @@ impl Outcome {
             checked: 0,
             wrong: 0,
             reconnects: 0,
+            handshakes: Handshakes::default(),
             seconds: 0.0,
             p50_us: 0.0,
             p99_us: 0.0,

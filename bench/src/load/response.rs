@@ -64,11 +64,11 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// RFC 9211: a member `cache; hit`. The word stands alone among the parameters.
-fn hit(value: &[u8]) -> bool {
+pub(super) fn hit(value: &[u8]) -> bool {
     value.split(|&byte| byte == b';' || byte == b',').any(|part| part.trim_ascii() == b"hit")
 }
 
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 

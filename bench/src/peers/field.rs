@@ -1,5 +1,6 @@
 //! Where the runs take place: two cores, one origin for all, a folder on the measured disk, the peers' programs.
 
+use super::certificate::Certificate;
 use super::contender::{Contender, Tier};
 use super::packages::Packages;
 use super::scale::Scale;
@@ -18,6 +19,8 @@ pub struct Field {
     pub packages: Packages,
     pub contenders: Vec<Contender>,
     pub scale: Scale,
+    /// Everyone's, where TLS is spoken.
+    pub certificate: Certificate,
 }
 
 impl Field {
@@ -31,7 +34,8 @@ impl Field {
     ) -> Result<Field, String> {
         let own = crate::own_path()?;
         let origin = Server::start(load_core, own.as_os_str(), &["origin".into()], Says::Stdout)?;
-        Ok(Field { cosm, before, folder, proxy_core, origin, packages, contenders, scale })
+        let certificate = Certificate::make()?;
+        Ok(Field { cosm, before, folder, proxy_core, origin, packages, contenders, scale, certificate })
     }
 
     pub fn at_home(&self, tier: Tier) -> impl Iterator<Item = Contender> + '_ {

@@ -42,6 +42,7 @@ figures! {
     FURTHER_OBJECT "bytes_per_further_object" "after the first tenth" 1
     FIXED "fixed_mib" "at start MiB" 1
     FULL "full_mib" "full MiB" 1
+    RESUMED "resumed_percent" "resumed %" 2
     SUSTAINED "sustained_per_second" "sustained requests/s" 0
 }
 

@@ -5,6 +5,7 @@
 //! programs are unpacked under target/ and run in namespaces of their own. A figure whose check fails is not printed,
 //! and the report says why.
 
+mod certificate;
 mod contender;
 mod field;
 mod figure;
@@ -17,7 +18,7 @@ mod scenario;
 
 use crate::{cleanup, machine, process};
 use clap::Args;
-use contender::{ALL, BEFORE, Contender};
+use contender::{ALL, BEFORE, Contender, Package, Tier};
 use field::Field;
 use report::Report;
 use scale::Scale;
@@ -60,13 +61,13 @@ pub fn run(request: &Request) -> Result<(), String> {
                 .into(),
         );
     }
-    let contenders = chosen(&request.peers, request.before.is_some())?;
-    let names: Vec<&str> = contenders.iter().filter_map(|contender| contender.package).collect();
+    let contenders = chosen(&request.peers, request.before.is_some(), &scenario::tiers(&request.only))?;
+    let wanted: Vec<Package> = contenders.iter().map(|contender| contender.package).collect();
     process::open_many()?;
     let say = |e: std::io::Error| format!("{}: {e}", request.dir.display());
     std::fs::create_dir_all(&request.dir).map_err(say)?;
     let within = request.dir.canonicalize().map_err(say)?;
-    let packages = packages::unpack(&names, &within.join("packages"))?;
+    let packages = packages::unpack(&wanted, &within.join("packages"))?;
     let folder = temporary(&within)?;
     cleanup::at_signals(folder.path())?;
     let machine = machine::Machine::look(&request.cosm, folder.path());
@@ -82,15 +83,20 @@ pub fn run(request: &Request) -> Result<(), String> {
     report.write(&request.out.clone().unwrap_or_else(|| Path::new("results").join(machine::today())))
 }
 
-/// Cosm always takes part: the others are compared with it; so does another build of it where one is given.
-fn chosen(names: &[String], before: bool) -> Result<Vec<Contender>, String> {
+/// Cosm always takes part: the others are compared with it; so does another build of it where one is given. Of the others
+/// those who are at home in one of the tiers.
+fn chosen(names: &[String], before: bool, tiers: &[Tier]) -> Result<Vec<Contender>, String> {
     if let Some(unknown) = names.iter().find(|name| !ALL.iter().any(|one| one.is_called(name))) {
         let known: Vec<&str> = ALL.iter().map(|one| one.name).collect();
         return Err(format!("there is no peer `{unknown}`; there are {}", known.join(", ")));
     }
     let takes_part = |one: &Contender| match one.name {
         BEFORE => before,
-        _ => one.is_cosm() || names.is_empty() || names.iter().any(|name| one.is_called(name)),
+        _ if one.is_cosm() => true,
+        _ => {
+            one.tiers.iter().any(|tier| tiers.contains(tier))
+                && (names.is_empty() || names.iter().any(|name| one.is_called(name)))
+        }
     };
     Ok(ALL.into_iter().filter(takes_part).collect())
 }
@@ -108,12 +114,15 @@ mod tests {
 
     #[test]
     fn cosm_always_takes_part() {
+        let all = scenario::tiers(&[]);
         let names = |list: &[&str]| {
             let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
-            chosen(&list, false).map(|chosen| chosen.iter().map(|one| one.name).collect::<Vec<_>>())
+            chosen(&list, false, &all).map(|chosen| chosen.iter().map(|one| one.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["nginx", "squid-rock"]).unwrap(), ["cosm", "nginx", "squid-rock"]);
         assert_eq!(names(&[]).unwrap().len(), ALL.len() - 1);
+        let disk = chosen(&[], false, &scenario::tiers(&[Name::Fill])).unwrap();
+        assert!(disk.iter().any(|one| one.name == "nginx") && !disk.iter().any(|one| one.name == "envoy"));
         assert!(names(&["apache"]).unwrap_err().contains("haproxy"));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::contender::{Contender, Launch, Place, Tier};
 use super::field::{Field, os};
+use crate::body::Object;
 use crate::cgroup::Group;
 use crate::load::Target;
 use crate::process::Server;
@@ -52,6 +53,7 @@ impl Running {
             memory: need.memory,
             objects: need.objects,
             object_bytes: need.object_bytes,
+            certificate: field.certificate.pem.clone(),
         };
         let launch = (contender.launch)(&place);
         let group = Group::make()?;
@@ -59,6 +61,10 @@ impl Running {
             group.limit_memory(bytes)?;
         }
         prepare(&folder, &launch)?;
+        if let Some(objects) = launch.objects {
+            let memory = &field.scale.memory;
+            write_objects(&folder.join(objects), &memory.sizes, memory.objects)?;
+        }
         let mut running = Running { contender, place, launch, folder, server: None, group };
         if let Some(before) = &running.launch.before {
             let command = running.entered(field, before);
@@ -111,6 +117,11 @@ impl Running {
         Ok(())
     }
 
+    /// What has no cache fetches nothing.
+    pub fn answers_from_files(&self) -> bool {
+        self.launch.objects.is_some()
+    }
+
     pub fn server(&self) -> Result<&Server, String> {
         self.server.as_ref().ok_or_else(|| format!("{} does not run", self.contender.name))
     }
@@ -158,6 +169,19 @@ fn prepare(folder: &Path, launch: &Launch) -> Result<(), String> {
         let path = folder.join(name);
         create_dir_all(&path).map_err(say)?;
         own(&path)?;
+    }
+    Ok(())
+}
+
+/// `s/<size>/<number>`, as the origin names them.
+fn write_objects(folder: &Path, sizes: &[u64], count: u64) -> Result<(), String> {
+    for &size in sizes {
+        let shelf = folder.join("s").join(size.to_string());
+        create_dir_all(&shelf).map_err(|e| format!("{}: {e}", shelf.display()))?;
+        for number in 0..count {
+            let path = shelf.join(number.to_string());
+            write(&path, Object { size, number }.whole()).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
     }
     Ok(())
 }

@@ -19,6 +19,8 @@ pub struct Scale {
     /// Disk reads a second, and writes, of the throttled run.
     pub throttle: u32,
     pub standing: Standing,
+    /// Objects that each round of a fill over TLS fetches: fewer than its memory holds.
+    pub fill_over_tls: u64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -96,6 +98,7 @@ impl Scale {
             },
             throttle: 150,
             standing: Standing { objects: 1_000_000, object_bytes: 1024, restarts: 3, sample: 6000 },
+            fill_over_tls: 20_000,
         }
     }
 
@@ -123,6 +126,7 @@ impl Scale {
                 tier_bytes: 16 * MIB,
                 limit_bytes: Some(160 * MIB),
             },
+            fill_over_tls: 5000,
             standing: Standing { objects: 30_000, restarts: 1, ..whole.standing },
             ..whole
         }

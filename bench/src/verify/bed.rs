@@ -1,6 +1,6 @@
 //! Where topics run: an origin, and the program before it.
 
-use crate::load::{Order, Plan, Target};
+use crate::load::{Order, Plan, Speaks, Target};
 use crate::process::{Says, Server};
 use crate::{admin, loopback, own_path};
 use std::ffi::OsString;
@@ -80,7 +80,16 @@ impl Proxy {
     /// A closed loop.
     pub fn plan(&self, size: u64, order: Order) -> Plan {
         let target = self.target();
-        Plan { target, size, workload: None, order, connections: 16, lasts: None, check_every: 64 }
+        Plan {
+            target,
+            speaks: Speaks::Http,
+            size,
+            workload: None,
+            order,
+            connections: 16,
+            lasts: None,
+            check_every: 64,
+        }
     }
 
     pub fn stats(&self) -> Result<serde_json::Value, String> {

@@ -1,10 +1,14 @@
 //! HAProxy: a memory cache only.
 
-use super::{Launch, Place, words};
+use super::{CERTIFICATE, Launch, Place, Tier, words};
 
 pub fn launch(place: &Place) -> Launch {
     let (port, origin) = (place.port, place.origin);
     let cache = place.memory_mib().clamp(1, 4095);
+    let tls = match place.tier {
+        Tier::Tls => format!(" ssl crt /run/{CERTIFICATE} alpn h2,http/1.1"),
+        _ => String::new(),
+    };
     let text = format!(
         "global
     nbthread 1
@@ -27,7 +31,7 @@ cache objects
     max-object-size 524288
     max-age 86400
 frontend clients
-    bind 127.0.0.1:{port} backlog 4096
+    bind 127.0.0.1:{port}{tls} backlog 4096
     default_backend origin
 backend origin
     http-request cache-use objects
@@ -36,5 +40,6 @@ backend origin
 "
     );
     let command = words("/usr/sbin/haproxy -db -f /run/haproxy.cfg");
-    Launch { files: vec![("haproxy.cfg", text)], command, ..Launch::default() }
+    let files = [("haproxy.cfg", text)].into_iter().chain(place.certificate_file());
+    Launch { files: files.collect(), command, ..Launch::default() }
 }

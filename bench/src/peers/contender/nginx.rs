@@ -1,6 +1,6 @@
 //! nginx: one file an object; what is hot lies in the kernel's page cache and goes out by sendfile.
 
-use super::{Launch, Place, Tier, words};
+use super::{CERTIFICATE, Launch, Place, Tier, words};
 
 pub fn launch(place: &Place) -> Launch {
     let (port, origin, disk) = (place.port, place.origin, place.disk_mib());
@@ -8,6 +8,17 @@ pub fn launch(place: &Place) -> Launch {
     let keys = 16 + place.objects / 7000;
     // The worker must not wait for the disk; where all is in memory, handing over to a thread would only cost.
     let aio = if place.tier == Tier::Disk { "aio threads;" } else { "" };
+    let (tls, certificate) = match place.tier {
+        Tier::Tls => (
+            " ssl http2",
+            format!(
+                "ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_certificate /run/{CERTIFICATE};
+        ssl_certificate_key /run/{CERTIFICATE};"
+            ),
+        ),
+        _ => ("", String::new()),
+    };
     let text = format!(
         "daemon off;
 user proxy;
@@ -46,7 +57,8 @@ http {{
         keepalive_requests 1000000000;
     }}
     server {{
-        listen 127.0.0.1:{port} backlog=4096;
+        listen 127.0.0.1:{port}{tls} backlog=4096;
+        {certificate}
         location / {{
             proxy_pass http://origin;
             # Keep-alive to the origin.
@@ -62,7 +74,7 @@ http {{
 "
     );
     Launch {
-        files: vec![("nginx.conf", text)],
+        files: [("nginx.conf", text)].into_iter().chain(place.certificate_file()).collect(),
         folders: vec!["cache", "tmp"],
         command: words("/usr/sbin/nginx -p /run -e /run/error.log -c /run/nginx.conf"),
         ..Launch::default()

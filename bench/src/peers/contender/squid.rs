@@ -75,5 +75,6 @@ shutdown_lifetime 1 second
             line: "Finished rebuilding storage",
             times: rebuilds,
         }),
+        ..Launch::default()
     }
 }

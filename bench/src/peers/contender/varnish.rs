@@ -18,7 +18,7 @@ sub vcl_recv {{
 "
     );
     let storage = match place.tier {
-        Tier::Memory => format!("malloc,{}m", place.memory_mib()),
+        Tier::Memory | Tier::Tls => format!("malloc,{}m", place.memory_mib()),
         Tier::Disk => format!("file,/run/store,{}m", place.disk_mib()),
     };
     // The log that others may read lies in memory, and is small: nobody reads it. One pool of threads for one core,

@@ -6,7 +6,7 @@ mod table;
 mod tables;
 
 use super::field::Field;
-use super::figure;
+use super::figure::{self, Row};
 use super::scale::Scale;
 use super::scenario::Results;
 use crate::cgroup;
@@ -19,6 +19,8 @@ use table::Table;
 
 /// Cores that others may keep busy before the report warns.
 const QUIET: f64 = 0.25;
+/// Share of its core from which load and origin hold a contender back.
+const LIMIT: f64 = 0.95;
 
 #[derive(Serialize)]
 pub struct Report {
@@ -30,6 +32,7 @@ pub struct Report {
     proxy_core: usize,
     load_core: usize,
     scale: Scale,
+    notes: Vec<&'static str>,
     #[serde(flatten)]
     results: Results,
 }
@@ -42,7 +45,8 @@ impl Report {
         field: &Field,
         results: Results,
     ) -> Report {
-        let is_peer = |name: &String| field.contenders.iter().any(|one| one.package == Some(name.as_str()));
+        let is_peer =
+            |name: &String| field.contenders.iter().any(|one| one.package.name() == Some(name.as_str()));
         let versions = field.packages.versions.clone().into_iter().filter(|(name, _)| is_peer(name));
         Report {
             command,
@@ -53,6 +57,7 @@ impl Report {
             proxy_core: cores.0,
             load_core: cores.1,
             scale: field.scale,
+            notes: field.contenders.iter().filter_map(|one| one.note()).collect(),
             results,
         }
     }
@@ -103,7 +108,7 @@ impl Report {
         let mut lines = vec![
             format!("\n`{}`\n", self.command),
             format!("{cpu}, {cores} cores, {} GiB; {kernel}; {file_system_device}.", memory_bytes >> 30),
-            format!("{cosm} at {commit}, {rustc}. Debian's {}.", versions.join(", ")),
+            format!("{cosm} at {commit}, {rustc}. Packages: {}.", versions.join(", ")),
             format!(
                 "Each contender one worker alone on core {}, load generator and origin on core {}.",
                 self.proxy_core, self.load_core
@@ -117,6 +122,7 @@ impl Report {
              contender's own processes to account for."
                 .into(),
         ];
+        lines.extend(self.notes.iter().map(|note| (*note).to_owned()));
         if self.proxy_core == self.load_core {
             lines.push("There was one core for all: requests/s and latencies mean little.".into());
         }
@@ -132,7 +138,40 @@ impl Report {
                 );
             }
         }
+        let limited = at_limit(&self.results.rows);
+        if !limited.is_empty() {
+            lines.push(format!(
+                "Load and origin were at their own limit, and requests/s would be more: {}.",
+                limited.join("; ")
+            ));
+        }
         lines.push(String::new());
         lines
+    }
+}
+
+/// Whose requests came no faster for want of load, and where.
+fn at_limit(rows: &[Row]) -> Vec<String> {
+    let busy = rows.iter().filter(|row| row.figure(&figure::LOAD_CORE).is_some_and(|core| core > LIMIT));
+    let mut names: Vec<String> = busy.map(|row| format!("{}, {}", row.scenario, row.contender)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_was_held_back_is_named_once() {
+        let row = |contender, round, core| Row {
+            scenario: "hit".into(),
+            contender,
+            round,
+            figures: vec![(&figure::LOAD_CORE, core)],
+        };
+        let rows = [row("cosm", 0, 0.99), row("nginx", 0, 0.5), row("cosm", 1, 0.97)];
+        assert_eq!(at_limit(&rows), ["hit, cosm"]);
     }
 }

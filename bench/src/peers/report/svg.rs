@@ -32,8 +32,10 @@ const RIGHT: f64 = 70.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 30.0;
 /// Told apart also without seeing red or green.
-const COLOURS: [&str; 8] =
-    ["#0b4f9e", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d31", "#d55e00", "#7f7f7f"];
+const COLOURS: [&str; 11] = [
+    "#0b4f9e", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d31", "#d55e00", "#7f7f7f", "#000000",
+    "#5e3c99", "#b2df8a",
+];
 
 pub fn draw(panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(ACROSS);

@@ -4,6 +4,7 @@ mod curve;
 mod disk;
 mod foxy;
 mod memory_hit;
+mod secure;
 mod standing;
 
 pub use curve::{Curve, Point};
@@ -12,7 +13,7 @@ use super::contender::Tier;
 use super::field::Field;
 use super::figure::{Figures, Refused, Row};
 use super::running::{Need, Running};
-use crate::load::{Order, Plan};
+use crate::load::{Order, Plan, Speaks};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::time::Duration;
@@ -30,6 +31,14 @@ pub enum Name {
     Throttled,
     Restart,
     Memory,
+    /// Memory hits over TLS.
+    TlsHit,
+    /// Connections over TLS of one request each, with resumption and without.
+    Handshake,
+    /// Memory hits by HTTP/2 over TLS.
+    Http2Hit,
+    /// Objects that must be fetched, for clients that speak HTTP/2.
+    Http2Fill,
 }
 
 /// What came of all.
@@ -43,23 +52,47 @@ pub struct Results {
 struct Scenario {
     /// Those that are measured together, since they share a cache.
     names: &'static [Name],
+    /// Who is at home there takes part.
+    tier: Tier,
     run: fn(&Field, &[Name], &mut Results),
 }
 
-const ALL: [Scenario; 6] = [
-    Scenario { names: &[Name::MemoryHit], run: memory_hit::run },
-    Scenario { names: &[Name::Fill, Name::DiskHit], run: disk::run },
-    Scenario { names: &[Name::Memory, Name::Restart], run: standing::run },
-    Scenario { names: &[Name::Foxy], run: foxy::once },
-    Scenario { names: &[Name::FoxyReuse], run: foxy::again },
-    Scenario { names: &[Name::Throttled], run: foxy::throttled },
+const ALL: [Scenario; 7] = [
+    Scenario { names: &[Name::MemoryHit], tier: Tier::Memory, run: memory_hit::run },
+    Scenario {
+        names: &[Name::TlsHit, Name::Handshake, Name::Http2Hit, Name::Http2Fill],
+        tier: Tier::Tls,
+        run: secure::run,
+    },
+    Scenario { names: &[Name::Fill, Name::DiskHit], tier: Tier::Disk, run: disk::run },
+    Scenario { names: &[Name::Memory, Name::Restart], tier: Tier::Disk, run: standing::run },
+    Scenario { names: &[Name::Foxy], tier: Tier::Disk, run: foxy::once },
+    Scenario { names: &[Name::FoxyReuse], tier: Tier::Disk, run: foxy::again },
+    Scenario { names: &[Name::Throttled], tier: Tier::Disk, run: foxy::throttled },
 ];
+
+impl Scenario {
+    fn is_wanted(&self, wanted: &[Name]) -> bool {
+        self.names.iter().any(|name| wanted.contains(name))
+    }
+}
+
+/// All when none is named.
+fn or_all(wanted: &[Name]) -> &[Name] {
+    if wanted.is_empty() { Name::value_variants() } else { wanted }
+}
+
+/// Those of the wanted scenarios.
+pub fn tiers(wanted: &[Name]) -> Vec<Tier> {
+    let wanted = or_all(wanted);
+    ALL.iter().filter(|scenario| scenario.is_wanted(wanted)).map(|scenario| scenario.tier).collect()
+}
 
 /// Those that are wanted; all when none is named.
 pub fn run(field: &Field, wanted: &[Name], results: &mut Results) {
-    let wanted = if wanted.is_empty() { Name::value_variants() } else { wanted };
+    let wanted = or_all(wanted);
     for scenario in ALL {
-        if scenario.names.iter().any(|name| wanted.contains(name)) {
+        if scenario.is_wanted(wanted) {
             (scenario.run)(field, wanted, results);
         }
     }
@@ -116,6 +149,7 @@ fn start_all(field: &Field, need: &Need, scenario: &str, results: &mut Results) 
 fn plan(field: &Field, running: &Running, size: u64) -> Plan {
     Plan {
         target: running.target(),
+        speaks: Speaks::Http,
         size,
         workload: None,
         order: Order::Once(0..0),
