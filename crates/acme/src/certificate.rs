@@ -2,8 +2,10 @@
 
 use crate::name::{Name, Names};
 use instant_acme::CertificateIdentifier;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, Der};
+use rustls::pki_types::{CertificateDer, Der, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use std::net::IpAddr;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -66,11 +68,15 @@ impl Certificate {
         Ok(Certificate { life, names, id })
     }
 
-    /// The first of a file of PEM.
-    pub(crate) fn of_pem(pem: &[u8]) -> Result<Certificate, String> {
-        let der =
-            CertificateDer::from_pem_slice(pem).map_err(|error| format!("it has no certificate: {error}"))?;
-        Certificate::of(&der)
+    /// The first of a chain with its key, both as PEM, which belong together.
+    pub(crate) fn of_pem(pem: &[u8], provider: &CryptoProvider) -> Result<Certificate, String> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let chain = chain.map_err(|error| format!("it has no certificate: {error}"))?;
+        let first = Certificate::of(chain.first().ok_or("it has no certificate")?)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("it has no private key: {error}"))?;
+        CertifiedKey::from_der(chain, key, provider).map_err(|error| error.to_string())?;
+        Ok(first)
     }
 
     /// Whether it is for all of these.
@@ -99,6 +105,10 @@ mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
+    fn of_pem(pem: &str) -> Result<Certificate, String> {
+        Certificate::of_pem(pem.as_bytes(), &rustls::crypto::aws_lc_rs::default_provider())
+    }
+
     #[test]
     fn life_and_names_are_read() {
         let mut params = CertificateParams::new(
@@ -107,7 +117,8 @@ mod tests {
         .unwrap();
         params.not_before = date_time_ymd(2026, 1, 1);
         params.not_after = date_time_ymd(2026, 1, 11);
-        let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap();
         let read = Certificate::of(made.der()).unwrap();
         assert_eq!((read.life.from, read.life.length()), (1_767_225_600, 10 * 86_400));
         let names = |text: &str| text.parse::<Names>().unwrap();
@@ -117,7 +128,13 @@ mod tests {
             !read.life.nears_its_end(read.life.until - 86_401)
                 && read.life.nears_its_end(read.life.until - 86_400)
         );
-        assert_eq!(Certificate::of_pem(made.pem().as_bytes()).unwrap().life, read.life);
+        let both = made.pem() + &key.serialize_pem();
+        assert_eq!(of_pem(&both).unwrap().life, read.life);
+        for wrong in [String::new(), "-----BEGIN X-----".into(), made.pem(), key.serialize_pem()] {
+            assert!(of_pem(&wrong).is_err(), "{wrong}");
+        }
+        let other = made.pem() + &KeyPair::generate().unwrap().serialize_pem();
+        assert!(of_pem(&other).is_err(), "another's key");
     }
 
     #[test]
@@ -132,6 +149,5 @@ mod tests {
                 "{n} bytes"
             );
         }
-        assert!(Certificate::of_pem(b"").is_err() && Certificate::of_pem(b"-----BEGIN X-----").is_err());
     }
 }

@@ -44,9 +44,14 @@ enum What {
 }
 
 impl Challenges {
+    /// Whether there is any.
+    pub fn are_open(&self) -> bool {
+        self.count.load(Acquire) > 0
+    }
+
     /// What is answered to a request for this path; `None`: it is no challenge of ours.
     pub fn http(&self, path: &str) -> Option<String> {
-        if self.count.load(Acquire) == 0 {
+        if !self.are_open() {
             return None;
         }
         let token = path.strip_prefix(PATH)?;
@@ -55,9 +60,6 @@ impl Challenges {
 
     /// What a handshake proves this name with.
     pub fn tls(&self, name: &str) -> Option<Arc<CertifiedKey>> {
-        if self.count.load(Acquire) == 0 {
-            return None;
-        }
         self.lock().tls.get(&name.to_ascii_lowercase()).cloned()
     }
 
@@ -112,7 +114,9 @@ fn proof(name: &Name, digest: &[u8], provider: &CryptoProvider) -> Result<Certif
     let key = KeyPair::generate().map_err(|error| error.to_string())?;
     let made = params.self_signed(&key).map_err(|error| error.to_string())?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    CertifiedKey::from_der(vec![made.der().clone()], key, provider).map_err(|error| error.to_string())
+    let key = provider.key_provider.load_private_key(key).map_err(|error| error.to_string())?;
+    // Not `from_der`, which refuses the critical extension.
+    Ok(CertifiedKey::new(vec![made.der().clone()], key))
 }
 
 /// An address is asked for by its name in the reverse tree (RFC 8738 section 6).

@@ -13,6 +13,7 @@ use crate::schedule::{Window, ask_again, due, pause};
 use crate::settings::Settings;
 use instant_acme::Account;
 use rustls::ClientConfig;
+use rustls::crypto::CryptoProvider;
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::Path;
@@ -71,7 +72,7 @@ impl Keeper {
         }
         self.failed = None;
         for names in &settings.certificates {
-            self.look(&folder, names);
+            self.look(&folder, names, network.crypto_provider());
             self.ask(&folder, settings, names, network).await;
             if self.is_due(&folder, names) {
                 self.renew(&folder, settings, names, network).await;
@@ -80,13 +81,13 @@ impl Keeper {
     }
 
     /// Reads a certificate that is another than it was: another process may have ordered it.
-    fn look(&mut self, folder: &Folder, names: &Names) {
+    fn look(&mut self, folder: &Folder, names: &Names, provider: &CryptoProvider) {
         let path = folder.certificate(names);
         let stamp = Stamp::of(&path);
         if self.states.get(&path).is_some_and(|state| state.stamp == stamp) {
             return;
         }
-        let found = read(&path).and_then(|text| text.map(|pem| Certificate::of_pem(&pem)).transpose());
+        let found = read(&path).and_then(|text| text.map(|pem| Certificate::of_pem(&pem, provider)).transpose());
         let held = found.unwrap_or_else(|why| {
             tracing::warn!(target: "acme", names = %names, cause = why, "the certificate that is there is of no use");
             None
@@ -168,7 +169,7 @@ impl Keeper {
             Err(why) => return self.fail(folder, names, &why.into()),
         };
         // Whoever had the lock may have ordered this one.
-        self.look(folder, names);
+        self.look(folder, names, network.crypto_provider());
         if !self.is_due(folder, names) {
             return;
         }
@@ -185,7 +186,7 @@ impl Keeper {
         match kept {
             Ok(()) => {
                 tracing::info!(target: "acme", names = %names, "a certificate was issued");
-                self.look(folder, names);
+                self.look(folder, names, network.crypto_provider());
             }
             Err(failure) => {
                 if failure.kind == Kind::UnknownAccount {

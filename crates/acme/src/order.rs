@@ -1,5 +1,6 @@
 //! One order, from its names to the chain.
 
+use crate::certificate::Certificate;
 use crate::challenges::{Challenges, Opened};
 use crate::hook::Record;
 use crate::name::{Name, Names};
@@ -10,9 +11,6 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,15 +153,10 @@ impl Wish<'_> {
 
     /// That the key is that of the chain, and the chain is for the names.
     fn check(&self, pem: &str) -> Result<(), String> {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-        let chain = chain.map_err(|error| error.to_string())?;
-        let first = chain.first().ok_or("it has no certificate")?;
-        match crate::Certificate::of(first)?.covers(self.names) {
-            true => {}
-            false => return Err("it is for other names".into()),
+        match Certificate::of_pem(pem.as_bytes(), self.provider)?.covers(self.names) {
+            true => Ok(()),
+            false => Err("it is for other names".into()),
         }
-        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
-        CertifiedKey::from_der(chain, key, self.provider).map(drop).map_err(|error| error.to_string())
     }
 }
 

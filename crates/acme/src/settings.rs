@@ -1,5 +1,6 @@
 //! What is ordered, of whom, and how.
 
+use crate::folder::Folder;
 use crate::name::{Name, Names};
 use data_encoding::{BASE64URL_NOPAD, Specification};
 use std::fmt;
@@ -24,6 +25,28 @@ pub struct Settings {
     pub challenge: Challenge,
     /// Where account, certificates and keys are.
     pub folder: PathBuf,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            certificates: Vec::new(),
+            directory: LETS_ENCRYPT.into(),
+            email: None,
+            binding: None,
+            profile: None,
+            challenge: Challenge::TlsAlpn,
+            folder: "acme".into(),
+        }
+    }
+}
+
+impl Settings {
+    /// Where the certificates are, or will be.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let folder = Folder::of(&self.folder, &self.directory);
+        self.certificates.iter().map(move |names| folder.certificate(names))
+    }
 }
 
 /// How it is proved that a name is ours.
