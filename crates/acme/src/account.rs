@@ -25,7 +25,11 @@ pub async fn open(
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
     let binding = |Binding { id, .. }: &Binding, key| ExternalAccountKey::new(id.clone(), key);
     let binding = settings.binding.as_ref().map(|of| binding(of, of.key()));
-    let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+    let new = NewAccount {
+        contact: &contact,
+        terms_of_service_agreed: settings.agrees_to_terms,
+        only_return_existing: false,
+    };
     let (account, kept) = builder().create(&new, settings.directory.clone(), binding.as_ref()).await?;
     let text = serde_json::to_vec(&kept).map_err(|error| error.to_string())?;
     replace(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;

@@ -87,7 +87,8 @@ impl Keeper {
         if self.states.get(&path).is_some_and(|state| state.stamp == stamp) {
             return;
         }
-        let found = read(&path).and_then(|text| text.map(|pem| Certificate::of_pem(&pem, provider)).transpose());
+        let found =
+            read(&path).and_then(|text| text.map(|pem| Certificate::of_pem(&pem, provider)).transpose());
         let held = found.unwrap_or_else(|why| {
             tracing::warn!(target: "acme", names = %names, cause = why, "the certificate that is there is of no use");
             None

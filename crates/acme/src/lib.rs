@@ -25,4 +25,4 @@ pub use challenges::{Challenges, PROTOCOL};
 pub use folder::{Folder, replace};
 pub use keeper::Keeper;
 pub use name::{Name, Names};
-pub use settings::{Binding, Challenge, LETS_ENCRYPT, Settings};
+pub use settings::{Binding, Challenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};

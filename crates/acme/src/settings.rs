@@ -7,8 +7,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// The directory of Let's Encrypt.
+/// The directory of Let's Encrypt, and that of its certificates for tests, which nobody believes.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -16,6 +17,8 @@ pub struct Settings {
     pub certificates: Vec<Names>,
     /// Where the authority says what it offers (RFC 8555 section 7.1.1).
     pub directory: String,
+    /// Without it, most authorities give no account.
+    pub agrees_to_terms: bool,
     /// Whom the authority may write to.
     pub email: Option<String>,
     /// By which an account with the authority proves that it is a customer's.
@@ -32,6 +35,7 @@ impl Default for Settings {
         Settings {
             certificates: Vec::new(),
             directory: LETS_ENCRYPT.into(),
+            agrees_to_terms: false,
             email: None,
             binding: None,
             profile: None,
@@ -42,6 +46,42 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What is wrong with them, or with what is there, as far as that can be told without the authority; nothing where nothing is to be
+    /// ordered. Writes nothing.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn check(&self) -> Result<(), String> {
+        if self.certificates.is_empty() {
+            return Ok(());
+        }
+        let files: Vec<PathBuf> = self.files().collect();
+        if let Some(n) = (0..files.len()).find(|n| files[..*n].contains(&files[*n])) {
+            return Err(format!(
+                "two certificates begin with {}: order one for all names",
+                self.certificates[n].first()
+            ));
+        }
+        if let Some(name) = self.challenge.cannot(self.certificates.iter()) {
+            let challenge = self.challenge.name();
+            return Err(match name {
+                Name::Address(_) => {
+                    format!("{name} is an address, which {challenge} cannot prove: leave out acme-dns-hook")
+                }
+                _ => format!(
+                    "{challenge} cannot prove {name}: give a certificate for it (tls-certificate), or a program that changes DNS (acme-dns-hook)"
+                ),
+            });
+        }
+        if !self.agrees_to_terms {
+            return Err(
+                "read the terms of the authority, and say that you agree to them (acme-agree-terms yes)"
+                    .into(),
+            );
+        }
+        Folder::of(&self.folder, &self.directory).check().map_err(|why| format!("acme-folder: {why}"))
+    }
+
     /// Where the certificates are, or will be.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let folder = Folder::of(&self.folder, &self.directory);

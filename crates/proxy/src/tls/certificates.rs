@@ -170,6 +170,11 @@ impl Certificates {
         self.all.iter().filter(|held| !held.may_lack).map(|held| &held.files)
     }
 
+    /// Files of what is ordered and not there yet.
+    pub fn missing(&self) -> impl Iterator<Item = &Path> {
+        self.all.iter().filter(|held| held.certified.is_none()).map(|held| &*held.files.chain)
+    }
+
     /// Those in the files now. What is ordered stays as it was while its file is of no use.
     pub fn again(&self) -> Result<Certificates, String> {
         let before = |files: &KeyFiles| self.all.iter().find(|held| held.files == *files)?.certified.clone();
