@@ -8,6 +8,7 @@
 //! ```
 
 use crate::name::Names;
+use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -63,7 +64,11 @@ impl Folder {
         for folder in [&self.root, &self.place] {
             match fs::metadata(folder) {
                 Ok(found) => ours_alone(folder, &found, true)?,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let above = above(folder);
+                    return access(above, Access::WRITE_OK | Access::EXEC_OK)
+                        .map_err(|error| format!("no folder can be made in {}: {error}", above.display()));
+                }
                 Err(error) => return Err(format!("{}: {error}", folder.display())),
             }
         }
@@ -164,8 +169,11 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)?;
     to.sync_all()?;
     fs::rename(&new, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(above(path))?.sync_all()
+}
+
+fn above(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

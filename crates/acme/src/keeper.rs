@@ -102,7 +102,7 @@ impl Keeper {
         match until {
             Some(until) => tracing::info!(target: "acme", names = %names, until, "a certificate is there"),
             None => {
-                tracing::warn!(target: "acme", names = %names, "there is no certificate yet: handshakes for it fail")
+                tracing::warn!(target: "acme", names = %names, "there is no certificate yet: handshakes for it fail until it is issued")
             }
         }
         self.states.insert(path, State { stamp, held, window: None, chance, ask: 0, failures, wait });

@@ -19,11 +19,18 @@ pub struct Window {
 }
 
 /// When to renew, in seconds since 1970: at a moment of the authority's window that chance (0 to 1) decides, else after two thirds of the
-/// life; and never in its last tenth.
+/// life; and never in its last quarter, so that there is time to try again.
+///
+/// Of a window that is longer than the certificate lasts, the first third of the life does not count, or half of all new ones would be
+/// renewed at once. One that has ended by then means that: the certificate is revoked, or will be.
 pub fn due(life: Life, window: Option<Window>, chance: f64) -> u64 {
-    let latest = life.until.saturating_sub(life.length() / 10);
+    let latest = life.until.saturating_sub(life.length() / 4);
+    let earliest = life.from.saturating_add(life.length() / 3);
     let wanted = match window {
-        Some(Window { start, end }) if start < end => start + ((end - start) as f64 * chance) as u64,
+        Some(Window { start, end }) if start < end => {
+            let start = if end > earliest { start.max(earliest) } else { start };
+            start + ((end - start) as f64 * chance) as u64
+        }
         _ => life.from.saturating_add(life.length() / 3 * 2),
     };
     wanted.min(latest)
@@ -62,15 +69,23 @@ mod tests {
     fn it_is_renewed_in_the_authoritys_window_or_after_two_thirds() {
         let life = life(90 * DAY);
         assert_eq!(due(life, None, 0.7), FROM + 60 * DAY);
-        let window = Window { start: FROM + 10 * DAY, end: FROM + 12 * DAY };
-        for (chance, at) in [(0.0, 10), (0.5, 11), (1.0, 12)] {
+        let window = Window { start: FROM + 40 * DAY, end: FROM + 42 * DAY };
+        for (chance, at) in [(0.0, 40), (0.5, 41), (1.0, 42)] {
             assert_eq!(due(life, Some(window), chance), FROM + at * DAY);
         }
         // It is revoked: at once.
         assert!(due(life, Some(Window { start: FROM - 2 * DAY, end: FROM - DAY }), 0.5) < FROM);
+        let wide = Window { start: FROM, end: FROM + 90 * DAY };
+        assert_eq!(
+            (due(life, Some(wide), 0.0), due(life, Some(wide), 0.5)),
+            (FROM + 30 * DAY, FROM + 60 * DAY)
+        );
         // What is no window, and one that comes too late.
         assert_eq!(due(life, Some(Window { start: 5, end: 5 }), 0.0), FROM + 60 * DAY);
-        assert_eq!(due(life, Some(Window { start: FROM + 89 * DAY, end: u64::MAX }), 1.0), FROM + 81 * DAY);
+        assert_eq!(
+            due(life, Some(Window { start: FROM + 89 * DAY, end: u64::MAX }), 1.0),
+            life.until - 45 * DAY / 2
+        );
     }
 
     #[test]

@@ -111,10 +111,9 @@ impl Challenge {
 
     /// The first of the names that it cannot prove.
     pub fn cannot<'a>(&self, mut all: impl Iterator<Item = &'a Names>) -> Option<&'a Name> {
-        let is_beyond = |name: &&Name| match (self, name) {
-            (Challenge::Dns(_), Name::Address(_)) => true,
-            (Challenge::Http | Challenge::TlsAlpn, Name::Wild(_)) => true,
-            _ => false,
+        let is_beyond = |name: &&Name| match self {
+            Challenge::Dns(_) => matches!(name, Name::Address(_)),
+            Challenge::Http | Challenge::TlsAlpn => matches!(name, Name::Wild(_)),
         };
         all.find_map(|names| names.iter().find(is_beyond))
     }

@@ -2,7 +2,7 @@
 //! tickets change in time.
 
 use crate::phase::Phase;
-use crate::tls::Certificates;
+use crate::tls::{Certificates, NamedLife};
 use crate::worker::Shared;
 use acme::Keeper;
 use aws_lc_rs::rand;
@@ -33,9 +33,10 @@ pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()
 }
 
 async fn look_and_tend(shared: &Shared) {
-    let (mut failed, mut unkept) = (None, None);
+    let (mut failed, mut unkept, mut warned) = (None, None, Vec::new());
     loop {
         look(shared, &mut failed);
+        warn(shared, &mut warned);
         tend(shared, &mut unkept);
         sleep(LOOK).await;
     }
@@ -99,6 +100,18 @@ fn look(shared: &Shared, failed: &mut Option<String>) {
             }
         }
     }
+}
+
+/// Of each certificate of which little is left, once. `warned`: of which it was said.
+fn warn(shared: &Shared, warned: &mut Vec<NamedLife>) {
+    let settings = shared.settings.newest();
+    let mut near = settings.tls.certificates.as_ref().map_or_else(Vec::new, |all| all.lives());
+    near.retain(|one| one.life.nears_its_end(now()));
+    for NamedLife { name, life } in near.iter().filter(|one| !warned.contains(one)) {
+        let left = life.until.saturating_sub(now());
+        tracing::warn!(target: "tls", name, left, "less than a tenth of the certificate's life is left");
+    }
+    *warned = near;
 }
 
 /// Those that are there go on to be used where that fails, for as long as they last.

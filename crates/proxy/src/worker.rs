@@ -91,6 +91,7 @@ impl Shared {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
             .beside(self.shadow.as_ref())
             .watched(self.watchers.count() as u64)
+            .certified(settings.tls.certificates.iter().flat_map(|all| all.lives()).collect())
             .offline(self.is_offline(&settings))
             .divided(&settings.memory_parts, settings.bounds.connections)
     }

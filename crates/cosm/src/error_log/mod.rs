@@ -27,14 +27,15 @@ pub const AREAS: &[(&str, &str)] = &[
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
     ("client", "connections of clients that are ended for what their clients do"),
     ("tls", "certificates that are read anew, or cannot be; handshakes that fail (debug)"),
+    ("acme", "certificates that are ordered, or cannot be"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
     ("service", "another process takes over, or does not"),
     ("settings", "what a reload changed"),
     ("admin", "what was changed by way of the admin interface, and by whom"),
 ];
 
-/// Areas of which each event is written: the operator is the cause, or each disk says a thing once.
-const UNLIMITED: [&str; 4] = ["disk", "service", "settings", "admin"];
+/// Areas of which each event is written: the operator is the cause, or each disk or certificate says a thing once.
+const UNLIMITED: [&str; 5] = ["acme", "disk", "service", "settings", "admin"];
 
 /// Where events are written, how, and which.
 #[derive(Clone, Debug)]

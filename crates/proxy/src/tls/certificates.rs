@@ -1,6 +1,7 @@
 //! Certificates with their keys, by the names that clients ask for, and those by which others are verified.
 
 use super::provider;
+use acme::Life;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -46,6 +47,14 @@ struct Held {
 struct Certified {
     key: Arc<CertifiedKey>,
     names: Vec<Box<str>>,
+    life: Option<NamedLife>,
+}
+
+/// When a certificate holds, and the first of its names, or its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLife {
+    pub name: String,
+    pub life: Life,
 }
 
 /// By which a file is told from what it was.
@@ -102,7 +111,8 @@ impl KeyFiles {
                 error => format!("{}: {error}", key.display()),
             })?;
         let names = names(&both, chain)?;
-        Ok(Certified { key: Arc::new(both), names })
+        let life = both.cert.first().and_then(|first| NamedLife::of(first));
+        Ok(Certified { key: Arc::new(both), names, life })
     }
 
     fn stamps(&self) -> [Stamp; 2] {
@@ -170,6 +180,17 @@ impl Certificates {
         self.all.iter().filter(|held| !held.may_lack).map(|held| &held.files)
     }
 
+    /// Of each name, how long the certificate lasts that begins with it.
+    pub fn lives(&self) -> Vec<NamedLife> {
+        let mut lives: Vec<NamedLife> = Vec::new();
+        for found in self.all.iter().filter_map(|held| held.certified.as_ref()?.life.as_ref()) {
+            if lives.iter().all(|other| other.name != found.name) {
+                lives.push(found.clone());
+            }
+        }
+        lives
+    }
+
     /// Files of what is ordered and not there yet.
     pub fn missing(&self) -> impl Iterator<Item = &Path> {
         self.all.iter().filter(|held| held.certified.is_none()).map(|held| &*held.files.chain)
@@ -231,6 +252,13 @@ impl Roots {
 impl fmt::Debug for Roots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Roots({})", self.store.len())
+    }
+}
+
+impl NamedLife {
+    fn of(certificate: &[u8]) -> Option<NamedLife> {
+        let read = acme::Certificate::of(certificate).ok()?;
+        Some(NamedLife { name: read.names().first()?.to_string(), life: read.life })
     }
 }
 
