@@ -166,7 +166,7 @@ impl Certificates {
             Ok(Held { files, may_lack, stamps, certified })
         };
         let all: Vec<Held> = all.map(held).collect::<Result<_, String>>()?;
-        for Certified { key, names } in all.iter().filter_map(|held| held.certified.as_ref()) {
+        for Certified { key, names, .. } in all.iter().filter_map(|held| held.certified.as_ref()) {
             default.get_or_insert_with(|| key.clone());
             for name in names {
                 by_name.entry(name.clone()).or_insert_with(|| key.clone());
