@@ -170,7 +170,10 @@ impl Pebble {
             self.at(folder).display(),
             origin.url("").trim_end_matches('/'),
         );
-        Service::start(&format!("--listen tls:{},redirect:{}", self.tls, self.http), &file)
+        Service::start(
+            &format!("--listen redirect:{},tls:{} --cache-size 4MiB --packet 64KiB", self.http, self.tls),
+            &file,
+        )
     }
 
     /// Waits for a certificate for this name; gives it.
@@ -214,7 +217,9 @@ fn origin() -> Origin {
 
 fn check(more: &str) -> (bool, String) {
     let output = Command::new(COSM)
-        .args("serve --check --cache off --listen tls:127.0.0.1:0 --acme-folder /nonexistent/acme".split(' '))
+        .args(["serve", "--check", "--cache", "off"])
+        .args(if more.contains("--listen") { &[][..] } else { &["--listen", "tls:127.0.0.1:0"] })
+        .args(if more.contains("--acme-folder") { &[][..] } else { &["--acme-folder", "/nonexistent/acme"] })
         .args(more.split_whitespace())
         .output()
         .unwrap();
@@ -293,10 +298,10 @@ fn without_an_authority_what_is_there_is_served() {
         root.display(),
         origin.url("").trim_end_matches('/')
     );
-    let service = Service::start("--listen tls:127.0.0.1:0", &file);
+    let service = Service::start("--listen tls:127.0.0.1:0 --cache-size 4MiB --packet 64KiB", &file);
     let config = believing(own.pem().as_bytes());
     let until = Instant::now() + SOON;
-    while service.events("no certificate: ") < 2 {
+    while service.events("no certificate: ") < 2 || !place.join("b.test.json").exists() {
         assert!(Instant::now() < until, "{}", service.errors());
         thread::sleep(Duration::from_millis(10));
     }
@@ -381,6 +386,7 @@ fn pebble_issues_what_is_proved_in_each_way() {
         get(service.address, "a.test", &pebble.config, "/.well-known/acme-challenge/x").unwrap();
     assert!(answer.ends_with("0123456789"), "{answer}");
     assert_eq!(service.events("a certificate was issued"), 0, "they are there");
+    drop(service);
     // Whatever is wanted of clients is not wanted of the authority.
     let ca = pebble.at("own.pem");
     let service =
