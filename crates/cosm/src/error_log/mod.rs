@@ -119,10 +119,13 @@ mod tests {
         let levels = |text: &str| text.parse::<Levels>().map(|levels| levels.0);
         let (off, warn, info, debug) =
             (LevelFilter::OFF, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG);
-        assert_eq!(levels("warn"), Ok([warn; 8]));
-        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn, warn, warn]));
-        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, info, info, warn, info, info, info]));
-        assert_eq!(levels("origin=debug,warn"), Ok([warn; 8]));
+        assert_eq!(levels("warn"), Ok([warn; 9]));
+        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn, warn, warn, warn]));
+        assert_eq!(
+            levels("request=off,disk=warn"),
+            Ok([off, info, info, info, info, warn, info, info, info])
+        );
+        assert_eq!(levels("origin=debug,warn"), Ok([warn; 9]));
         for wrong in ["", "loud", "origin=", "orign=warn", "warn,,info", "=warn"] {
             assert!(levels(wrong).is_err_and(|why| why.contains("is no ")), "{wrong}");
         }
