@@ -10,7 +10,7 @@ const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/...@v2.10.1";
 
 /// How long certificates last, and how long there is load, in seconds.
 const QUICK: (u32, u32) = (60, 75);
-const WHOLE: (u32, u32) = (120, 420);
+const WHOLE: (u32, u32) = (120, 300);
 
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let (out, (life, load)) = match arguments {

@@ -4,6 +4,7 @@
 mod support;
 
 use rcgen::{CertificateParams, KeyPair};
+use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -43,7 +44,10 @@ fn write(path: &Path, text: &str, mode: u32) {
 fn believing(certificate: &[u8]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate).unwrap()).unwrap();
-    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    // A session that goes on does not see the certificate again.
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
 }
 
 /// What a server answers to a request on a connection of its own, and which certificate it has.
