@@ -35,7 +35,11 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("{said}\nthe tests with pebble failed"));
     }
-    let results: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once("result: ")?.1)).collect();
+    let results: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.starts_with("test result: "))
+        .filter_map(|line| Some(line.split_once("result: ")?.1))
+        .collect();
     let text = format!("$ cargo xtask verify acme\n{PEBBLE}\n\n{}\n", results.join("\n"));
     print!("{text}");
     let Some(out) = out else { return Ok(()) };

@@ -492,10 +492,20 @@ async fn a_long_page_for_a_request_that_cannot_be_read_comes_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_breaks_off_has_no_end_in_tls() {
     let authority = Authority::new();
-    let origin =
-        origin_of(|_, _| "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 10\r\n\r\nhalf".into())
-            .await;
-    let proxy = secure(&authority, &origin, |_| {});
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
+            let _ = stream.write_all(half).await;
+        }
+    });
+    let proxy = Proxy::with(|settings| {
+        settings.origin = Some(url.parse().unwrap());
+        settings.listen = listen("tls:127.0.0.1:0");
+        settings.tls.certificates = authority.certificates(&["a.test"]);
+    });
     let mut client = authority.connect(proxy.address, "a.test").await;
     let head = client.get_head(get("/")).await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
