@@ -338,12 +338,19 @@ fn judge_answers(proxy: &Proxy, offered: &Offered, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Of what may not grow, by the slope of the last three quarters.
+/// Parts of the time, each longer than the disk fails in it: what rises only while it fails is not their median.
+const PARTS: usize = 16;
+
+/// Of what may not grow, by the slope of the medians of the last three quarters' parts.
 fn judge_growth(scale: &Scale, seen: &Seen, report: &mut Report) {
-    let from = seen.samples.len() / 4;
+    let parts = seen.samples.chunks(seen.samples.len().div_ceil(PARTS).max(1));
+    let parts: Vec<&[Sample]> = parts.skip(PARTS / 4).collect();
     let mut judge = |name: &str, of: &dyn Fn(&Sample) -> f64, allowed: f64| {
+        let middle =
+            |of: &dyn Fn(&Sample) -> f64, part: &[Sample]| median(part.iter().map(of)).unwrap_or(f64::NAN);
+        let at = |sample: &Sample| sample.at.as_secs_f64();
         let points: Vec<(f64, f64)> =
-            seen.samples[from..].iter().map(|sample| (sample.at.as_secs_f64(), of(sample))).collect();
+            parts.iter().map(|part| (middle(&at, part), middle(of, part))).collect();
         let lasted = points.last().zip(points.first()).map_or(0.0, |(last, first)| last.0 - first.0);
         let grows = slope(&points).unwrap_or(f64::NAN) * lasted;
         let middle = median(points.iter().map(|point| point.1)).unwrap_or(f64::NAN);

@@ -308,6 +308,84 @@ async fn a_stop_lets_streams_end_and_takes_no_more() {
     proxy.ended().await;
 }
 
+/// With no other bound than those of idle tunnels and of clients without a request.
+fn patient() -> Proxy {
+    Proxy::with(|settings| {
+        let hour = Duration::from_secs(3600);
+        (settings.timeouts.drain, settings.timeouts.client_idle) = (hour, hour);
+    })
+}
+
+#[tokio::test]
+async fn who_answers_no_ping_does_not_keep_a_stop() {
+    let (origin, gate) = gated().await;
+    let proxy = patient();
+    let mut raw = Raw::connect(proxy.address).await;
+    let host = origin.address.to_string();
+    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", &host[..]), (":path", "/slow")];
+    raw.0.send(frame(http2::HEADERS, http2::END_STREAM | http2::END_HEADERS, 1, &block(&fields))).await;
+    origin.asked(1).await;
+    proxy.stop();
+    // Longer than what it waits for those without a request.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    gate.add_permits(1);
+    soon(proxy.ended()).await;
+    assert_eq!(raw.next_of(&[http2::DATA]).await.unwrap().3, b"here");
+}
+
+#[tokio::test]
+async fn an_idle_tunnel_does_not_keep_a_stop() {
+    let silent = Origin::with(|mut client, _| async move {
+        client.rest().await;
+    })
+    .await;
+    let proxy = Proxy::with(|settings| {
+        settings.timeouts.drain = Duration::from_secs(3600);
+        settings.connect_ports = vec![silent.address.port()];
+    });
+    let mut client = Http2::connect(proxy.address).await;
+    let connect = Request::connect(silent.address.to_string()).body(()).unwrap();
+    let (response, _content) = client.begin(connect, false).await;
+    assert_eq!(soon(response).await.unwrap().status(), 200);
+    proxy.stop();
+    soon(proxy.ended()).await;
+}
+
+#[tokio::test]
+async fn the_preface_may_come_in_pieces() {
+    let origin = Origin::answering(ok(FRESH, "hello")).await;
+    let proxy = Proxy::forward();
+    let pause = || tokio::time::sleep(Duration::from_millis(20));
+    for cuts in [&[1][..], &[5], &[11], &[12], &[1, 2, 3, 20]] {
+        let mut client = proxy.client().await;
+        let mut from = 0;
+        for &cut in cuts {
+            client.send(&http2::PREFACE[from..cut]).await;
+            pause().await;
+            from = cut;
+        }
+        client.send(&http2::PREFACE[from..]).await;
+        client.send(frame(http2::SETTINGS, 0, 0, &[])).await;
+        Raw(client).settled().await;
+    }
+    // What only looked like it.
+    for (first, rest) in [("P", "OST "), ("PR", "OPFIND "), ("PRI * HTT", "P/1.1\r\n")] {
+        let mut client = proxy.client().await;
+        client.send(first).await;
+        pause().await;
+        client
+            .send(format!(
+                "{rest}{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                origin.url("/"),
+                origin.address
+            ))
+            .await;
+        let answer = client.rest().await;
+        let status = if first.len() > 2 { "HTTP/1.1 400" } else { "HTTP/1.1 200" };
+        assert!(answer.starts_with(status), "{first}{rest}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn who_still_sends_when_the_connection_ends_loses_nothing() {
     let body = "x".repeat(50_000);

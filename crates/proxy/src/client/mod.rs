@@ -146,9 +146,8 @@ impl Clients {
     /// what its requests invalidate is heard here until then.
     async fn ended(&self) {
         loop {
-            if timeout(GRACE, self.idle()).await.is_err() {
+            while timeout(GRACE, self.idle()).await.is_err() {
                 self.end_without_request();
-                self.idle().await;
             }
             if !self.follows() {
                 return;

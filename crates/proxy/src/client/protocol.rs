@@ -65,6 +65,9 @@ impl Drop for Open {
     }
 }
 
+/// What the preface of HTTP/2 begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2";
+
 /// What a connection may begin with that is no HTTP/1, and that its client is told of in words.
 #[derive(Clone, Copy)]
 pub enum Foreign {
@@ -77,9 +80,14 @@ impl Foreign {
     pub fn begins(bytes: &[u8]) -> Option<Foreign> {
         match bytes {
             [FIRST, ..] => Some(Foreign::Tls),
-            _ if bytes.starts_with(b"PRI * HTTP/2") => Some(Foreign::Http2),
+            _ if bytes.starts_with(PREFACE) => Some(Foreign::Http2),
             _ => None,
         }
+    }
+
+    /// Whether that is to be told only by what follows.
+    pub fn may_begin(bytes: &[u8]) -> bool {
+        bytes.len() < PREFACE.len() && PREFACE.starts_with(bytes)
     }
 
     fn refusal(self) -> Refusal {

@@ -369,7 +369,13 @@ pub async fn serve(
     socket: Socket,
     early: Bytes,
 ) -> Option<(Foreign, Socket, Bytes)> {
-    let io = TokioIo::new(WatchedSocket { socket, early, link: link.clone(), worker: worker.clone() });
+    let io = TokioIo::new(WatchedSocket {
+        socket,
+        early,
+        begun: Bytes::new(),
+        link: link.clone(),
+        worker: worker.clone(),
+    });
     let service = Http1Service { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings().bounds).serve_connection(io, service);
     let mut told = false;
@@ -405,9 +411,11 @@ pub async fn serve(
         Err(Why::Waited(wait)) => Err(wait),
         Err(Why::Moves) => {
             let parts = connection.into_parts();
-            let WatchedSocket { socket, early, .. } = parts.io.into_inner();
-            let read =
-                if early.is_empty() { parts.read_buf } else { [parts.read_buf, early].concat().into() };
+            let WatchedSocket { socket, early, begun, .. } = parts.io.into_inner();
+            let read = match early.is_empty() && begun.is_empty() {
+                true => parts.read_buf,
+                false => [parts.read_buf, begun, early].concat().into(),
+            };
             if let Ok(socket) = socket.into_descriptor() {
                 worker.shared.handover.pass(Moved { socket, read });
             }
@@ -642,6 +650,8 @@ struct WatchedSocket {
     socket: Socket,
     /// What was read of it and is still to be served: by another process, or what is no HTTP/1.
     early: Bytes,
+    /// The first bytes, too few to tell whether they begin HTTP/2's preface.
+    begun: Bytes,
     link: Rc<Link>,
     worker: Rc<Worker>,
 }
@@ -706,6 +716,30 @@ impl WatchedSocket {
         Poll::Ready(Ok(()))
     }
 
+    /// Reads; of the first bytes as many as it takes to tell what they begin: TCP may bring them one by one.
+    fn poll_first(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.link.reads.get() > 0 {
+            return self.poll_bytes(cx, buf);
+        }
+        let before = buf.filled().len();
+        loop {
+            let begun = self.begun.len();
+            buf.put_slice(&self.begun);
+            let read = self.poll_bytes(cx, buf);
+            let first = &buf.filled()[before..];
+            let more = first.len() > begun;
+            if !(read.is_pending() || more && Foreign::may_begin(first)) {
+                self.begun.clear();
+                return read;
+            }
+            if more {
+                self.begun = Bytes::copy_from_slice(first);
+            }
+            buf.set_filled(before);
+            ready!(read)?;
+        }
+    }
+
     /// Reads some of a head. No more at once than the library's buffer begins with: it grows by what is there, not by what may
     /// come.
     fn poll_head(
@@ -733,10 +767,10 @@ impl WatchedSocket {
     /// Reads no more at once than the library's buffer begins with: it grows by what reads bring.
     fn poll_some(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if buf.remaining() <= HEAD {
-            return self.poll_bytes(cx, buf);
+            return self.poll_first(cx, buf);
         }
         let mut some = ReadBuf::new(buf.initialize_unfilled_to(HEAD - 1));
-        ready!(self.poll_bytes(cx, &mut some))?;
+        ready!(self.poll_first(cx, &mut some))?;
         let read = some.filled().len();
         buf.advance(read);
         Poll::Ready(Ok(()))

@@ -11,6 +11,8 @@ const UPDATES: u64 = 1000;
 const UPDATED: u64 = 256;
 /// Bytes that went out for which one ping more is let pass: clients measure by pings what a connection carries.
 const PINGED: u64 = 4 << 10;
+/// Bytes that go out until the time is looked at.
+const LOOK: u64 = 1 << 20;
 
 macro_rules! table {
     ($($(#[$meta:meta])* $kind:ident $name:literal $limit:expr;)*) => {
@@ -84,8 +86,16 @@ impl Counts {
         self.count(Flood::Resets, bounds, now)
     }
 
-    pub fn sent(&mut self, bytes: usize) {
+    /// What went out counts for a minute too, if that is looked at now and then.
+    pub fn sent(&mut self, bytes: usize, now: impl FnOnce() -> Instant) {
+        let before = self.sent;
         self.sent += bytes as u64;
+        if before / LOOK != self.sent / LOOK {
+            let now = now();
+            if now.duration_since(self.since) >= MINUTE {
+                *self = Counts::new(now);
+            }
+        }
     }
 
     fn count(&mut self, flood: Flood, bounds: &Http2, now: impl FnOnce() -> Instant) -> Option<Flood> {
@@ -155,10 +165,12 @@ mod tests {
         }
         assert_eq!(counts.went(frame(Frame::RST_STREAM, 4), &bounds, || begin), Some(Flood::Resets));
         assert_eq!(counts.went(frame(Frame::PING, 8), &bounds, || begin), None);
-        counts.sent(100 << 12);
+        counts.sent(100 << 12, || begin);
         for _ in 0..160 {
             assert_eq!(counts.came(frame(Frame::PING, 8), &bounds, || begin), None);
         }
         assert_eq!(counts.came(frame(Frame::PING, 8), &bounds, || begin), Some(Flood::Pings));
+        counts.sent(LOOK as usize, || begin + MINUTE);
+        assert_eq!(counts.sent, 0, "another minute");
     }
 }

@@ -183,7 +183,7 @@ impl Link {
         let mut streams = self.streams.borrow_mut();
         streams.remove(&number);
         if streams.is_empty() {
-            self.wake();
+            self.wake_task();
         }
     }
 
@@ -252,7 +252,7 @@ impl Link {
     /// There is no more of a response, and it is not all.
     pub fn breaks(&self, response: SendStream<Piece>) {
         self.breaking.borrow_mut().push(response);
-        self.wake();
+        self.wake_task();
     }
 
     /// Says so, once the rest has gone; whether there was any.
@@ -304,7 +304,7 @@ impl Link {
     pub fn flooded(&self, flood: Flood) {
         if self.flood.get().is_none() {
             self.flood.set(Some(flood));
-            self.wake();
+            self.wake_task();
         }
     }
 
@@ -344,7 +344,17 @@ impl Link {
         }
     }
 
+    /// Its tasks look at what the proxy does now.
     pub fn wake(&self) {
+        self.wake_task();
+        self.streams
+            .borrow()
+            .values()
+            .filter(|watch| watch.stream.is_tunnel())
+            .for_each(|watch| watch.stream.wake());
+    }
+
+    fn wake_task(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -385,7 +395,7 @@ impl Link {
     }
 
     pub fn is_without_request(&self) -> bool {
-        matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
+        self.is_without_streams() && matches!(self.wait(), Wait::Request(_) | Wait::Head(_))
     }
 
     pub fn is_overdue(&self) -> bool {
@@ -394,7 +404,7 @@ impl Link {
 
     pub fn make_way(&self) {
         self.overdue.set(true);
-        self.wake();
+        self.wake_task();
     }
 
     fn wait(&self) -> Wait {
@@ -432,6 +442,10 @@ impl Watch {
         self.overdue.get()
     }
 
+    pub fn waits_for_content(&self) -> bool {
+        self.content.get()
+    }
+
     pub fn end(&self) {
         self.overdue.set(true);
         self.stream.wake();
@@ -446,7 +460,7 @@ impl Watch {
             Wait::Taking(self.sent.get())
         } else if self.turning.get() {
             Wait::Taking(gone)
-        } else if self.content.get() {
+        } else if self.waits_for_content() {
             Wait::Body(self.stream.received().get())
         } else {
             Wait::Nothing

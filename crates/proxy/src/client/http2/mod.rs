@@ -42,7 +42,7 @@ use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -368,11 +368,13 @@ impl Drop for Running {
 impl Running {
     /// Sends the rest of a response.
     async fn send(self, rest: Rest) {
-        let _lease = match self.lease.is_some() {
-            true => None,
-            false => self.beside(SENDING).await,
+        let lease = async {
+            match self.lease.is_some() {
+                true => None,
+                false => self.beside(SENDING).await,
+            }
         };
-        rest.send(&self.worker, &self.watch).await;
+        rest.send(&self.worker, &self.watch, lease).await;
     }
 
     /// What a stream takes beside others of its connection, which has what the first one takes.
@@ -395,7 +397,7 @@ impl Running {
         let rest = self.answer(pending, flight, tunnel, &mut respond, asked).await;
         drop(respond);
         if let Some(rest) = rest {
-            rest.send(&self.worker, &self.watch).await;
+            rest.send(&self.worker, &self.watch, ready(None)).await;
         }
     }
 
@@ -446,6 +448,9 @@ impl Running {
         poll_fn(|cx| {
             stream.woken_by(cx.waker());
             if respond.poll_reset(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            if watch.is_overdue() && !watch.waits_for_content() {
                 return Poll::Ready(None);
             }
             if watch.is_overdue() {

@@ -5,6 +5,7 @@ use super::piece::Piece;
 use super::turns::{Turn, Urgency};
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
+use crate::budget::Lease;
 use crate::client::departing;
 use crate::report::Transaction;
 use crate::worker::Worker;
@@ -15,7 +16,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body::Body;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
@@ -118,11 +119,21 @@ fn fields_of(headers: &mut HeaderMap, status: StatusCode, body: &ReplyBody, is_h
 }
 
 impl Rest {
-    /// Until all of it is with the library, or nobody takes it.
-    pub async fn send(mut self, worker: &Worker, watch: &Watch) {
+    /// Until all of it is with the library, or nobody takes it. It begins once there is a lease.
+    pub async fn send(mut self, worker: &Worker, watch: &Watch, lease: impl Future<Output = Option<Lease>>) {
         let link = self.link.clone();
         let mut turn = link.turns.turn(self.urgency, self.outgoing.stream_id().as_u32());
-        let end = poll_fn(|cx| self.poll(cx, worker, watch, &mut turn)).await;
+        let (mut lease, mut held) = (pin!(lease), None);
+        let end = poll_fn(|cx| {
+            if let Some(end) = self.poll_end(cx, watch) {
+                return Poll::Ready(end);
+            }
+            if held.is_none() {
+                held = Some(ready!(lease.as_mut().poll(cx)));
+            }
+            self.poll(cx, worker, watch, &mut turn)
+        })
+        .await;
         watch.full.set(false);
         watch.turning.set(false);
         match end {
@@ -146,14 +157,9 @@ impl Rest {
         watch: &Watch,
         turn: &mut Turn<'_>,
     ) -> Poll<End> {
-        self.stream.woken_by(cx.waker());
         loop {
-            if watch.is_overdue() {
-                return Poll::Ready(End::Late);
-            }
-            // A reset, or the end of the connection.
-            if self.outgoing.poll_reset(cx).is_ready() {
-                return Poll::Ready(End::Left);
+            if let Some(end) = self.poll_end(cx, watch) {
+                return Poll::Ready(end);
             }
             let room = self.poll_room(cx);
             watch.full.set(room.is_pending());
@@ -176,6 +182,16 @@ impl Rest {
                 return Poll::Ready(end);
             }
         }
+    }
+
+    /// Whether nothing more is to be sent, however much is left.
+    fn poll_end(&mut self, cx: &mut Context<'_>, watch: &Watch) -> Option<End> {
+        self.stream.woken_by(cx.waker());
+        if watch.is_overdue() {
+            return Some(End::Late);
+        }
+        // A reset, or the end of the connection.
+        self.outgoing.poll_reset(cx).is_ready().then_some(End::Left)
     }
 
     /// Bytes that the client takes now; `None`: none any more.

@@ -102,7 +102,7 @@ impl WatchedSocket {
     /// So many bytes of what the library wrote were taken.
     fn went(&mut self, bufs: &[IoSlice<'_>], bytes: usize) {
         let WatchedSocket { outgoing, counts, bounds, link, .. } = self;
-        counts.sent(bytes);
+        counts.sent(bytes, clock::moment);
         let mut left = bytes;
         for buf in bufs {
             let taken = left.min(buf.len());
