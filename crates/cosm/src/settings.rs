@@ -562,7 +562,7 @@ mod tests {
             (
                 "listen",
                 "tls:127.0.0.1:443",
-                "listen: tls:127.0.0.1:443 needs a certificate (tls-certificate)",
+                "listen: tls:127.0.0.1:443 needs a certificate (tls-certificate, or acme)",
             ),
             ("listen", "redirect:127.0.0.1:80", "is for a reverse proxy"),
             ("listen", "tls:443", "write 127.0.0.1:443"),
