@@ -1,5 +1,6 @@
 //! Chores of this repository that need more than one shell line.
 
+mod acme;
 mod bench;
 mod conformance;
 mod deb;
@@ -46,6 +47,8 @@ usage: cargo xtask deps [--advisories]   licences, sources and withdrawn version
                                          the rules of cosm smooth train beside those of Weka's JRip on public data sets; takes Java and Python
        cargo xtask verify h2 [--out FOLDER]
                                          the cases of h2spec, over TLS and by prior knowledge; takes Go and OpenSSL
+       cargo xtask verify acme [--quick] [--out FOLDER]
+                                         certificates from pebble in each way, and one renewed under load; takes Go and curl
        cargo xtask compare-libcachesim [--python PROGRAM] TRACE...
                                          hits and speed of `cosm lab simulate` beside the Python package libcachesim
        cargo xtask conformance [--suite FOLDER] [--id TEST]
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["sim", ref rest @ ..] => sim::run(rest),
         ["soak", ref rest @ ..] => verify::run("soak", &[&["soak"], rest].concat()),
+        ["verify", "acme", ref rest @ ..] => root().and_then(|root| acme::run(root, rest)),
         ["verify", "h2", ref rest @ ..] => root().and_then(|root| h2spec::run(root, rest)),
         ["verify", "rules", ref rest @ ..] => root().and_then(|root| rules::run(root, rest)),
         ["verify", ref rest @ ..] => verify::run("verify", rest),

@@ -48,7 +48,17 @@ pub fn check(config: &Config) -> Found {
         }
     }
     if let Some(certificates) = &config.proxy.tls.certificates {
-        found.notes.push(format!("certificates for {}", certificates.names().join(", ")));
+        if !certificates.names().is_empty() {
+            found.notes.push(format!("certificates for {}", certificates.names().join(", ")));
+        }
+        for file in certificates.missing() {
+            let name = file.file_stem().unwrap_or_default().display();
+            let by = config.proxy.tls.acme.challenge.name();
+            found.notes.push(format!(
+                "no certificate for {name} yet: a start will order it from {} by {by}",
+                config.proxy.tls.acme.directory
+            ));
+        }
     }
     if let TicketKeys::File(file) = &config.proxy.tls.tickets {
         let made =
@@ -103,7 +113,13 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
     }
     let certificates = config.proxy.tls.certificates.iter();
     let own = config.proxy.origin_tls.own.iter();
-    doubts.extend(certificates.flat_map(|all| all.files()).chain(own).filter_map(|files| files.doubt()));
+    doubts.extend(certificates.flat_map(|all| all.given()).chain(own).filter_map(|files| files.doubt()));
+    if let Some(path) = &config.acme_eab_file
+        && std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o007 != 0)
+    {
+        doubts
+            .push(format!("acme-eab {}: every user of this machine may read it (chmod 640)", path.display()));
+    }
     let memory = config.memory_total;
     if memory > machine.memory {
         doubts.push(format!(

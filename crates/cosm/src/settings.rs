@@ -16,11 +16,12 @@ use crate::machine::Machine;
 use crate::sink::To;
 use crate::values;
 use clap::ArgMatches;
-use proxy::{Address, Listen, Network, Settings as Proxy, Speaks};
+use proxy::{Address, Certificates, Listen, Network, Settings as Proxy, Speaks};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use store::Options as Store;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub pid_file: Option<PathBuf>,
     /// Where the admin interface's token was read from.
     pub admin_token_file: Option<PathBuf>,
+    /// Where the external account with an ACME server was read from.
+    pub acme_eab_file: Option<PathBuf>,
     /// What is left to that.
     pub auto: Auto,
     pub access_log: access_log::Settings,
@@ -168,6 +171,7 @@ impl Config {
             memory_total: 0,
             pid_file: None,
             admin_token_file: None,
+            acme_eab_file: None,
             auto: Auto::default(),
             access_log: access_log::Settings::default(),
             error_log: error_log::Settings::default(),
@@ -187,6 +191,7 @@ impl Config {
                 wrong.push(format!("{}: {why}", given.map_or_else(|| setting.name.into(), Given::place)));
             }
         }
+        wrong.extend(config.take_ordered().err().map(|why| format!("acme: {why}")));
         config.proxy.notes_heads = config.access_log.to.is_some();
         config.proxy.hides_queries = config.access_log.mask.queries;
         let admin = config.proxy.admin.as_ref().filter(|admin| !admin.is_any_port());
@@ -205,13 +210,28 @@ impl Config {
         if wrong.is_empty() { Ok(config) } else { Err(wrong) }
     }
 
+    /// Certificates that are ordered stand behind those that are given.
+    fn take_ordered(&mut self) -> Result<(), String> {
+        let tls = &mut self.proxy.tls;
+        if tls.acme.certificates.is_empty() {
+            return Ok(());
+        }
+        tls.acme.check()?;
+        if self.proxy.listen.iter().all(|listen| listen.speaks != Speaks::Tls) {
+            return Err("nothing listens with TLS: say listen tls:ADDRESS".into());
+        }
+        let given = tls.certificates.iter().flat_map(|all| all.given().cloned()).collect();
+        tls.certificates = Some(Arc::new(Certificates::with_ordered(given, tls.acme.files())?));
+        Ok(())
+    }
+
     /// What is wrong with what is to be spoken where it listens.
     fn unspeakable(&self) -> Option<String> {
         let proxy = &self.proxy;
         let find = |speaks| proxy.listen.iter().find(|listen| listen.speaks == speaks);
         match (find(Speaks::Tls), find(Speaks::Redirect)) {
             (Some(tls), _) if proxy.tls.certificates.is_none() => {
-                Some(format!("listen: {tls} needs a certificate (tls-certificate)"))
+                Some(format!("listen: {tls} needs a certificate (tls-certificate, or acme)"))
             }
             (_, Some(redirect)) if proxy.origin.is_none() => Some(format!(
                 "listen: {redirect} is for a reverse proxy (origin): clients of a forward proxy ask for both schemes"
@@ -542,7 +562,7 @@ mod tests {
             (
                 "listen",
                 "tls:127.0.0.1:443",
-                "listen: tls:127.0.0.1:443 needs a certificate (tls-certificate)",
+                "listen: tls:127.0.0.1:443 needs a certificate (tls-certificate, or acme)",
             ),
             ("listen", "redirect:127.0.0.1:80", "is for a reverse proxy"),
             ("listen", "tls:443", "write 127.0.0.1:443"),

@@ -146,6 +146,17 @@ pub fn certificates(text: &str) -> Result<Vec<KeyFiles>, String> {
     list(text, |one| Ok(KeyFiles::of(one)))
 }
 
+/// `https://HOST…`, as it is.
+pub fn https_url(text: &str) -> Result<String, String> {
+    let url: Option<http::Uri> = text.parse().ok();
+    match url.is_some_and(|url| {
+        url.scheme_str() == Some("https") && url.host().is_some_and(|host| !host.is_empty())
+    }) {
+        true => Ok(text.into()),
+        false => Err(format!("`{text}` is no URL with https, such as https://acme.example/directory")),
+    }
+}
+
 /// What Strict-Transport-Security says (RFC 6797 section 6.1).
 pub fn hsts(text: &str) -> Result<http::HeaderValue, String> {
     let age = text.get(..8).filter(|name| name.eq_ignore_ascii_case("max-age=")).map(|_| &text[8..]);

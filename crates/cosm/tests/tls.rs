@@ -78,7 +78,7 @@ fn a_check_says_what_is_wrong_with_certificates() {
     let (is_fine, said) = check(&format!("{listen} --tls-certificate {at}"));
     assert!(is_fine && said.contains("is open to all users of this host: chmod o="), "{said}");
     for (more, says) in [
-        ("", "listen: tls:127.0.0.1:0 needs a certificate (tls-certificate)"),
+        ("", "listen: tls:127.0.0.1:0 needs a certificate (tls-certificate, or acme)"),
         ("--tls-certificate /none", "tls-certificate: cannot read /none"),
         ("--tls-certificate none --tls-client-ca /none", "tls-client-ca: cannot read /none"),
     ] {

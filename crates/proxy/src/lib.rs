@@ -80,6 +80,7 @@ use crate::settings::current::InForce;
 use crate::tls::Acceptor;
 use crate::transport::{Bound, listen, listen_alone, try_to_listen};
 use crate::worker::{Handover, Shared};
+use acme::Challenges;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -123,7 +124,8 @@ pub fn start_from(
 ) -> io::Result<Running> {
     let (stores, Beginning { holds, mut sockets, changes }) = (stores.into(), beginning);
     let workers = settings.workers.max(1);
-    let acceptor = acceptor(&settings).map_err(io::Error::other)?;
+    let challenges = Arc::default();
+    let acceptor = acceptor(&settings, &challenges).map_err(io::Error::other)?;
     let admin = settings.admin.as_ref().map(|address| listen_alone(address, &mut sockets)).transpose()?;
     let (addresses, bound) = listen(&settings.addresses(), workers, &mut sockets)?;
     // What is left nobody listens on any more.
@@ -144,7 +146,7 @@ pub fn start_from(
         sockets.add(Service::Operator, address, bound)?;
     }
     let limit = ConnectionLimit::new(settings.bounds.connections);
-    let shared = Arc::new(Shared { acceptor, ..shared(settings, stores, log) });
+    let shared = Arc::new(Shared { acceptor, challenges, ..shared(settings, stores, log) });
     // Before anything can come.
     shared.note_history(SystemTime::now());
     let weak = Arc::downgrade(&shared);
@@ -322,7 +324,7 @@ fn exit(shared: &Shared, worker: usize) -> Exit {
 }
 
 /// Of listeners that speak TLS, where there are any.
-fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
+fn acceptor(settings: &Settings, challenges: &Arc<Challenges>) -> Result<Option<Acceptor>, String> {
     let Some(secure) = settings.listen.iter().find(|listen| listen.speaks == Speaks::Tls) else {
         return Ok(None);
     };
@@ -333,7 +335,7 @@ fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
         TicketKeys::Memory => Some(Tickets::open(None, renewal::now())?),
         TicketKeys::File(file) => Some(Tickets::open(Some(file.clone()), renewal::now())?),
     };
-    Acceptor::new(&terms, tickets.map(Arc::new)).map(Some)
+    Acceptor::new(&terms, tickets.map(Arc::new), challenges.clone()).map(Some)
 }
 
 fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
@@ -343,6 +345,7 @@ fn shared(settings: Settings, stores: Stores, log: Arc<dyn Log>) -> Shared {
     Shared {
         shadow: report::shadow::Shadow::new(&settings.shadow, size, settings.workers.max(1)),
         acceptor: None,
+        challenges: Arc::default(),
         names: message::hops::Names::new(&settings.pseudonym),
         tiers: tiers::Tiers::new(
             tiers::memory::Memory::new(bounds.memory_bytes, bounds.memory_object_bytes),

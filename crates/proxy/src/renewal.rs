@@ -1,32 +1,83 @@
-//! Certificates are read anew when their files are others than they were, and keys of session tickets change in time.
+//! Certificates are read anew when their files are others than they were, and ordered where that is wanted (`acme`); keys of session
+//! tickets change in time.
 
 use crate::phase::Phase;
-use crate::tls::Certificates;
+use crate::tls::{Certificates, NamedLife};
 use crate::worker::Shared;
+use acme::Keeper;
+use aws_lc_rs::rand;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 /// How often it looks at the files.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Until told to stop, or another process accepts.
 pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_time().build()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (mut failed, mut unkept) = (None, None);
-        loop {
-            look(shared, &mut failed);
-            tend(shared, &mut unkept);
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                // An error means that the sender is gone.
-                _ = phases.wait_for(|phase| matches!(phase, Phase::Moves | Phase::Stops(_))) => return Ok(()),
-            }
+        let ends = |phase: &Phase| matches!(phase, Phase::Moves | Phase::Stops(_));
+        let orders = order(shared, phases.clone());
+        tokio::select! {
+            () = look_and_tend(shared) => {}
+            () = orders => {}
+            // An error means that the sender is gone.
+            _ = phases.wait_for(ends) => {}
         }
+        Ok(())
     })
+}
+
+async fn look_and_tend(shared: &Shared) {
+    let (mut failed, mut unkept, mut warned) = (None, None, Vec::new());
+    loop {
+        look(shared, &mut failed);
+        warn(shared, &mut warned);
+        tend(shared, &mut unkept);
+        sleep(LOOK).await;
+    }
+}
+
+/// Orders certificates while this process serves: what it answers challenges with is asked of nobody else. It writes files, which are
+/// looked at as others are.
+async fn order(shared: &Shared, mut phases: watch::Receiver<Phase>) {
+    let mut keeper = Keeper::new(shared.challenges.clone(), chance);
+    let mut failed = None;
+    // It ends when the sender is gone.
+    while phases.wait_for(|phase| *phase == Phase::Serves).await.is_ok() {
+        let ordering = async {
+            loop {
+                let settings = shared.settings.newest();
+                let wanted =
+                    (!settings.tls.acme.certificates.is_empty()).then(|| settings.tls.acme_server.config());
+                match wanted.transpose() {
+                    Ok(Some(network)) => keeper.tend(&settings.tls.acme, &network).await,
+                    Ok(None) => {}
+                    Err(why) if failed.as_ref() == Some(&why) => {}
+                    Err(why) => {
+                        tracing::error!(target: "acme", cause = why, "no certificates are ordered");
+                        failed = Some(why);
+                    }
+                }
+                sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            () = ordering => {}
+            _ = phases.wait_for(|phase| *phase != Phase::Serves) => {}
+        }
+    }
+}
+
+/// From 0 to 1.
+fn chance() -> f64 {
+    let mut bytes = [0; 4];
+    // Without any, it is in the middle of what is allowed.
+    rand::fill(&mut bytes).map_or(0.5, |()| f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX))
 }
 
 /// `failed`: what was said of why the files are of no use. While one of two is replaced they may not fit together: then what was
@@ -49,6 +100,18 @@ fn look(shared: &Shared, failed: &mut Option<String>) {
             }
         }
     }
+}
+
+/// Of each certificate of which little is left, once. `warned`: of which it was said.
+fn warn(shared: &Shared, warned: &mut Vec<NamedLife>) {
+    let settings = shared.settings.newest();
+    let mut near = settings.tls.certificates.as_ref().map_or_else(Vec::new, |all| all.lives());
+    near.retain(|one| one.life.nears_its_end(now()));
+    for NamedLife { name, life } in near.iter().filter(|one| !warned.contains(one)) {
+        let left = life.until.saturating_sub(now());
+        tracing::warn!(target: "tls", name, left, "less than a tenth of the certificate's life is left");
+    }
+    *warned = near;
 }
 
 /// Those that are there go on to be used where that fails, for as long as they last.

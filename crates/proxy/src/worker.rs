@@ -25,6 +25,7 @@ use crate::tiers::span_cache::SpanCache;
 use crate::tiers::stores::Readers;
 use crate::tls::Acceptor;
 use crate::transport::Address;
+use acme::Challenges;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub settings: Arc<InForce>,
     /// Where a listener speaks TLS.
     pub acceptor: Option<Acceptor>,
+    /// What certificate authorities ask for.
+    pub challenges: Arc<Challenges>,
     pub names: Names,
     pub tiers: Tiers,
     pub fills: Arc<Fills>,
@@ -88,6 +91,7 @@ impl Shared {
         Now::of(&self.counters, (&self.budget, &self.tiers), self.started, self.log.lost())
             .beside(self.shadow.as_ref())
             .watched(self.watchers.count() as u64)
+            .certified(settings.tls.certificates.iter().flat_map(|all| all.lives()).collect())
             .offline(self.is_offline(&settings))
             .divided(&settings.memory_parts, settings.bounds.connections)
     }

@@ -34,6 +34,10 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
 }
 
+fn purge_of(host: &str) -> String {
+    format!("PURGE / HTTP/1.1\r\nHost: {host}\r\n\r\n")
+}
+
 /// A number of the statistics.
 async fn number(proxy: &Proxy, section: &str, name: &str) -> u64 {
     let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -408,8 +412,15 @@ async fn origins_know_the_scheme_and_what_is_stored_is_told_apart_by_it() {
             assert!(cache_status(client).starts_with("cosm; fwd="), "{n} {purge}: {}", client.head);
         }
     }
-    assert_eq!(secure.get("PURGE / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.status(), 200);
-    assert!(cache_status(&plain.get(get("/")).await).starts_with("cosm; fwd="));
+    for (over_tls, host) in [(true, "a.test"), (true, "a.test:443"), (false, "a.test:80"), (false, "a.test")]
+    {
+        let client =
+            if over_tls { secure.get(purge_of(host)).await } else { plain.get(purge_of(host)).await };
+        assert_eq!(client.status(), 200, "{host}");
+        for client in [&mut secure.get(get("/")).await, &mut plain.get(get("/")).await] {
+            assert!(cache_status(client).starts_with("cosm; fwd="), "{host}: {}", client.head);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -461,6 +472,46 @@ async fn tunnels_and_uploads_and_slow_readers_go_through() {
     let answer = client.message().await;
     assert_eq!(answer.body.len(), "true ".len() + large.len());
     assert!(answer.body.starts_with(b"true x"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_page_for_a_request_that_cannot_be_read_comes_whole() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let page = format!("{}end", "0123456789".repeat(6_000));
+    std::fs::write(folder.path().join("error.txt"), &page).unwrap();
+    let pages = Arc::new(proxy::Pages::read(folder.path()).unwrap());
+    let origin = Origin::answering(ok("", "x")).await;
+    let proxy = secure(&authority, &origin, |settings| settings.pages = pages);
+    let mut client = authority.connect(proxy.address, "a.test").await;
+    let answer = client.get("GET /a<b HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+    assert_eq!((answer.status(), answer.text() == page), (400, true), "{} bytes", answer.body.len());
+    assert_eq!(soon(client.into_stream().read(&mut [0])).await.unwrap(), 0, "its end is said");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_breaks_off_has_no_end_in_tls() {
+    let authority = Authority::new();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
+            let _ = stream.write_all(half).await;
+        }
+    });
+    let proxy = Proxy::with(|settings| {
+        settings.origin = Some(url.parse().unwrap());
+        settings.listen = listen("tls:127.0.0.1:0");
+        settings.tls.certificates = authority.certificates(&["a.test"]);
+    });
+    let mut client = authority.connect(proxy.address, "a.test").await;
+    let head = client.get_head(get("/")).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let (mut stream, mut rest) = (client.into_stream(), Vec::new());
+    let end = soon(stream.read_to_end(&mut rest)).await;
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof, "{rest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

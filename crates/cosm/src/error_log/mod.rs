@@ -27,14 +27,15 @@ pub const AREAS: &[(&str, &str)] = &[
     ("origin", "names that cannot be looked up, connections that cannot be made, answers that do not come"),
     ("client", "connections of clients that are ended for what their clients do"),
     ("tls", "certificates that are read anew, or cannot be; handshakes that fail (debug)"),
+    ("acme", "certificates that are ordered, or cannot be"),
     ("disk", "disks that fail, are left and come back; records that cannot be read"),
     ("service", "another process takes over, or does not"),
     ("settings", "what a reload changed"),
     ("admin", "what was changed by way of the admin interface, and by whom"),
 ];
 
-/// Areas of which each event is written: the operator is the cause, or each disk says a thing once.
-const UNLIMITED: [&str; 4] = ["disk", "service", "settings", "admin"];
+/// Areas of which each event is written: the operator is the cause, or each disk or certificate says a thing once.
+const UNLIMITED: [&str; 5] = ["acme", "disk", "service", "settings", "admin"];
 
 /// Where events are written, how, and which.
 #[derive(Clone, Debug)]
@@ -118,10 +119,13 @@ mod tests {
         let levels = |text: &str| text.parse::<Levels>().map(|levels| levels.0);
         let (off, warn, info, debug) =
             (LevelFilter::OFF, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG);
-        assert_eq!(levels("warn"), Ok([warn; 8]));
-        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn, warn, warn]));
-        assert_eq!(levels("request=off,disk=warn"), Ok([off, info, info, info, warn, info, info, info]));
-        assert_eq!(levels("origin=debug,warn"), Ok([warn; 8]));
+        assert_eq!(levels("warn"), Ok([warn; 9]));
+        assert_eq!(levels("warn, origin=debug"), Ok([warn, debug, warn, warn, warn, warn, warn, warn, warn]));
+        assert_eq!(
+            levels("request=off,disk=warn"),
+            Ok([off, info, info, info, info, warn, info, info, info])
+        );
+        assert_eq!(levels("origin=debug,warn"), Ok([warn; 9]));
         for wrong in ["", "loud", "origin=", "orign=warn", "warn,,info", "=warn"] {
             assert!(levels(wrong).is_err_and(|why| why.contains("is no ")), "{wrong}");
         }

@@ -11,6 +11,7 @@ use Kind::{
 };
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
+use acme::{Binding, Challenge};
 use proxy::{
     Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots,
     SetCookie, TicketKeys, Token, Told,
@@ -37,6 +38,7 @@ const INTERVAL: RangeInclusive<Duration> = LEAST..=HOUR;
 
 const SERVICE: &str = "Service";
 const TLS: &str = "TLS";
+const ACME: &str = "Certificates by ACME";
 const HTTP2: &str = "HTTP/2";
 const ORIGIN: &str = "Reverse proxy";
 const CACHE: &str = "Cache";
@@ -143,6 +145,69 @@ pub static TABLE: &[Setting] = &[
         }), [Is("off", |c| c.proxy.tls.hsts = None)], "off", Proxy, Reload,
         "Strict-Transport-Security header of responses over TLS that have none of the origin, such as 'max-age=31536000; includeSubDomains': \
          browsers then ask for this host by https only, for so many seconds"),
+
+    row!(ACME, "acme", Other("NAME,…", |c, v| {
+            c.proxy.tls.acme.certificates = values::list(v, str::parse)?;
+            Ok(())
+        }), [Is("off", |c| c.proxy.tls.acme.certificates = Vec::new())], "off", Proxy, Reload,
+        "Order certificates for these names or addresses from an authority by ACME, and renew them in time; needs acme-agree-terms. Each is one \
+         certificate; several names of one stand together, as in example.com+www.example.com. They come behind those of tls-certificate. Until one is there, \
+         handshakes for its name fail"),
+    row!(ACME, "acme-agree-terms", Choice, [
+            Is("yes", |c| c.proxy.tls.acme.agrees_to_terms = true),
+            Is("no", |c| c.proxy.tls.acme.agrees_to_terms = false)
+        ], "no", Proxy, Reload,
+        "Whether you agree to the terms of service of the authority"),
+    row!(ACME, "acme-directory", Other("URL", |c, v| {
+            c.proxy.tls.acme.directory = values::https_url(v)?;
+            Ok(())
+        }), [
+            Is("letsencrypt", |c| c.proxy.tls.acme.directory = acme::LETS_ENCRYPT.into()),
+            Is("letsencrypt-staging", |c| c.proxy.tls.acme.directory = acme::LETS_ENCRYPT_STAGING.into())
+        ], "letsencrypt", Proxy, Reload,
+        "Directory of the authority's ACME server; letsencrypt-staging gives certificates that nobody believes, for trials"),
+    row!(ACME, "acme-email", Other("ADDRESS", |c, v| {
+            if v.split_once('@').is_none_or(|(user, host)| user.is_empty() || host.is_empty()) || v.contains([' ', ',', '?']) {
+                return Err(format!("`{v}` is no address of e-mail"));
+            }
+            c.proxy.tls.acme.email = Some(v.into());
+            Ok(())
+        }), [Is("none", |c| c.proxy.tls.acme.email = None)], "none", Proxy, Reload,
+        "Where the authority may write to; it is told when an account is made, never later"),
+    row!(ACME, "acme-folder", Other("FOLDER", |c, v| {
+            c.proxy.tls.acme.folder = v.into();
+            Ok(())
+        }), [], "acme", Proxy, Reload,
+        "Folder for accounts, certificates and keys, of this user alone; it is made where there is none"),
+    row!(ACME, "acme-challenge", Choice, [
+            Is("tls-alpn-01", |c| c.proxy.tls.acme.challenge = Challenge::TlsAlpn),
+            Is("http-01", |c| c.proxy.tls.acme.challenge = Challenge::Http)
+        ], "tls-alpn-01", Proxy, Reload,
+        "How names are proved: tls-alpn-01 (the authority connects to port 443, where a listener with tls: has to be reached), or http-01 (to port 80, a listener \
+         with redirect: or without TLS)"),
+    row!(ACME, "acme-dns-hook", Other("PROGRAM", |c, v| {
+            c.proxy.tls.acme.challenge = Challenge::Dns(v.into());
+            Ok(())
+        }), [Is("none", |_| {})], "none", Proxy, Reload,
+        "Prove names by dns-01 instead, also those with *: this program is called with `present NAME VALUE`, puts that TXT record into DNS, and ends when all can \
+         see it; later with `cleanup NAME VALUE`"),
+    row!(ACME, "acme-profile", Other("NAME", |c, v| {
+            c.proxy.tls.acme.profile = Some(v.into());
+            Ok(())
+        }), [Is("none", |c| c.proxy.tls.acme.profile = None)], "none", Proxy, Reload,
+        "Kind of certificate, where the authority has several, such as shortlived; none: as the authority chooses"),
+    row!(ACME, "acme-eab", Other("FILE", |c, v| {
+            let text = proxy::read_small(v.as_ref(), 4 << 10).map_err(|why| format!("cannot read {v}: {why}"))?;
+            c.proxy.tls.acme.binding = Some(Binding::of(&text).map_err(|why| format!("{v}: {why}"))?);
+            c.acme_eab_file = Some(v.into());
+            Ok(())
+        }), [Is("none", |c| (c.proxy.tls.acme.binding, c.acme_eab_file) = (None, None))], "none", Proxy, Reload,
+        "File with the external account (EAB) that some authorities want: two words, the id of a key, and the key in base64url"),
+    row!(ACME, "acme-ca", Other("FILE", |c, v| {
+            c.proxy.tls.acme_server.roots = Some(Roots::load(v.as_ref())?);
+            Ok(())
+        }), [Is("system", |c| c.proxy.tls.acme_server.roots = None)], "system", Proxy, Reload,
+        "File of PEM with the issuers that are believed of the ACME server; system: those that this system believes"),
 
     row!(HTTP2, "http2", Choice, [
             Is("on", |c| c.proxy.http2.on = true),

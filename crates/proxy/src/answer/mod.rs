@@ -4,6 +4,7 @@
 //! The first steps wait for nothing and allocate nothing for what waits.
 
 pub mod body;
+mod challenge;
 mod exchange;
 mod lookup;
 mod pac;
@@ -47,6 +48,11 @@ pub fn answer(
     stream: &Rc<Stream>,
     request: Request<impl Into<Arriving>>,
 ) -> Result<Response<ReplyBody>, Pending> {
+    if worker.shared.challenges.are_open()
+        && let Some(answered) = challenge::answer(&worker.shared.challenges, &request)
+    {
+        return Ok(answered);
+    }
     let client = stream.client();
     match client.admission {
         Admission::Served | Admission::Passed => {}

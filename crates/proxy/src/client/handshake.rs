@@ -36,6 +36,8 @@ struct UnderWay<'a> {
 enum Failed {
     /// It took too long, or longer than others when there were too many.
     Late,
+    /// It was a certificate authority's, which has seen what it wanted.
+    Proved,
     /// The client speaks HTTP.
     Plain(Socket),
     /// It left, or said nothing that is of use.
@@ -79,6 +81,7 @@ pub async fn run(worker: &Worker, link: &Rc<Link>, all: &Handshakes, socket: Soc
             link.secured_by(secured);
             return Some(socket);
         }
+        Err(Failed::Proved) => (Number::HandshakesFull, None),
         Err(Failed::Late) => (Number::HandshakesLate, None),
         Err(Failed::Plain(socket)) => (Number::HandshakesPlain, Some(socket)),
         Err(Failed::Broken(error)) => {
@@ -110,7 +113,8 @@ async fn shake(worker: &Worker, link: &Link, socket: Socket) -> Result<(Socket, 
             Ok(Some(_)) => {}
             Err(error) => return Err(Failed::Broken(error)),
         }
-        acceptor.get().accept(socket).await.map(secure).map_err(Failed::Broken)
+        let stream = acceptor.accept(socket).await.map_err(Failed::Broken)?;
+        stream.map(secure).ok_or(Failed::Proved)
     };
     let mut shake = pin!(shake);
     poll_fn(|cx| {

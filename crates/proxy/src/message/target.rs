@@ -112,9 +112,13 @@ impl Target {
         }
     }
 
-    /// The same of another scheme.
+    /// The same of another scheme: what names this one's default port names none, or that of the other.
     pub fn with(&self, scheme: Scheme) -> Target {
-        Target { scheme, ..self.clone() }
+        let host = match &self.host {
+            Host::Named(_) => self.host_field().map(Host::Named),
+            Host::Url(_) => None,
+        };
+        Target { scheme, host: host.unwrap_or_else(|| self.host.clone()), path: self.path.clone() }
     }
 
     /// The key of its GET.

@@ -3,6 +3,7 @@
 use super::counters::{BUCKETS, Kind};
 use super::stats::{Now, Row, Source, Value, rows};
 use crate::tiers::stores::{DiskStats, State};
+use acme::Life;
 use std::fmt::Write;
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -57,10 +58,21 @@ const SHADOW: (&str, &str) = (
     "shadow_hit_ratio",
     "share of requests that another policy or size would have answered, of 1 (--shadow)",
 );
+/// Of each certificate that a listener has.
+type CertificateRow = (&'static str, &'static str, fn(Life) -> u64);
+
+const CERTIFICATES: [CertificateRow; 2] = [
+    ("certificate_starts_seconds", "when the certificate begins to hold, in seconds since 1970", |life| {
+        life.from
+    }),
+    ("certificate_expires_seconds", "when the certificate expires, in seconds since 1970", |life| life.until),
+];
 const BUILD: (&str, &str) = ("build_info", "1; which version this is");
 
 /// A label of a disk.
 const DISK: &str = "disk";
+/// A label of a certificate: the first of its names.
+const NAME: &str = "name";
 
 /// Of the histogram's elements every second one ends a bucket, from the one below 16 microseconds on.
 const ENDS: std::ops::Range<usize> = 4..BUCKETS - 1;
@@ -89,6 +101,7 @@ pub fn families() -> Vec<Family> {
         families.push(Family { name: metric.family, kind: row.kind, labels, help });
     }
     families.extend(DISKS.iter().map(|(name, help, _)| gauge(name, help, &[DISK])));
+    families.extend(CERTIFICATES.iter().map(|(name, help, _)| gauge(name, help, &[NAME])));
     families.push(gauge(SHADOW.0, SHADOW.1, &["policy", "size"]));
     families
 }
@@ -107,6 +120,9 @@ pub fn text(now: &Now<'_>) -> String {
             for (disk, value) in now.disks.iter().filter_map(|disk| Some((disk, of(disk)?))) {
                 samples.add("", &[(DISK, &disk.name)], value);
             }
+        }
+        for (_, _, of) in CERTIFICATES.iter().filter(|(name, ..)| *name == family.name) {
+            now.certificates.iter().for_each(|one| samples.add("", &[(NAME, &one.name)], of(one.life)));
         }
         if family.name == SHADOW.0 {
             for (policy, size, ratio) in now.shadow.iter().flat_map(|shadow| shadow.hit_ratios()) {

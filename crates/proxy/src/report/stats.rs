@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::tiers::Tiers;
 use crate::tiers::memory::Memory;
 use crate::tiers::stores::{DiskStats, State, Stores};
+use crate::tls::NamedLife;
 use serde_json::{Map, Value as Json, json};
 use std::fs;
 use std::sync::Arc;
@@ -258,6 +259,7 @@ pub struct Now<'a> {
     watchers: u64,
     parts: Vec<Part>,
     pub(super) disks: Vec<DiskStats>,
+    pub(super) certificates: Vec<NamedLife>,
 }
 
 /// A part of the process's memory.
@@ -296,6 +298,7 @@ impl<'a> Now<'a> {
             watchers: 0,
             parts: Vec::new(),
             disks,
+            certificates: Vec::new(),
         }
     }
 
@@ -306,6 +309,10 @@ impl<'a> Now<'a> {
 
     pub fn watched(self, watchers: u64) -> Now<'a> {
         Now { watchers, ..self }
+    }
+
+    pub fn certified(self, certificates: Vec<NamedLife>) -> Now<'a> {
+        Now { certificates, ..self }
     }
 
     pub fn offline(self, is_offline: bool) -> Now<'a> {

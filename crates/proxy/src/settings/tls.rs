@@ -1,6 +1,6 @@
 //! What is spoken of TLS, with clients.
 
-use crate::tls::{Certificates, LeastVersion, Roots, Terms, TicketKeys};
+use crate::tls::{Certificates, LeastVersion, OriginTls, Roots, Terms, TicketKeys};
 use http::HeaderValue;
 use std::sync::Arc;
 
@@ -18,6 +18,10 @@ pub struct Tls {
     pub redirect_port: Option<u16>,
     /// Strict-Transport-Security (RFC 6797) of responses over TLS that have none.
     pub hsts: Option<HeaderValue>,
+    /// Certificates that are ordered, if any. `certificates` has their files.
+    pub acme: acme::Settings,
+    /// By which an ACME server is believed.
+    pub acme_server: OriginTls,
 }
 
 impl Tls {

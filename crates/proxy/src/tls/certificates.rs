@@ -1,6 +1,7 @@
 //! Certificates with their keys, by the names that clients ask for, and those by which others are verified.
 
 use super::provider;
+use acme::Life;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -25,12 +26,35 @@ pub struct KeyFiles {
 
 /// What a listener proves its names with.
 pub struct Certificates {
-    files: Vec<KeyFiles>,
-    stamps: Vec<Stamp>,
+    all: Vec<Held>,
     /// By name, in lower case; `*.` stands for one label (RFC 9525 section 6.3).
     by_name: HashMap<Box<str>, Arc<CertifiedKey>>,
     /// The first: for clients that ask for no name, or for one that none has.
-    default: Arc<CertifiedKey>,
+    default: Option<Arc<CertifiedKey>>,
+}
+
+/// One of them.
+struct Held {
+    files: KeyFiles,
+    /// It need not be there: it is ordered.
+    may_lack: bool,
+    stamps: [Stamp; 2],
+    certified: Option<Certified>,
+}
+
+/// A certificate that was read.
+#[derive(Clone)]
+struct Certified {
+    key: Arc<CertifiedKey>,
+    names: Vec<Box<str>>,
+    life: Option<NamedLife>,
+}
+
+/// When a certificate holds, and the first of its names, or its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLife {
+    pub name: String,
+    pub life: Life,
 }
 
 /// By which a file is told from what it was.
@@ -61,13 +85,11 @@ impl KeyFiles {
     /// # Errors
     /// One line that says which file, what is wrong with it, and what to do.
     pub fn load(&self) -> Result<Arc<CertifiedKey>, String> {
-        let Certified { key, .. } = self.read()?;
-        Ok(key)
+        Ok(self.read()?.key)
     }
 
     fn read(&self) -> Result<Certified, String> {
         let KeyFiles { chain, key } = self;
-        let stamps = [Stamp::of(chain), Stamp::of(key)];
         let certificates = certificates(chain)?;
         let text = text(key)?;
         let private = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
@@ -89,7 +111,12 @@ impl KeyFiles {
                 error => format!("{}: {error}", key.display()),
             })?;
         let names = names(&both, chain)?;
-        Ok(Certified { key: Arc::new(both), names, stamps })
+        let life = both.cert.first().and_then(|first| NamedLife::of(first));
+        Ok(Certified { key: Arc::new(both), names, life })
+    }
+
+    fn stamps(&self) -> [Stamp; 2] {
+        [Stamp::of(&self.chain), Stamp::of(&self.key)]
     }
 
     /// What is wrong with who may read the key, if anything.
@@ -102,45 +129,82 @@ impl KeyFiles {
     }
 }
 
-/// One that was read.
-struct Certified {
-    key: Arc<CertifiedKey>,
-    names: Vec<Box<str>>,
-    stamps: [Stamp; 2],
-}
-
 impl Certificates {
-    /// Reads all of them, of which there is at least one.
+    /// Reads all of them.
     ///
     /// # Errors
     /// As `KeyFiles::load`.
     pub fn load(files: Vec<KeyFiles>) -> Result<Certificates, String> {
-        let (mut by_name, mut stamps, mut default) = (HashMap::new(), Vec::new(), None);
-        for one in &files {
-            let Certified { key, names, stamps: of } = one.read()?;
-            stamps.extend(of);
+        Certificates::with_ordered(files, [])
+    }
+
+    /// The same, and behind them what is ordered: files with a chain and its key, as far as they are there and of use. A client whose
+    /// name none is for, not even by being the first, has no handshake.
+    pub fn with_ordered(
+        files: Vec<KeyFiles>,
+        ordered: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Certificates, String> {
+        let given = files.into_iter().map(|files| (files, false));
+        let both = ordered.into_iter().map(|file| (KeyFiles { chain: file.clone(), key: file }, true));
+        Certificates::read(given.chain(both), |_| None)
+    }
+
+    /// `before`: what was there of one that may be missing.
+    fn read(
+        all: impl Iterator<Item = (KeyFiles, bool)>,
+        before: impl Fn(&KeyFiles) -> Option<Certified>,
+    ) -> Result<Certificates, String> {
+        let (mut by_name, mut default) = (HashMap::new(), None);
+        let held = |(files, may_lack): (KeyFiles, bool)| {
+            // Before it is read: what changes meanwhile is seen later.
+            let stamps = files.stamps();
+            let certified = match files.read() {
+                Ok(certified) => Some(certified),
+                Err(_) if may_lack => before(&files),
+                Err(why) => return Err(why),
+            };
+            Ok(Held { files, may_lack, stamps, certified })
+        };
+        let all: Vec<Held> = all.map(held).collect::<Result<_, String>>()?;
+        for Certified { key, names, .. } in all.iter().filter_map(|held| held.certified.as_ref()) {
             default.get_or_insert_with(|| key.clone());
             for name in names {
-                by_name.entry(name).or_insert_with(|| key.clone());
+                by_name.entry(name.clone()).or_insert_with(|| key.clone());
             }
         }
-        let default = default.ok_or("a certificate is missing")?;
-        Ok(Certificates { files, stamps, by_name, default })
+        Ok(Certificates { all, by_name, default })
     }
 
-    pub fn files(&self) -> &[KeyFiles] {
-        &self.files
+    /// Those that were given, not ordered.
+    pub fn given(&self) -> impl Iterator<Item = &KeyFiles> {
+        self.all.iter().filter(|held| !held.may_lack).map(|held| &held.files)
     }
 
-    /// Those in the files now.
+    /// Of each name, how long the certificate lasts that begins with it.
+    pub fn lives(&self) -> Vec<NamedLife> {
+        let mut lives: Vec<NamedLife> = Vec::new();
+        for found in self.all.iter().filter_map(|held| held.certified.as_ref()?.life.as_ref()) {
+            if lives.iter().all(|other| other.name != found.name) {
+                lives.push(found.clone());
+            }
+        }
+        lives
+    }
+
+    /// Files of what is ordered and not there yet.
+    pub fn missing(&self) -> impl Iterator<Item = &Path> {
+        self.all.iter().filter(|held| held.certified.is_none()).map(|held| &*held.files.chain)
+    }
+
+    /// Those in the files now. What is ordered stays as it was while its file is of no use.
     pub fn again(&self) -> Result<Certificates, String> {
-        Certificates::load(self.files.clone())
+        let before = |files: &KeyFiles| self.all.iter().find(|held| held.files == *files)?.certified.clone();
+        Certificates::read(self.all.iter().map(|held| (held.files.clone(), held.may_lack)), before)
     }
 
     /// Whether a file is another than the one that was read.
     pub fn is_outdated(&self) -> bool {
-        let now = self.files.iter().flat_map(|files| [Stamp::of(&files.chain), Stamp::of(&files.key)]);
-        !now.eq(self.stamps.iter().cloned())
+        self.all.iter().any(|held| held.files.stamps() != held.stamps)
     }
 
     /// The names, in order.
@@ -150,22 +214,22 @@ impl Certificates {
         names
     }
 
-    fn of(&self, name: &str) -> &Arc<CertifiedKey> {
+    fn of(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
         let lower = name.to_ascii_lowercase();
         let wild = || self.by_name.get(&*format!("*.{}", lower.split_once('.')?.1));
-        self.by_name.get(&*lower).or_else(wild).unwrap_or(&self.default)
+        self.by_name.get(&*lower).or_else(wild).or(self.default.as_ref())
     }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(hello.server_name().map_or(&self.default, |name| self.of(name)).clone())
+        hello.server_name().map_or(self.default.as_ref(), |name| self.of(name)).cloned()
     }
 }
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates").field("files", &self.files).finish_non_exhaustive()
+        f.debug_list().entries(self.all.iter().map(|held| &held.files)).finish()
     }
 }
 
@@ -188,6 +252,13 @@ impl Roots {
 impl fmt::Debug for Roots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Roots({})", self.store.len())
+    }
+}
+
+impl NamedLife {
+    fn of(certificate: &[u8]) -> Option<NamedLife> {
+        let read = acme::Certificate::of(certificate).ok()?;
+        Some(NamedLife { name: read.names().first()?.to_string(), life: read.life })
     }
 }
 

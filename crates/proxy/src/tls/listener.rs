@@ -2,12 +2,19 @@
 
 use super::tickets::Sealer;
 use super::{Certificates, LeastVersion, Roots, Tickets, protocols, provider};
+use acme::Challenges;
 use rustls::ServerConfig;
 use rustls::server::{
-    NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier,
+    ClientHello, NoClientAuth, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
+    danger::ClientCertVerifier,
 };
+use rustls::sign::CertifiedKey;
+use std::fmt;
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
-use tokio_rustls::TlsAcceptor;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 /// What a listener offers and wants.
 #[derive(Clone, Debug)]
@@ -24,14 +31,21 @@ pub struct Terms {
 pub struct Acceptor {
     config: RwLock<Arc<ServerConfig>>,
     pub tickets: Option<Arc<Tickets>>,
+    challenges: Arc<Challenges>,
 }
 
 impl Acceptor {
+    /// `challenges`: what handshakes prove to certificate authorities.
+    ///
     /// # Errors
     /// One line.
-    pub fn new(terms: &Terms, tickets: Option<Arc<Tickets>>) -> Result<Acceptor, String> {
+    pub fn new(
+        terms: &Terms,
+        tickets: Option<Arc<Tickets>>,
+        challenges: Arc<Challenges>,
+    ) -> Result<Acceptor, String> {
         let config = RwLock::new(terms.config(tickets.as_ref())?);
-        Ok(Acceptor { config, tickets })
+        Ok(Acceptor { config, tickets, challenges })
     }
 
     /// For handshakes that begin from now on.
@@ -41,8 +55,54 @@ impl Acceptor {
         Ok(())
     }
 
-    pub fn get(&self) -> TlsAcceptor {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone().into()
+    /// A client's handshake. `None`: it was an authority's, which proved a name to it, and is over.
+    pub async fn accept<S>(&self, socket: S) -> io::Result<Option<TlsStream<S>>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        if !self.challenges.are_open() {
+            return TlsAcceptor::from(self.config()).accept(socket).await.map(Some);
+        }
+        let hello = LazyConfigAcceptor::new(Default::default(), socket).await?;
+        let is_authority = hello.client_hello().alpn().is_some_and(|offered| offered.eq([acme::PROTOCOL]));
+        if !is_authority {
+            return hello.into_stream(self.config()).await.map(Some);
+        }
+        let proof = Proof(self.challenges.clone()).config().map_err(io::Error::other)?;
+        hello.into_stream(proof).await?.shutdown().await?;
+        Ok(None)
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// By which a handshake proves a name (RFC 8737), whatever is wanted of clients.
+struct Proof(Arc<Challenges>);
+
+impl Proof {
+    fn config(self) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self));
+        config.alpn_protocols = vec![acme::PROTOCOL.into()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Proof {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.tls(hello.server_name()?)
+    }
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Proof")
     }
 }
 

@@ -8,7 +8,7 @@ mod listener;
 mod origin;
 mod tickets;
 
-pub use certificates::{Certificates, KeyFiles, Roots};
+pub use certificates::{Certificates, KeyFiles, NamedLife, Roots};
 pub use listener::{Acceptor, Terms};
 pub use origin::{OriginTls, why};
 pub use tickets::{TicketKeys, Tickets};

@@ -9,16 +9,20 @@ use aws_lc_rs::rand;
 use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use rustls::server::ProducesTickets;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Seconds in which a key seals.
 const PERIOD: u64 = 6 * 3600;
 /// Seconds in which a ticket is taken.
 const LIFETIME: u32 = 12 * 3600;
+/// How long another process may take to make a key.
+const TURN: Duration = Duration::from_secs(1);
 /// Keys that there may be, also of other processes whose clocks differ.
 const MOST: usize = 16;
 
@@ -91,7 +95,7 @@ impl Tickets {
                 file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let cannot = |error| format!("cannot write {}: {error}", file.display());
             let turn = File::open(folder).map_err(cannot)?;
-            turn.lock().map_err(cannot)?;
+            take_turn(&turn).map_err(cannot)?;
             keys = read_kept()?;
             if is_due(&keys) {
                 keys.insert(0, Key::new(now)?.into());
@@ -179,6 +183,21 @@ fn read(file: &Path) -> Result<Vec<Arc<Key>>, String> {
     };
     let keys: Option<Vec<_>> = lines.map(|line| key(line).map(Arc::new)).collect();
     keys.ok_or_else(|| wrong("a line is no key: remove the file, and a new one is made"))
+}
+
+/// Locks a folder, which others do for moments. Whoever does for longer is not waited for.
+fn take_turn(folder: &File) -> std::io::Result<()> {
+    let until = Instant::now() + TURN;
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() > until => {
+                return Err(std::io::Error::other("another process holds a lock of the folder"));
+            }
+            Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(10)),
+        }
+    }
 }
 
 /// In the place of what was there, at once, and lastingly.
@@ -282,6 +301,24 @@ mod tests {
         // A clock that was wrong has no key for ever.
         let past = Tickets::open(Some(file), NOW - 100 * PERIOD).unwrap();
         assert!(past.seal(b"").is_some());
+    }
+
+    #[test]
+    fn a_folder_that_another_holds_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tickets");
+        let tickets = Tickets::open(Some(file), NOW).unwrap();
+        let held = File::open(folder.path()).unwrap();
+        held.lock().unwrap();
+        let ticket = tickets.seal(b"session").unwrap();
+        let error = tickets.tend(NOW + PERIOD).unwrap_err();
+        assert!(error.contains("another process holds a lock of the folder"), "{error}");
+        assert!(
+            tickets.open_ticket(&ticket).is_some() && tickets.seal(b"").is_some(),
+            "what is there goes on"
+        );
+        held.unlock().unwrap();
+        tickets.tend(NOW + PERIOD).unwrap();
     }
 
     #[test]

@@ -87,12 +87,19 @@ pub fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
 /// Takes what it can, and writes of it what the kernel takes now; the rest goes with the next write, or with the end.
 pub fn try_write(stream: &mut TlsStream<Socket>, bytes: &[u8]) -> io::Result<usize> {
     let (socket, mut session) = parts(stream);
-    let taken = session.writer().write(bytes)?;
-    while session.wants_write() {
-        match session.write_tls(&mut Now(socket)) {
-            Ok(1..) => {}
-            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-            _ => break,
+    let mut taken = 0;
+    // A record's worth at a time.
+    while taken < bytes.len() {
+        match session.writer().write(&bytes[taken..])? {
+            0 => break,
+            more => taken += more,
+        }
+        while session.wants_write() {
+            match session.write_tls(&mut Now(socket)) {
+                Ok(1..) => {}
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                _ => return Ok(taken),
+            }
         }
     }
     Ok(taken)

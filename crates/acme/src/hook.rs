@@ -1,0 +1,113 @@
+//! The program that puts records into DNS and takes them out again: `PROGRAM present NAME VALUE` and `PROGRAM cleanup NAME VALUE`, as lego
+//! calls its `exec` provider.
+
+use crate::name::Name;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, copy, sink};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// It ends when the record can be seen by everybody, which takes minutes in some zones.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes of what it says that are told.
+const SAID: u64 = 300;
+
+/// A record that is to be taken out again.
+#[derive(Debug)]
+pub struct Record {
+    name: String,
+    value: String,
+}
+
+impl Record {
+    /// For a name of a host, or what is behind `*.`.
+    pub fn of(name: &Name, value: String) -> Result<Record, String> {
+        match name {
+            Name::Host(host) | Name::Wild(host) => {
+                Ok(Record { name: format!("_acme-challenge.{host}."), value })
+            }
+            Name::Address(address) => Err(format!("{address} is an address, which DNS cannot prove")),
+        }
+    }
+
+    /// # Errors
+    /// One line: it cannot be run, takes too long, or says that it failed.
+    pub async fn present(&self, program: &Path) -> Result<(), String> {
+        self.call(program, "present", PATIENCE).await
+    }
+
+    pub async fn cleanup(&self, program: &Path) -> Result<(), String> {
+        self.call(program, "cleanup", PATIENCE).await
+    }
+
+    async fn call(&self, program: &Path, what: &str, patience: Duration) -> Result<(), String> {
+        let wrong = |why: String| format!("{} {what} {}: {why}", program.display(), self.name);
+        let mut child = Command::new(program)
+            .args([what, &self.name, &self.value])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| wrong(error.to_string()))?;
+        let mut said = Vec::new();
+        let ended = async {
+            if let Some(mut errors) = child.stderr.take() {
+                (&mut errors).take(SAID).read_to_end(&mut said).await?;
+                // Or it would wait for somebody who reads.
+                copy(&mut errors, &mut sink()).await?;
+            }
+            child.wait().await
+        };
+        let status = timeout(patience, ended)
+            .await
+            .map_err(|_| wrong(format!("it takes longer than {} s", patience.as_secs())))?
+            .map_err(|error| wrong(error.to_string()))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(wrong(format!("{status}: {}", String::from_utf8_lossy(&said).trim()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(folder: &Path, text: &str) -> std::path::PathBuf {
+        let path = folder.join("hook");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    #[tokio::test]
+    async fn it_is_called_as_lego_calls_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let hook = program(folder.path(), &format!("echo \"$@\" >> {}", log.display()));
+        let record = Record::of(&"*.example.com".parse().unwrap(), "value".into()).unwrap();
+        record.present(&hook).await.unwrap();
+        record.cleanup(&hook).await.unwrap();
+        let name = "_acme-challenge.example.com.";
+        assert_eq!(fs::read_to_string(log).unwrap(), format!("present {name} value\ncleanup {name} value\n"));
+        assert!(Record::of(&"192.0.2.1".parse().unwrap(), String::new()).is_err());
+        // What goes wrong is said in a line. A file that another thread's fork still has open for writing cannot be run: one after the
+        // other, therefore.
+        let record = Record::of(&"a.example".parse().unwrap(), "v".into()).unwrap();
+        let hook = program(folder.path(), "echo no zone >&2; exit 3");
+        let why = record.present(&hook).await.unwrap_err();
+        assert!(
+            why.contains("exit status: 3: no zone") && why.contains("_acme-challenge.a.example."),
+            "{why}"
+        );
+        assert!(record.present(&folder.path().join("none")).await.unwrap_err().contains("No such file"));
+        let hook = program(folder.path(), "exec sleep 600");
+        let why = record.call(&hook, "present", Duration::from_millis(50)).await.unwrap_err();
+        assert!(why.contains("it takes longer than"), "{why}");
+    }
+}
