@@ -132,7 +132,7 @@ impl Crowd {
         let of = client << 8 | favourite as u64;
         let is_today = self.day.is_some_and(|today| today.number == day.number);
         let draw = if is_today { self.draw << 32 } else { 0 };
-        let mut today = chance(self.seed, Use::Favourite, [of, draw | u64::from(day.number) + 1]);
+        let mut today = chance(self.seed, Use::Favourite, [of, draw | (u64::from(day.number) + 1)]);
         let hour_of = |kind: DayKind, luck: &mut Random| loop {
             let second = luck.below(DAY);
             if luck.unit() < level(kind, second) {
