@@ -245,3 +245,61 @@ fn the_laboratory_replays_what_was_logged() {
         fs::remove_file(folder.path().join("cache")).unwrap();
     }
 }
+
+/// An edit that leaves the size is told by its date: hits are those of the site's versions, and what was there before the night is known.
+#[test]
+fn the_log_tells_when_responses_were_modified() {
+    const TUESDAY: u64 = 1_764_028_800;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let edits = std::sync::atomic::AtomicU64::new(0);
+    let origin = Origin::start(move |request| {
+        let modified = match &request.target[..] {
+            "/old" => Some("Mon, 24 Nov 2025 08:00:00 GMT".to_owned()),
+            "/edited" => {
+                let nth = edits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                Some(format!("Tue, 25 Nov 2025 1{nth}:30:00 GMT"))
+            }
+            "/nonsense" => Some("yesterday".into()),
+            _ => None,
+        };
+        let mut reply = Reply::fresh("x".repeat(1000));
+        reply.fields[0] = "Cache-Control: max-age=0".into();
+        match modified {
+            Some(date) => reply.field(format!("Last-Modified: {date}")),
+            None => reply,
+        }
+    });
+    let options = format!("--access-log {} --access-log-format json", log.display());
+    let server =
+        Server::start(&folder.path().join("cache"), &format!("--cache-size 4MiB --packet 64KiB {options}"));
+    let mut client = Client::new(server.address);
+    for path in ["/old", "/edited", "/old", "/edited", "/nonsense", "/without"] {
+        client.get(&origin.url(path), &[]).unwrap();
+    }
+    drop(client);
+    assert!(server.stop().success());
+    let mut rows: Vec<Value> = lines(&log).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (old, edited) = (TUESDAY - 16 * 3600, TUESDAY + 10 * 3600 + 1800);
+    let modified: Vec<Value> = rows.iter().map(|row| row["modified"].clone()).collect();
+    let (none, later) = (Value::Null, edited + 3600);
+    assert_eq!(modified, [old.into(), edited.into(), old.into(), later.into(), none.clone(), none]);
+    // As if they had come on Tuesday, an hour after the other from 10:00 on.
+    let mut moved = String::new();
+    for (row, nth) in rows.iter_mut().zip(0..) {
+        row["time_unix"] = (TUESDAY + (10 + nth) * 3600).into();
+        moved += &format!("{row}\n");
+    }
+    fs::write(&log, moved).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_cosm"))
+        .args(["smooth", "analyze", log.to_str().unwrap(), "--peak", "09:00-21:00", "--json"])
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (analysis, misses) = (&found["analysis"], &found["analysis"]["infinite"]["misses"]);
+    assert_eq!(analysis["by_date"], true, "{found}");
+    let bytes = |part: &Value| part["bytes"].as_u64().unwrap();
+    assert_eq!(bytes(&analysis["infinite"]["hits"]), 1000);
+    assert_eq!((bytes(&misses["unseen_server"]), bytes(&misses["altered"])), (1000, 2000), "{misses}");
+    assert_eq!(bytes(&misses["not_cacheable"]), 2000, "{misses}");
+}

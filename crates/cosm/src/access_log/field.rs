@@ -2,7 +2,7 @@
 
 use super::format::Line;
 use super::mask::Mask;
-use cache::{Item, Outcome};
+use cache::{Item, Outcome, parse_http_date};
 use jiff::Timestamp;
 use proxy::{Peer, Place, Secured, Transaction};
 use std::time::Duration;
@@ -89,6 +89,10 @@ fields! {
     };
     "user_agent" "the request's User-Agent" |e, line| line.field(e.transaction.heads.user_agent.as_ref());
     "content_type" "the response's Content-Type" |e, line| line.field(e.transaction.heads.content_type.as_ref());
+    "modified" "the response's Last-Modified in seconds since 1970" |e, line| match modified(e) {
+        Some(seconds) => line.number(format_args!("{seconds}")),
+        None => line.missing(),
+    };
     "complete" "true if the response ended as it should" |e, line| line.truth(e.transaction.whole);
     "tls" "TLSv1.3 or TLSv1.2, where the client speaks TLS" |e, line| line.optional(secured(e).map(|tls| tls.version));
     "tls_cipher" "the cipher suite that was agreed on" |e, line| line.optional(secured(e).map(|tls| tls.cipher));
@@ -147,6 +151,11 @@ fn protocol(entry: &Entry<'_>) -> Option<&'static str> {
         http::Version::HTTP_2 => "HTTP/2.0",
         _ => "HTTP/1.1",
     })
+}
+
+fn modified(entry: &Entry<'_>) -> Option<u64> {
+    let now = u64::try_from(entry.ended.as_second()).unwrap_or_default();
+    parse_http_date(entry.transaction.heads.last_modified.as_ref()?.as_bytes(), now)
 }
 
 fn url(entry: &Entry<'_>, line: &mut Line<'_>) {

@@ -1,10 +1,13 @@
 //! `cosm smooth loop`: strategies beside each other in a synthetic world, seed after seed.
 
+use super::evaluate::{asked, write};
 use crate::Failure;
 use crate::lab::{json, number, seed, text};
 use clap::{Arg, ArgMatches, Command};
+use lab::report::nights::{Tried, page};
 use lab::smooth::{Night, Run, Saved, Settings, Strategy, run as go};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use trace::world;
 
 /// An option of a whole number, and what it is.
@@ -43,6 +46,7 @@ pub fn command() -> Command {
         )))
         .arg(seed())
         .arg(json())
+        .arg(Arg::new("out").long("out").value_name("DIR").help("Write a page with plots, and loop.json, there"))
         .after_help(
             "At midnight the sites' inventories are the candidates; what is chosen of them is fetched until 4:30, as far as the night has \
              room under the target level. Compared is the highest quarter of an hour of the peak, 4:30 to 16:30, with and \
@@ -62,10 +66,15 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
             .collect::<Result<_, _>>()
             .map_err(Failure::Usage)?,
     };
+    let out = text(args, "out").map(PathBuf::from);
+    if let Some(out) = &out {
+        let failed = |error| Failure::Failed(format!("{}: {error}", out.display()));
+        std::fs::create_dir_all(out).map_err(failed)?;
+    }
     let first_seed = settings.seed;
     let seeds = number(args, "seeds")?.unwrap_or(1).clamp(1, 1_000);
-    let mut found: Vec<(Strategy, Vec<(Run, Saved)>)> =
-        strategies.iter().map(|strategy| (*strategy, Vec::new())).collect();
+    let mut found: Vec<Tried> = strategies.iter().map(|strategy| (*strategy, Vec::new())).collect();
+    let mut first = None;
     for seed in (0..seeds).map(|nth| first_seed.wrapping_add(nth)) {
         let settings = Settings { seed, ..settings.clone() };
         let one = |strategy: Strategy| {
@@ -96,10 +105,18 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
             ));
             runs.push((run, saved));
         }
+        first.get_or_insert(without);
     }
+    let value = as_json(&settings, &found);
     match args.get_flag("json") {
-        true => line!("{}", as_json(&settings, &found)),
+        true => line!("{value}"),
         false => print(&found),
+    }
+    if let (Some(out), Some(without)) = (out, first) {
+        let page = page(&asked(args), &without, &found).map_err(Failure::Failed)?;
+        write(&out, "loop.json", &value.to_string())?;
+        write(&out, "report.html", &page)?;
+        proxy::say(format_args!("{}", out.join("report.html").display()));
     }
     Ok(())
 }
@@ -141,8 +158,8 @@ fn settings(args: &ArgMatches) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-fn print(found: &[(Strategy, Vec<(Run, Saved)>)]) {
-    line!("of the bytes of all peaks; over the seeds: the mean, and the least and the most\n");
+fn print(found: &[Tried]) {
+    line!("of the bytes of all peaks; over the seeds: the median, and the least and the most\n");
     line!(
         "{:<12} {:>20} {:>20} {:>20} {:>22} {:>22} {:>22}",
         "strategy",
@@ -171,14 +188,14 @@ fn print(found: &[(Strategy, Vec<(Run, Saved)>)]) {
     }
     for (strategy, runs) in found.iter().filter(|(strategy, _)| *strategy != Strategy::Nothing) {
         line!(
-            "\n{}, by day: accuracy, coverage, highest level, highest level of the night by the target level; means over the seeds",
+            "\n{}, by day: accuracy, coverage, highest level, highest level of the night by the target level; medians over the seeds",
             strategy.name()
         );
         let days = runs.first().map_or(0, |(run, _)| run.peaks.len());
         for nth in 0..days {
             let of = |value: &dyn Fn(&Night) -> Option<f64>| {
                 let all: Vec<f64> = runs.iter().filter_map(|(run, _)| value(run.peaks.get(nth)?)).collect();
-                if all.is_empty() { "-".into() } else { share(mean(&all)) }
+                if all.is_empty() { "-".into() } else { share(median(all)) }
             };
             let each: Vec<f64> = runs.iter().filter_map(|(_, saved)| saved.each.get(nth).copied()).collect();
             let day = runs.first().and_then(|(run, _)| run.peaks.get(nth)).map_or(0, |night| night.day);
@@ -186,15 +203,55 @@ fn print(found: &[(Strategy, Vec<(Run, Saved)>)]) {
                 "  day {day:>3} {:>6} {:>6} {:>9} {:>6}",
                 of(&Night::accuracy),
                 of(&Night::coverage),
-                percent(mean(&each)),
+                percent(median(each)),
                 of(&|night| (night.target > 0).then(|| night.highest_ahead as f64 / night.target as f64))
             );
         }
+        print_likely(runs);
+    }
+}
+
+/// How likely was what the peaks asked for, to those who know all habits.
+fn print_likely(runs: &[(Run, Saved)]) {
+    let nights: Vec<&Night> = runs.iter().flat_map(|(run, _)| &run.peaks).collect();
+    let Some(ranges) = nights.first().map(|night| night.likely.len()).filter(|ranges| *ranges > 0) else {
+        return;
+    };
+    let of = |nth: usize| nights.iter().filter_map(move |night| night.likely.get(nth));
+    let all: u64 = (0..ranges).flat_map(of).map(|range| range.prefetchable).sum();
+    line!(
+        "\nlikelihood, of all habits  candidates, MB  prefetchable, MB  of the prefetchable  of the candidates"
+    );
+    for nth in 0..ranges {
+        let (mut offered, mut prefetchable, mut from) = (0, 0, 0.0);
+        for range in of(nth) {
+            (offered, prefetchable, from) =
+                (offered + range.offered, prefetchable + range.prefetchable, range.from);
+        }
+        let part = |of: u64| prefetchable as f64 / of.max(1) as f64;
+        line!(
+            "from {from:<21} {:>14.1} {:>17.1} {:>20.3} {:>18.4}",
+            offered as f64 / 1e6,
+            prefetchable as f64 / 1e6,
+            part(all),
+            part(offered)
+        );
     }
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// 0 of none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (half, is_odd) = (values.len() / 2, values.len() % 2 == 1);
+    match values.get(half) {
+        None => 0.0,
+        Some(middle) if is_odd => *middle,
+        Some(middle) => (values[half - 1] + middle) / 2.0,
+    }
 }
 
 fn share(value: f64) -> String {
@@ -214,16 +271,16 @@ fn spread(values: &[f64], show: fn(f64) -> String) -> String {
         1 => show(values[0]),
         _ => {
             let bare = |value: f64| show(value).trim_end_matches(" %").to_owned();
-            let (mut ends, mean) = ([bare(least), bare(most)], mean(values));
+            let mut ends = [bare(least), bare(most)];
             if least > 0.0 && show(least).starts_with('-') {
                 ends.reverse();
             }
-            format!("{} ({} to {})", show(mean), ends[0], ends[1])
+            format!("{} ({} to {})", show(median(values.to_vec())), ends[0], ends[1])
         }
     }
 }
 
-fn as_json(settings: &Settings, found: &[(Strategy, Vec<(Run, Saved)>)]) -> Value {
+fn as_json(settings: &Settings, found: &[Tried]) -> Value {
     let world = &settings.world;
     let strategies = found.iter().map(|(strategy, runs)| {
         let runs: Vec<Value> = runs

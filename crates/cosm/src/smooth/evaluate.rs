@@ -184,13 +184,13 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
+pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = folder.join(name);
     std::fs::write(&path, text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Options as they were given.
-fn asked(args: &ArgMatches) -> Vec<(String, String)> {
+pub fn asked(args: &ArgMatches) -> Vec<(String, String)> {
     let names = args.ids().map(|id| id.as_str());
     names
         .filter(|name| !["out", "rules-out", "json"].contains(name))

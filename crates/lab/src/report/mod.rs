@@ -5,6 +5,7 @@ mod csv;
 mod figures;
 mod html;
 pub mod next_day;
+pub mod nights;
 mod pictures;
 mod plot;
 mod rows;

@@ -24,6 +24,7 @@ use learn::ripper::Learner;
 use learn::target::{Performance, Usage};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use trace::inventory::Row;
 use trace::random::Random;
 use trace::world::{self, Day, DayKind, World};
@@ -69,12 +70,13 @@ impl Default for Settings {
     }
 }
 
-/// Quarters of an hour in a day, and seconds of one.
-const QUARTERS: usize = 96;
+/// Quarters of an hour in a day.
+pub const QUARTERS: usize = 96;
+/// Seconds of one.
 const QUARTER: u64 = 900;
 const DAY: u64 = QUARTER * QUARTERS as u64;
 /// The peak of the thesis: from the 18th quarter to the 66th.
-const PEAK: std::ops::Range<usize> = 18..66;
+const PEAK: Range<usize> = 18..66;
 /// Seconds since which what was modified is new to the crowd: the longest it looks back.
 const LATELY: u64 = 3 * DAY;
 /// Objects that the history remembers.
@@ -121,7 +123,22 @@ pub struct Night {
     pub peak: u64,
     /// The target level that the night was planned for.
     pub target: u64,
+    /// Of `Strategy::Habits`: the candidates by how likely they were, the surest first.
+    pub likely: Vec<Likely>,
 }
+
+/// Candidates of a range of likelihoods; bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Likely {
+    /// At least so likely, and less than those before it. 0 is of those that no draw of the day asked for.
+    pub from: f32,
+    pub offered: u64,
+    /// What the peak asked for of it.
+    pub prefetchable: u64,
+}
+
+/// Where the ranges begin.
+const LIKELY: [f32; 6] = [0.9, 0.7, 0.5, 0.1, 0.005, 0.0];
 
 impl Night {
     /// P_a; none where nothing was fetched.
@@ -162,6 +179,8 @@ struct Known {
     /// Of the examples, where it is one.
     row: Option<u32>,
     size: u32,
+    /// Of those whom `Strategy::draws` tell.
+    likelihood: f32,
     /// Of what is new since the midnight before.
     section: Option<u64>,
     /// The version that was fetched ahead, and that which somebody asked for in the night.
@@ -334,19 +353,18 @@ impl State<'_> {
             Some(judge) if !asked.is_empty() => Some(Planner::new(&**judge, Encoding::named(asked)?, order)),
             _ => None,
         };
-        let future = match self.strategy == Strategy::Oracle && fetches {
-            true => asked_for(world, day),
-            false => HashSet::new(),
-        };
+        let future = if fetches { asked_for(world, day, self.strategy.draws()) } else { HashMap::new() };
         let (mut scratch, mut foreseen) = (Access::default(), Vec::new());
         for row in world.inventory(day.begins) {
             let Some((object, size)) = self.candidate(gateway, &row) else { continue };
             let is_new = row.modified + DAY > day.begins;
             let is_example = tonight.examples.is_some()
                 && (row.modified + LATELY > day.begins || self.random.unit() < negatives);
+            let likelihood = future.get(&(object, row.modified)).copied().unwrap_or(0.0);
             let known = Known {
                 row: tonight.examples.as_ref().filter(|_| is_example).map(|examples| examples.len() as u32),
                 size,
+                likelihood,
                 section: is_new.then(|| section(&row.url)),
                 fetched: None,
                 asked: None,
@@ -359,8 +377,8 @@ impl State<'_> {
             }
             tonight.night.candidates += 1;
             tonight.night.candidate_bytes += row.size;
-            if future.contains(&(object, row.modified)) {
-                foreseen.push((row.size, row.url.clone(), object));
+            if likelihood > 0.0 && likelihood >= self.settings.confidence as f32 {
+                foreseen.push((likelihood, row.size, row.url.clone(), object));
             }
             if planner.is_some() || is_example {
                 let mut candidate = Candidate { row, ..Candidate::default() };
@@ -386,9 +404,11 @@ impl State<'_> {
             tonight.to_fetch = named.collect();
             tonight.night.chosen = plan.bytes;
         }
-        // The smaller ones first: as sure as the others, and more of them fit.
-        foreseen.sort();
-        for (size, url, object) in foreseen {
+        // Of what is equally sure the smaller ones first: more of them fit.
+        foreseen.sort_by(|one, other| {
+            other.0.total_cmp(&one.0).then_with(|| (one.1, &one.2).cmp(&(other.1, &other.2)))
+        });
+        for (_, size, url, object) in foreseen {
             if tonight.night.chosen + size <= tonight.night.budget {
                 tonight.night.chosen += size;
                 tonight.to_fetch.push((url, object));
@@ -522,6 +542,9 @@ impl State<'_> {
             night.used += if known.hit { bytes } else { 0 };
             night.altered += if known.altered && !known.hit { bytes } else { 0 };
         }
+        if self.strategy == Strategy::Habits && night.day >= self.settings.first {
+            night.likely = likely(known.values());
+        }
         let highest = |levels: &[u64]| levels.iter().copied().max().unwrap_or(0);
         (night.highest, night.highest_ahead) = (highest(&levels[PEAK]), highest(&levels[..PEAK.start]));
         night.peak = levels[PEAK].iter().sum();
@@ -568,23 +591,39 @@ impl State<'_> {
     }
 }
 
-/// What the peak of a day will miss and could be fetched before it: objects and their versions.
-fn asked_for(world: &World, day: Day) -> HashSet<(u64, u64)> {
-    let (mut world, mut access, mut all) = (world.clone(), Access::default(), HashSet::new());
-    let (mut at_night, peak) = (HashMap::new(), day.begins + PEAK.start as u64 * QUARTER);
-    while world.next(&mut access) {
-        let quarter = ((access.time / 1_000_000 - day.begins) / QUARTER) as usize;
-        if quarter < PEAK.start {
-            at_night.insert(access.object, access.modified);
-        } else if PEAK.contains(&quarter)
-            && access.is_cacheable()
-            && access.modified < peak
-            && at_night.get(&access.object) != Some(&access.modified)
-        {
-            all.insert((access.object, access.modified));
-        }
+/// How likely the peak of a day is to miss what could be fetched before it, objects and their versions: the share of the draws in which it does.
+fn asked_for(world: &World, day: Day, draws: Range<u64>) -> HashMap<(u64, u64), f32> {
+    let peak = day.begins + PEAK.start as u64 * QUARTER;
+    let share = 1.0 / draws.clone().count() as f64;
+    let mut days: HashMap<(u64, u64), u32> = HashMap::new();
+    for draw in draws {
+        let (mut at_night, mut all) = (HashMap::new(), HashSet::new());
+        world.might_ask(draw, &mut |access| {
+            let quarter = ((access.time / 1_000_000 - day.begins) / QUARTER) as usize;
+            if quarter < PEAK.start {
+                at_night.insert(access.object, access.modified);
+            } else if PEAK.contains(&quarter)
+                && access.is_cacheable()
+                && access.modified < peak
+                && at_night.get(&access.object) != Some(&access.modified)
+            {
+                all.insert((access.object, access.modified));
+            }
+        });
+        all.into_iter().for_each(|version| *days.entry(version).or_default() += 1);
     }
-    all
+    days.into_iter().map(|(version, days)| (version, (f64::from(days) * share) as f32)).collect()
+}
+
+fn likely<'k>(known: impl Iterator<Item = &'k Known>) -> Vec<Likely> {
+    let mut ranges = LIKELY.map(|from| Likely { from, ..Likely::default() });
+    for known in known {
+        let fits = |range: &&mut Likely| known.likelihood >= range.from;
+        let Some(range) = ranges.iter_mut().find(fits) else { continue };
+        range.offered += u64::from(known.size);
+        range.prefetchable += if known.used { u64::from(known.size) } else { 0 };
+    }
+    ranges.to_vec()
 }
 
 /// How much lower things are than without prefetching: shares, below 0 where they are higher.

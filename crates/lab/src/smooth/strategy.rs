@@ -6,7 +6,11 @@ use learn::examples::Examples;
 use learn::judge::Judge;
 use learn::ripper::Learner;
 use learn::rules::Model;
+use std::ops::Range;
 use trees::Trees;
+
+/// Draws of a day by which `Strategy::Habits` tells what is likely: a likelihood of a half is off by 0.05.
+const DRAWS: u64 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
@@ -22,18 +26,22 @@ pub enum Strategy {
     Boosted,
     /// Boosted trees, the modern reference.
     Trees,
+    /// What is likely by all habits of sites and readers: it knows what no log tells, but not what chance will bring. No learner can do
+    /// better but by luck.
+    Habits,
     /// What will be asked for.
     Oracle,
 }
 
 impl Strategy {
-    pub const ALL: [Strategy; 7] = [
+    pub const ALL: [Strategy; 8] = [
         Strategy::Nothing,
         Strategy::SeenBefore,
         Strategy::SeenServer,
         Strategy::Rules,
         Strategy::Boosted,
         Strategy::Trees,
+        Strategy::Habits,
         Strategy::Oracle,
     ];
 
@@ -45,6 +53,7 @@ impl Strategy {
             Strategy::Rules => "rules",
             Strategy::Boosted => "boosted",
             Strategy::Trees => "trees",
+            Strategy::Habits => "habits",
             Strategy::Oracle => "oracle",
         }
     }
@@ -59,6 +68,16 @@ impl Strategy {
     /// Whether it needs examples.
     pub fn learns(self) -> bool {
         matches!(self, Strategy::Rules | Strategy::Boosted | Strategy::Trees)
+    }
+
+    /// The ways in which the day may fall out by which it chooses (`World::might_ask`): the oracle knows the one that comes. None for those
+    /// who see but the past.
+    pub fn draws(self) -> Range<u64> {
+        match self {
+            Strategy::Oracle => 0..1,
+            Strategy::Habits => 1..1 + DRAWS,
+            _ => 0..0,
+        }
     }
 
     /// Who judges candidates by their attributes; none where that is not how it chooses, or where there is nothing to learn from.
@@ -77,7 +96,7 @@ impl Strategy {
             Ok(Some(Box::new(model) as Box<dyn Judge>))
         };
         match self {
-            Strategy::Nothing | Strategy::Oracle => Ok(None),
+            Strategy::Nothing | Strategy::Habits | Strategy::Oracle => Ok(None),
             Strategy::SeenBefore => rule("uses", ">=1"),
             Strategy::SeenServer => rule("server-share", ">=0.000001"),
             _ if examples.is_empty() => Ok(None),

@@ -40,7 +40,9 @@ fn the_oracle_is_never_beaten() {
     let oracle = go(&settings, Strategy::Oracle);
     assert!(oracle.peaks.iter().all(|night| night.accuracy() == Some(1.0)), "{:?}", oracle.peaks);
     assert!(oracle.against(&without).peaks > 0.1);
-    for strategy in [Strategy::Nothing, Strategy::SeenBefore, Strategy::SeenServer, Strategy::Rules] {
+    for strategy in
+        [Strategy::Nothing, Strategy::SeenBefore, Strategy::SeenServer, Strategy::Rules, Strategy::Habits]
+    {
         let run = go(&settings, strategy);
         let (theirs, best) = (run.totals(), oracle.totals());
         assert!(theirs.used <= best.used && theirs.peak >= best.peak, "{}", strategy.name());
@@ -76,4 +78,24 @@ fn a_seed_gives_the_same_figures() {
     let figures = |seed| serde_json::to_string(&go(&settings(seed), Strategy::Rules)).unwrap();
     assert_eq!(figures(4), figures(4));
     assert_ne!(figures(4), figures(5));
+}
+
+#[test]
+fn who_knows_the_habits_knows_what_is_likely_and_not_what_comes() {
+    let run = go(&settings(6), Strategy::Habits);
+    for night in &run.peaks {
+        let of = |value: fn(&Likely) -> u64| night.likely.iter().map(value).sum::<u64>();
+        assert_eq!((of(|range| range.offered), of(|range| range.prefetchable)), {
+            (night.candidate_bytes, night.prefetchable)
+        });
+        let part = |ranges: &[Likely]| {
+            let of = |value: fn(&Likely) -> u64| ranges.iter().map(value).sum::<u64>() as f64;
+            of(|range| range.prefetchable) / of(|range| range.offered)
+        };
+        // Those from a half on, and those that no draw asked for.
+        assert!(part(&night.likely[..3]) > 0.35 && part(&night.likely[5..]) < 0.1, "{:?}", night.likely);
+        assert!(night.accuracy().is_none_or(|accuracy| accuracy > 0.3), "{night:?}");
+    }
+    let learned = go(&settings(6), Strategy::Rules);
+    assert!(run.totals().used > learned.totals().used);
 }

@@ -25,7 +25,7 @@ use crate::clock;
 use crate::message::target::Target;
 use crate::transport::{Hop, Peer, Secured};
 use cache::{Asked, Head, Report, key};
-use http::header::{ACCEPT, CONTENT_TYPE, REFERER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, LAST_MODIFIED, REFERER, USER_AGENT};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use std::marker::PhantomData;
@@ -109,6 +109,7 @@ pub struct Heads {
     pub traceparent: Option<HeaderValue>,
     /// Of the response.
     pub content_type: Option<HeaderValue>,
+    pub last_modified: Option<HeaderValue>,
 }
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -122,7 +123,8 @@ impl Heads {
     }
 
     pub fn note_response<B>(&mut self, response: &Response<B>) {
-        self.content_type = response.headers().get(CONTENT_TYPE).cloned();
+        let field = |name| response.headers().get(name).cloned();
+        (self.content_type, self.last_modified) = (field(CONTENT_TYPE), field(LAST_MODIFIED));
     }
 }
 

@@ -35,6 +35,7 @@ impl Parser for Json {
         access.method = Method::of(text("method").ok_or_else(|| lacks("method"))?.as_bytes());
         // What broke off is as large as it was to be.
         access.size = number("size").or(number("bytes")).ok_or_else(|| lacks("bytes"))?;
+        access.modified = number("modified").unwrap_or(0);
         // Of what could not be read as a request there is no URL.
         let Some(url) = text("url") else { return Ok(Kept::No) };
         access.set_url(url.as_bytes());
@@ -64,7 +65,7 @@ impl Writer for Json {
         let mut url = Vec::new();
         access.write_url(&mut url);
         let cache_status = if access.dynamic { "cosm; fwd=uri-miss" } else { "cosm; fwd=uri-miss; stored" };
-        let Access { client, size, method, .. } = access;
+        let Access { client, size, method, modified, .. } = access;
         let status = if access.status == 0 { 200 } else { access.status };
         for (name, value) in [
             ("client", json!(format!("c{client}"))),
@@ -74,6 +75,7 @@ impl Writer for Json {
             ("outcome", json!("miss")),
             ("cache_status", json!(cache_status)),
             ("bytes", json!(size)),
+            ("modified", json!((*modified > 0).then_some(modified))),
         ] {
             into.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
         }
@@ -100,7 +102,9 @@ mod tests {
         assert_eq!(kept, Ok(Kept::Yes));
         assert_eq!((access.time, access.status, access.size), (1_700_000_000_125_000, 200, 7));
         assert_eq!((access.url.as_str(), access.dynamic), ("http://a.test/x?y=\"", false));
-        assert_eq!(access.unusable(), None);
+        assert_eq!((access.unusable(), access.modified), (None, 0));
+        assert_eq!(read(",\"modified\":null").1.modified, 0);
+        assert_eq!(read(",\"modified\":1699999999").1.modified, 1_699_999_999);
         assert_eq!(read(",\"size\":900,\"complete\":false").1.size, 900);
         assert_eq!(read(",\"tunnel\":true").0, Ok(Kept::No));
         for wrong in ["", "[1]", "{}", "{\"time_unix\":1}", "{\"time_unix\":\"x\"}", "{\"time_unix\":1.5,"] {

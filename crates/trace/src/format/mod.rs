@@ -164,10 +164,10 @@ mod tests {
 
     prop_compose! {
         fn access()(seconds in 790_000_000u64..860_000_000, client in 1u64..50, server in 1u64..50, object in 1u64..200,
-                    size in 1u64..1_000_000) -> Access {
+                    size in 1u64..1_000_000, modified in prop_oneof![Just(0), 700_000_000u64..790_000_000]) -> Access {
             Access {
                 time: seconds * 1_000_000, client, server, object: server * 1000 + object, size, status: 200,
-                method: Method::Get, dynamic: object % 5 == 0, ..Access::default()
+                method: Method::Get, dynamic: object % 5 == 0, modified, ..Access::default()
             }
         }
     }
@@ -184,6 +184,9 @@ mod tests {
                 let same = |a: &[Access], at: usize, b: usize| a[at].object == a[b].object;
                 for (at, access) in read.iter().enumerate() {
                     prop_assert_eq!(access.size, all[at].size, "{}", format.name);
+                    if ["json", "tsv", "csv"].contains(&format.name) {
+                        prop_assert_eq!(access.modified, all[at].modified, "{}", format.name);
+                    }
                     let since = |a: &[Access]| a[at].time - a[0].time;
                     prop_assert!(since(&read).abs_diff(since(&all)) < 1_000_000, "{}", format.name);
                     for before in 0..at {

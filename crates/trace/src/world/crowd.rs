@@ -43,6 +43,8 @@ pub struct Crowd {
     clients: u64,
     sessions: f64,
     day: Option<Day>,
+    /// Which of the ways in which this day may fall out it is; 0 is that in which it does.
+    draw: u64,
     /// Microseconds at which the next session by chance begins.
     arrival: f64,
     /// Sessions by habit of this day that are to come, the last first.
@@ -90,6 +92,7 @@ impl Crowd {
             clients: settings.clients.into(),
             sessions: settings.sessions,
             day: None,
+            draw: 0,
             arrival: settings.begins as f64 * SECOND,
             visits: Vec::new(),
             under_way: BinaryHeap::new(),
@@ -113,10 +116,23 @@ impl Crowd {
         self.visits.sort_unstable_by_key(|visit| Reverse(*visit));
     }
 
+    /// At the beginning of this day: the same readers, with their habits and their past, and other chance.
+    pub fn redrawn(&self, draw: u64) -> Crowd {
+        let mut crowd = self.clone();
+        if let Some(day) = self.day {
+            crowd.draw = draw;
+            crowd.luck = chance(self.seed, Use::Crowd, [draw, u64::from(day.number) + 1]);
+            crowd.begin(day);
+        }
+        crowd
+    }
+
     /// When a client comes to a favourite on a day, if it does. On other days than weekdays fewer come, at any hour.
     fn visit(&self, day: Day, client: u64, favourite: usize) -> Option<Visit> {
         let of = client << 8 | favourite as u64;
-        let mut today = chance(self.seed, Use::Favourite, [of, u64::from(day.number) + 1]);
+        let is_today = self.day.is_some_and(|today| today.number == day.number);
+        let draw = if is_today { self.draw << 32 } else { 0 };
+        let mut today = chance(self.seed, Use::Favourite, [of, draw | (u64::from(day.number) + 1)]);
         let hour_of = |kind: DayKind, luck: &mut Random| loop {
             let second = luck.below(DAY);
             if luck.unit() < level(kind, second) {

@@ -138,6 +138,16 @@ impl World {
         self.crowd.next(&self.web, access)
     }
 
+    /// What may be asked for on this day, before any of it was taken: the sites, the readers, their habits and their past are the same, and
+    /// chance is another by each `draw` from 1 on. 0 is what will be asked for.
+    pub fn might_ask(&self, draw: u64, each: &mut dyn FnMut(&Access)) {
+        let mut crowd = if draw == 0 { self.crowd.clone() } else { self.crowd.redrawn(draw) };
+        let mut access = Access::default();
+        while crowd.next(&self.web, &mut access) {
+            each(&access);
+        }
+    }
+
     /// What all sites offer at a second of this day, or later than it as if nothing were to be changed: what can be found by links, without what programs
     /// make for one question. By site, the same order each time.
     pub fn inventory(&self, at: u64) -> impl Iterator<Item = Row> + '_ {

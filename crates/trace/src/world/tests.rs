@@ -184,3 +184,40 @@ fn worlds_that_cannot_be_are_refused_in_words() {
     let mut one = World::new(Settings { sites: 1, clients: 1, days: 1, ..Settings::small() }, 1).unwrap();
     assert!(one.next_day().is_some() && one.next_day().is_none());
 }
+
+#[test]
+fn a_day_may_fall_out_otherwise_by_the_same_habits() {
+    let settings = Settings::small();
+    let mut world = World::new(settings.clone(), 3).unwrap();
+    let drawn = |world: &World, draw: u64| {
+        let mut all = Vec::new();
+        world.might_ask(draw, &mut |access| all.push(access.clone()));
+        all
+    };
+    for _ in 0..2 {
+        world.next_day().unwrap();
+        let foreseen = drawn(&world, 0);
+        let draws: Vec<Vec<Access>> = (1..=20).map(|draw| drawn(&world, draw)).collect();
+        assert!(draws[0] == drawn(&world, 1) && draws[0] != draws[1] && draws[0] != foreseen);
+        // About as much is asked for, and what most days ask for is asked for on this one.
+        let mean = draws.iter().map(Vec::len).sum::<usize>() as f64 / 20.0;
+        assert!((0.7..1.4).contains(&(foreseen.len() as f64 / mean)), "{} {mean}", foreseen.len());
+        let mut days: HashMap<u64, u32> = HashMap::new();
+        for draw in &draws {
+            let objects: HashSet<u64> = draw.iter().map(|access| access.object).collect();
+            objects.into_iter().for_each(|object| *days.entry(object).or_default() += 1);
+        }
+        let asked: HashSet<u64> = foreseen.iter().map(|access| access.object).collect();
+        let share = |range: std::ops::RangeInclusive<u32>| {
+            let of: Vec<u64> = days.iter().filter(|day| range.contains(day.1)).map(|day| *day.0).collect();
+            of.iter().filter(|object| asked.contains(object)).count() as f64 / of.len() as f64
+        };
+        assert!(share(18..=20) > 0.85 && share(1..=4) < 0.35, "{} {}", share(18..=20), share(1..=4));
+        // Nothing was taken of the day itself.
+        let (mut access, mut came) = (Access::default(), Vec::new());
+        while world.next(&mut access) {
+            came.push(access.clone());
+        }
+        assert!(came == foreseen);
+    }
+}
