@@ -1,5 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
+use super::incoming::poll_stream;
 use crate::access::forwarded::is_rewritten;
 use crate::budget::{Allowance, ClientsClaim, Lease};
 use bytes::{Bytes, BytesMut};
@@ -54,15 +55,12 @@ impl Http2Content {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(data) = ready!(self.stream.poll_data(cx)) {
-            let bytes = data.map_err(io::Error::other)?;
-            // What was asked for may be sent on: as much more may come.
-            let _ = self.stream.flow_control().release_capacity(bytes.len());
-            self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        let frame = ready!(poll_stream(&mut self.stream, cx));
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            self.left = self.left.map(|left| left.saturating_sub(bytes));
         }
-        let trailers = ready!(self.stream.poll_trailers(cx)).map_err(io::Error::other)?;
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+        Poll::Ready(frame)
     }
 }
 
@@ -268,6 +266,11 @@ impl Upload {
     pub fn into_content(self) -> Option<Content> {
         self.content
     }
+
+    /// Bytes of memory that it takes while it moves.
+    pub fn takes(&self) -> usize {
+        if self.content.as_ref().is_none_or(Content::is_small) { 0 } else { UPLOAD }
+    }
 }
 
 impl Gate {
@@ -312,6 +315,16 @@ impl Gate {
         self.has_taken.set(true);
         self.waiting.take().into_iter().flatten().for_each(Waker::wake);
         Poll::Ready(())
+    }
+
+    /// Whether there is a lease for both sides of so many bytes, `UPLOAD` at least, which is not waited for.
+    pub fn try_take(&self, claim: &mut ClientsClaim, pool: &Allowance, bytes: usize) -> bool {
+        if !claim.try_more(pool, bytes) {
+            return false;
+        }
+        self.lease.replace(claim.take_lease());
+        self.has_taken.set(true);
+        true
     }
 
     pub fn has_taken(&self) -> bool {

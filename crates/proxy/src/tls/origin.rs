@@ -1,6 +1,6 @@
 //! TLS with origins: whom this proxy believes, and how it says what is wrong with an origin's certificate.
 
-use super::{KeyFiles, LeastVersion, Roots, provider};
+use super::{KeyFiles, LeastVersion, Roots, protocols, provider};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
@@ -22,14 +22,19 @@ pub struct OriginTls {
     /// The name that is asked for, and that the origin of a reverse proxy has to prove; `None`: its host.
     pub name: Option<ServerName<'static>>,
     /// Made when it is needed first: reading the system's issuers takes milliseconds.
-    made: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
+    made: Arc<[Made; 2]>,
 }
 
+/// What handshakes go by: of HTTP/1, and of HTTP/2.
+type Made = OnceLock<Result<Arc<ClientConfig>, String>>;
+
 impl OriginTls {
+    /// With `http2`, that is offered too.
+    ///
     /// # Errors
     /// One line.
-    pub fn config(&self) -> Result<Arc<ClientConfig>, String> {
-        self.made.get_or_init(|| self.make().map(Arc::new)).clone()
+    pub fn config(&self, http2: bool) -> Result<Arc<ClientConfig>, String> {
+        self.made[usize::from(http2)].get_or_init(|| self.make(http2).map(Arc::new)).clone()
     }
 
     /// Whether what was agreed on by these was agreed on by the others, too.
@@ -37,7 +42,7 @@ impl OriginTls {
         Arc::ptr_eq(&self.made, &other.made)
     }
 
-    fn make(&self) -> Result<ClientConfig, String> {
+    fn make(&self, http2: bool) -> Result<ClientConfig, String> {
         let roots = match &self.roots {
             Some(roots) => roots.store.clone(),
             None => of_system()?.into(),
@@ -54,8 +59,8 @@ impl OriginTls {
             }
         };
         config.resumption = Resumption::in_memory_sessions(SESSIONS);
-        // HTTP/1.1 alone, which needs no word: some origins refuse whoever offers it.
-        config.alpn_protocols = Vec::new();
+        // HTTP/1.1 alone needs no word: some origins refuse whoever offers it.
+        config.alpn_protocols = if http2 { protocols(true) } else { Vec::new() };
         Ok(config)
     }
 }

@@ -5,6 +5,7 @@
 pub mod bridge;
 pub mod gated;
 pub mod http2;
+pub mod http2_origin;
 pub mod ranged;
 pub mod tls;
 
