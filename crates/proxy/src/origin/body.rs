@@ -98,7 +98,13 @@ impl OriginBody {
             yield_now().await;
         }
         match self.ended {
-            Some(Ok(())) => self.release(),
+            Some(Ok(())) => {
+                // A stream has taken more, before it was known what comes.
+                if let Some(lease) = self.claim.lease() {
+                    lease.shrink(gathered);
+                }
+                self.release();
+            }
             Some(Err(_)) => self.way = None,
             None => {}
         }

@@ -38,8 +38,9 @@ use crate::settings::current::Current;
 use crate::settings::{Offline, OriginHttp2, Settings};
 use crate::tls::OriginTls;
 use crate::transport::Hop;
-use http::header::{CONTENT_LENGTH, UPGRADE};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -189,10 +190,11 @@ impl Origins {
             let wide = key.protocol == Protocol::Http2 && self.takes_window(&upload, &gate, &mut claim);
             let way = self.way(&key, Wish { client, once, wide }, is_again).await?;
             let is_reused = way.is_reused();
-            let request = head.map(|()| upload);
+            let mut request = head.map(|()| upload);
             let attempted = match way {
                 Way::Http1(mut line) => {
                     claim.give_up();
+                    says_chunked(&mut request);
                     let attempted = line.attempt(&self.settings(), request, &gate, &relay).await;
                     attempted.map(|response| (response.map(Incoming::Http1), Way::Http1(Box::new(line.sent(&gate)))))
                 }
@@ -280,6 +282,14 @@ impl Origins {
             }
         }
         None
+    }
+}
+
+/// Of methods that mostly have no content, the library sends none whose length is not known, unless it is told to.
+fn says_chunked(request: &mut Request<Upload>) {
+    let is_unknown = !request.body().is_end_stream() && request.body().size_hint().exact().is_none();
+    if is_unknown && matches!(*request.method(), Method::GET | Method::HEAD) {
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 

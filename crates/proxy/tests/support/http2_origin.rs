@@ -172,10 +172,7 @@ impl RawOrigin {
         let task = tokio::spawn(async move {
             let (mut all, mut number) = (JoinSet::new(), 0);
             while let Ok((stream, _)) = listener.accept().await {
-                let mut client = Client::of(stream);
-                assert_eq!(client.exactly(PREFACE.len()).await, PREFACE);
-                client.send([http2::frame(SETTINGS, 0, 0, &[]), http2::frame(SETTINGS, 1, 0, &[])].concat()).await;
-                all.spawn(answer(RawConnection(http2::Raw(client)), number));
+                all.spawn(answer(RawConnection::begun(Client::of(stream)).await, number));
                 number += 1;
             }
         });
@@ -184,6 +181,12 @@ impl RawOrigin {
 }
 
 impl RawConnection {
+    async fn begun(mut client: Client) -> RawConnection {
+        assert_eq!(client.exactly(PREFACE.len()).await, PREFACE);
+        client.send([http2::frame(SETTINGS, 0, 0, &[]), http2::frame(SETTINGS, 1, 0, &[])].concat()).await;
+        RawConnection(http2::Raw(client))
+    }
+
     /// The stream of the next request's head.
     pub async fn request(&mut self) -> Option<u32> {
         self.next_of(&[http2::HEADERS]).await.map(|came| came.2)
@@ -212,4 +215,40 @@ impl RawConnection {
 pub fn head(stream: u32, flags: u8, status: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let all: Vec<(&str, &str)> = [(":status", status)].into_iter().chain(fields.iter().copied()).collect();
     http2::frame(http2::HEADERS, http2::END_HEADERS | flags, stream, &http2::block(&all))
+}
+
+/// An origin that speaks both protocols on one port: `http2` has connections of that one, and others are answered with `http1`, whatever
+/// they ask. Also how many of each came.
+pub async fn both<F>(
+    http2: impl Fn(RawConnection) -> F + Send + Sync + 'static,
+    http1: &'static str,
+) -> (RawOrigin, impl Fn() -> (usize, usize))
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let counts = Arc::<[AtomicUsize; 2]>::default();
+    let counted = counts.clone();
+    let task = tokio::spawn(async move {
+        let mut all = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut begin = [0; 3];
+            while stream.peek(&mut begin).await.unwrap() < 3 {}
+            let is_http2 = &begin == b"PRI";
+            counted[usize::from(!is_http2)].fetch_add(1, Ordering::SeqCst);
+            let mut client = Client::of(stream);
+            if is_http2 {
+                all.spawn(http2(RawConnection::begun(client).await));
+            } else {
+                all.spawn(async move {
+                    while client.head().await.is_some() {
+                        client.send(http1).await;
+                    }
+                });
+            }
+        }
+    });
+    let counts = move || (counts[0].load(Ordering::SeqCst), counts[1].load(Ordering::SeqCst));
+    (RawOrigin { address, task }, counts)
 }

@@ -74,9 +74,10 @@ impl Connection {
         wide: bool,
         (needs, shareable): (Zone, bool),
     ) -> Result<Rc<Connection>, h2::Error> {
-        let head = u32::try_from(origins.settings().bounds.head_bytes).unwrap_or(u32::MAX);
+        let settings = origins.settings();
+        let head = u32::try_from(settings.bounds.head_bytes).unwrap_or(u32::MAX);
         let heard = Heard::default();
-        let wire = Wire::new(socket, heard.clone());
+        let wire = Wire::new(socket, heard.clone(), settings.http2);
         let (requests, connection) = Builder::new()
             .enable_push(false)
             .initial_window_size(if wide { WIDE } else { NARROW } as u32)
@@ -90,13 +91,14 @@ impl Connection {
         origins.exit.add(Number::OriginOpen, 1);
         origins.exit.add(Number::OriginOpenHttp2, 1);
         let (open, mut closed) = oneshot::channel();
-        let hop = hop.copied();
+        let (hop, ends) = (hop.copied(), heard.clone());
         spawn_local(async move {
             let mut connection = connection;
             let ended = tokio::select! {
                 ended = &mut connection => ended,
                 _ = &mut closed => timeout(LINGER, connection).await.unwrap_or(Ok(())),
             };
+            ends.ended();
             if let Err(error) = ended {
                 tracing::warn!(target: "origin", %hop, cause = %error, "a connection of HTTP/2 ended");
             }
@@ -146,9 +148,19 @@ impl Connection {
         self.needs <= wish.client && self.wide == wish.wide && is_sure
     }
 
-    /// Where the origin allows no stream at all, one waits for it to do so.
+    /// Where the origin allows no stream at all, or has not said yet what it allows, one goes first.
     pub fn has_room(&self) -> bool {
-        self.active() < self.requests.current_max_send_streams().max(1)
+        let allows = if self.is_new() { 1 } else { self.requests.current_max_send_streams() };
+        self.active() < allows.max(1)
+    }
+
+    /// Nothing came of the origin yet.
+    pub fn is_new(&self) -> bool {
+        self.heard.bytes() == 0
+    }
+
+    pub async fn is_heard_of(&self) {
+        self.heard.first().await;
     }
 
     /// Whether it may stay open.

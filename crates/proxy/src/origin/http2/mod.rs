@@ -25,6 +25,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 /// Bytes that a stream of a wide connection may bring before they are asked for; the same of a narrow one.
@@ -146,6 +147,35 @@ impl Hop {
     }
 }
 
+/// What one does for whom no connection has room.
+enum Next {
+    Waits(Rc<Dialing>),
+    /// Until it is known what the origin allows on this one.
+    Asks(Rc<Connection>),
+    Queues(Rc<Notify>),
+    Dials,
+}
+
+impl Hop {
+    /// With so many connections at most.
+    fn next(&self, wish: Wish, most: usize) -> Next {
+        let is_alike = |dialing: &&Rc<Dialing>| dialing.client == wish.client && dialing.wide == wish.wide;
+        if let Some(dialing) = self.dialing.iter().find(is_alike) {
+            return Next::Waits(dialing.clone());
+        }
+        let mut open = self.open.iter();
+        match open.find(|connection| connection.suits(wish) && connection.is_new()) {
+            Some(new) => Next::Asks(new.clone()),
+            None if self.open.len() >= most => Next::Queues(self.freed.clone()),
+            None => Next::Dials,
+        }
+    }
+}
+
+fn late(_: Elapsed) -> Refusal {
+    refusal::too_slow()
+}
+
 impl Dialing {
     async fn wait(&self) -> Result<Option<Way>, Refusal> {
         loop {
@@ -188,7 +218,7 @@ impl Origins {
     pub(super) async fn way_by_http2(self: &Rc<Origins>, key: &Key, wish: Wish) -> Result<Option<Way>, Refusal> {
         let settings = self.settings();
         loop {
-            let (dialing, freed) = {
+            let next = {
                 let mut shared = self.http2.borrow_mut();
                 let hop = shared.hop(key);
                 if let Some(ticket) = hop.take(wish) {
@@ -197,25 +227,17 @@ impl Origins {
                 if hop.known.is_some_and(|known| known.is_http1(Instant::now())) {
                     return Ok(None);
                 }
-                let suits = |dialing: &&Rc<Dialing>| dialing.client == wish.client && dialing.wide == wish.wide;
-                let dialing = hop.dialing.iter().find(suits).cloned();
-                (dialing, (hop.open.len() >= settings.bounds.idle_per_origin.max(1)).then(|| hop.freed.clone()))
+                hop.next(wish, settings.bounds.idle_per_origin.max(1))
             };
-            match (dialing, freed) {
-                (Some(dialing), _) => {
-                    if let Some(way) = dialing.wait().await? {
-                        return Ok(Some(way));
-                    }
-                }
-                (None, Some(freed)) => {
-                    let waited = timeout(settings.timeouts.origin_first_byte, freed.notified()).await;
-                    waited.map_err(|_| refusal::too_slow())?;
-                }
-                (None, None) => {
-                    if let Some(way) = self.dial_shared(key, wish).wait().await? {
-                        return Ok(Some(way));
-                    }
-                }
+            let patience = settings.timeouts.origin_first_byte;
+            let way = match next {
+                Next::Waits(dialing) => dialing.wait().await?,
+                Next::Dials => self.dial_shared(key, wish).wait().await?,
+                Next::Asks(new) => timeout(patience, new.is_heard_of()).await.map(|()| None).map_err(late)?,
+                Next::Queues(freed) => timeout(patience, freed.notified()).await.map(|()| None).map_err(late)?,
+            };
+            if way.is_some() {
+                return Ok(way);
             }
         }
     }

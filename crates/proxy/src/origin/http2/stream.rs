@@ -13,9 +13,9 @@ use crate::settings::Settings;
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRAILER};
 use http::uri::{Authority, Parts as UriParts, PathAndQuery};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::{Body, Frame};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -76,6 +76,7 @@ pub async fn attempt(
             let (mut head, stream) = response.into_parts();
             // What is known of it goes by what it says, and not by how it was said.
             head.version = Version::HTTP_11;
+            names_trailers(&mut head.headers);
             let is_without = is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             let length = || head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
             let left = if is_without { Some(0) } else { length() };
@@ -111,6 +112,14 @@ fn as_http2(head: Request<()>, scheme: Scheme, upload: &Upload) -> Option<Reques
     head.uri = Uri::from_parts(uri).ok()?;
     head.version = Version::HTTP_2;
     Some(Request::from_parts(head, ()))
+}
+
+/// HTTP/1.1 passes on trailers that the head names, which those of gRPC does not.
+fn names_trailers(headers: &mut HeaderMap) {
+    let is_grpc = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    if is_grpc && !headers.contains_key(TRAILER) {
+        headers.insert(TRAILER, HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin"));
+    }
 }
 
 /// The head of a response, which is waited for.

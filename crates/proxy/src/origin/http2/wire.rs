@@ -1,5 +1,9 @@
-//! The socket of a connection of HTTP/2 under the library: it says what was heard of the origin.
+//! The socket of a connection of HTTP/2 under the library: it says what was heard of the origin, and counts its frames.
 
+use crate::clock;
+use crate::message::flood::Counts;
+use crate::message::frames::Frames;
+use crate::settings::http2::Http2;
 use crate::transport::Socket;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -7,17 +11,38 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 
 /// Bytes that are read before those have their turn whom they are for.
 const AT_ONCE: usize = 64 << 10;
 
-/// How much came, ever.
+/// What came of the origin.
 #[derive(Clone, Default)]
-pub struct Heard(Rc<Cell<u64>>);
+pub struct Heard(Rc<(Cell<u64>, Notify)>);
 
 impl Heard {
+    /// Bytes, ever.
     pub fn bytes(&self) -> u64 {
-        self.0.get()
+        self.0.0.get()
+    }
+
+    /// Ready when anything has come: the first is what the origin allows (RFC 9113 section 3.4).
+    pub async fn first(&self) {
+        let first = self.0.1.notified();
+        if self.bytes() == 0 {
+            first.await;
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn ended(&self) {
+        self.0.1.notify_waiters();
+    }
+
+    fn came(&self, bytes: usize) {
+        if self.0.0.replace(self.bytes() + bytes as u64) == 0 {
+            self.0.1.notify_waiters();
+        }
     }
 }
 
@@ -26,11 +51,37 @@ pub struct Wire {
     heard: Heard,
     /// Bytes that came without a pause.
     at_once: usize,
+    frames: Frames,
+    counts: Counts,
+    bounds: Http2,
 }
 
 impl Wire {
-    pub fn new(socket: Socket, heard: Heard) -> Wire {
-        Wire { socket, heard, at_once: 0 }
+    /// An origin may do what a client may by these bounds.
+    pub fn new(socket: Socket, heard: Heard, bounds: Http2) -> Wire {
+        // Each of our requests may be reset.
+        let bounds = Http2 { resets: u32::MAX, ..bounds };
+        let (frames, counts) = (Frames::behind(0), Counts::new(clock::moment()));
+        Wire { socket, heard, at_once: 0, frames, counts, bounds }
+    }
+
+    fn came(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Wire { frames, counts, bounds, .. } = self;
+        let mut flood = None;
+        frames.feed(bytes, |frame| flood = flood.or(counts.came(frame, bounds, clock::moment)));
+        self.at_once += bytes.len();
+        self.heard.came(bytes.len());
+        match flood {
+            None => Ok(()),
+            Some(flood) => Err(io::Error::other(format!("too many in a minute: {}", flood.name()))),
+        }
+    }
+
+    fn went(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.counts.sent(bytes);
+        }
+        written
     }
 }
 
@@ -52,16 +103,14 @@ impl AsyncRead for Wire {
             this.at_once = 0;
         }
         ready!(read)?;
-        let came = buf.filled().len() - before;
-        this.at_once += came;
-        this.heard.0.set(this.heard.bytes() + came as u64);
-        Poll::Ready(Ok(()))
+        Poll::Ready(this.came(&buf.filled()[before..]))
     }
 }
 
 impl AsyncWrite for Wire {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, buf)
+        let written = Pin::new(&mut self.socket).poll_write(cx, buf);
+        self.went(written)
     }
 
     fn poll_write_vectored(
@@ -69,7 +118,8 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.went(written)
     }
 
     fn is_write_vectored(&self) -> bool {
