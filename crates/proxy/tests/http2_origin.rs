@@ -289,15 +289,15 @@ async fn a_client_that_takes_nothing_stops_no_other_of_its_connection() {
     for _ in 0..4 {
         let mut client = Client::narrow(proxy.address).await;
         client.send("GET /large HTTP/1.1\r\nHost: a\r\nCache-Control: no-store\r\n\r\n").await;
-        client.head().await.unwrap();
-        slow.push(client);
+        let head = client.head().await.unwrap();
+        slow.push((client, head));
     }
     for n in 0..20 {
         assert_eq!(proxy.client().await.get(get(&format!("/{n}"))).await.text(), "x");
     }
     assert_eq!(origin.count().0, 1);
-    for mut client in slow {
-        assert_eq!(client.exactly(20 << 20).await.iter().filter(|byte| **byte == 7).count(), 20 << 20);
+    for (mut client, head) in slow {
+        assert_eq!(client.body(&head).await.len(), 20 << 20);
     }
 }
 
@@ -440,7 +440,7 @@ async fn half_a_body_is_no_whole_one() {
         let proxy = before(origin.address, |_| {});
         for n in 1..3 {
             let mut client = proxy.client().await;
-            client.send(get("/")).await;
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
             let got = client.rest().await;
             assert!(got.starts_with("HTTP/1.1 502") || !got.ends_with("ab"), "{name}: {got}");
             assert!(requests.load(Ordering::SeqCst) >= n, "{name}: it was stored");
@@ -459,6 +459,12 @@ async fn what_breaks_the_rules_is_a_502_that_says_so() {
         let flags = if n == 8 { END_HEADERS } else { 0 };
         bomb.extend(frame(CONTINUATION, flags, 1, &block(&[("a", &large)])));
     }
+    let mut somewhat = head(1, 0, "200", &[("a", &large)]);
+    somewhat[4] = 0;
+    for n in 0..4 {
+        let flags = if n == 3 { END_HEADERS } else { 0 };
+        somewhat.extend(frame(CONTINUATION, flags, 1, &block(&[("a", &large)])));
+    }
     let mut endless = head(1, 0, "200", &[]);
     endless[4] = 0;
     let table: Vec<(&str, Vec<u8>, usize, &str)> = vec![
@@ -476,7 +482,8 @@ async fn what_breaks_the_rules_is_a_502_that_says_so() {
         ("no such stream", frame(HEADERS, END_HEADERS, 7, &block(&[(":status", "200")])), 1, INVALID),
         ("a push", frame(5, END_HEADERS, 1, &[&[0, 0, 0, 2], &block(&[(":method", "GET")])[..]].concat()), 1, INVALID),
         ("no HPACK", frame(HEADERS, END_HEADERS, 1, &[0xff; 40]), 1, INVALID),
-        ("a large head", bomb, 1, "the head of the origin's response is too large"),
+        ("a large head", somewhat, 1, "the head of the origin's response is too large"),
+        ("a bomb", bomb, 1, INVALID),
         ("endless interim", head(1, 0, "103", &[("x", "y")]), 100_000, "the origin sent interim responses without end"),
         ("endless head", [endless, frame(CONTINUATION, 0, 1, &block(&[("a", "b")])).repeat(1000)].concat(), 1, INVALID),
         ("pings", frame(PING, 0, 0, b"12345678"), 100_000, "the origin cannot be reached"),

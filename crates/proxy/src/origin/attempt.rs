@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 
 /// How an attempt came to nothing.
 pub enum Failed {
-    /// The origin has not processed it; the content comes back, if nothing of it has gone.
+    /// The origin has not processed it. The content comes back, of which some may have gone.
     Unprocessed {
         content: Option<Upload>,
         /// It is to be asked by HTTP/1.1.

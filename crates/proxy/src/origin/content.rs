@@ -209,6 +209,8 @@ fn for_origin(frame: Frame<Bytes>) -> Frame<Bytes> {
 /// A request's body on its way to an origin.
 pub struct Upload {
     content: Option<Content>,
+    /// Pieces that went, while they are few: it can be sent again.
+    kept: Option<Vec<Bytes>>,
     gate: Rc<Gate>,
     /// What is still to come is read once it has this.
     claim: ClientsClaim,
@@ -259,12 +261,29 @@ impl Upload {
             has_taken: Cell::new(false),
             waiting: RefCell::default(),
         });
-        let upload = Upload { content, gate: gate.clone(), claim, allowance: allowance.clone() };
+        let kept = Some(Vec::new());
+        let upload = Upload { content, kept, gate: gate.clone(), claim, allowance: allowance.clone() };
         (upload, gate)
     }
 
-    pub fn into_content(self) -> Option<Content> {
-        self.content
+    /// All of the content as it was before anything went; `None` when that is not here any more.
+    pub fn into_content(self) -> Option<Option<Content>> {
+        let mut kept = self.kept?;
+        let content = self.content.map(|content| {
+            kept.push(content.begin.clone());
+            Content { begin: kept.concat().into(), ..content }
+        });
+        Some(content)
+    }
+
+    fn keep(&mut self, frame: &Frame<Bytes>) {
+        let Some(kept) = &mut self.kept else { return };
+        match frame.data_ref() {
+            Some(bytes) if kept.iter().chain([bytes]).map(Bytes::len).sum::<usize>() as u64 <= SMALL => {
+                kept.push(bytes.clone());
+            }
+            _ => self.kept = None,
+        }
     }
 
     /// Bytes of memory that it takes while it moves.
@@ -357,8 +376,11 @@ impl Body for Upload {
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
         this.gate.moved.set(this.gate.moved.get() + 1);
+        if let Some(Ok(frame)) = &frame {
+            this.keep(frame);
+        }
         this.gate.broke_off.set(matches!(frame, Some(Err(_))));
-        if frame.is_none() || content.is_end_stream() {
+        if frame.is_none() || this.is_end_stream() {
             this.gate.done.set(true);
         }
         Poll::Ready(frame)

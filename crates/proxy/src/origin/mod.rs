@@ -206,17 +206,16 @@ impl Origins {
                 Ok((response, way)) => return Ok(Sent { response, way, gate, claim }),
                 Err(failed) => failed,
             };
-            let is_here = !matches!(again, Some(None));
             content = match failed {
-                Failed::Unprocessed { content, wants_http1 }
-                    if (content.is_some() || is_here) && (wants_http1 || !is_again) =>
-                {
+                Failed::Unprocessed { content, wants_http1 } if wants_http1 || !is_again => {
                     if wants_http1 {
                         self.wants_http1(&key);
                     }
-                    match content {
-                        Some(upload) => upload.into_content(),
-                        None => again.flatten(),
+                    let back = content.map_or(Some(None), Upload::into_content);
+                    match (back, again) {
+                        (Some(content), _) => content,
+                        (None, Some(Some(content))) => Some(content),
+                        (None, _) => return Err(broken(&key.hop, "it was not processed")),
                     }
                 }
                 Failed::Broken(_) if gate.broke_off() => {

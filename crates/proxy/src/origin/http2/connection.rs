@@ -156,7 +156,7 @@ impl Connection {
 
     /// Nothing came of the origin yet.
     pub fn is_new(&self) -> bool {
-        self.heard.bytes() == 0
+        !self.heard.any()
     }
 
     pub async fn is_heard_of(&self) {
@@ -183,7 +183,7 @@ impl Drop for Connection {
 
 impl Ticket {
     pub fn new(connection: Rc<Connection>) -> Ticket {
-        let (active, heard) = (connection.active(), connection.heard.bytes());
+        let (active, heard) = (connection.active(), connection.heard.answers());
         connection.active.set(active + 1);
         let reused = connection.used.replace(true);
         connection.exit.add(Number::OriginStreams, 1);
@@ -200,7 +200,7 @@ impl Ticket {
 
     /// Its response did not come in time. A connection on which nothing came since its request was sent may be gone.
     pub fn is_late(&self) {
-        if self.connection.heard.bytes() == self.heard {
+        if self.connection.heard.answers() == self.heard {
             self.connection.is_late.set(true);
         }
     }

@@ -91,7 +91,7 @@ pub async fn attempt(
             let text = "the origin sent interim responses without end";
             Err(Failed::Refused(Refusal::new(StatusCode::BAD_GATEWAY, text).personal()))
         }
-        Err(Ended::Failed(error)) => Err(failed(&error, gate, ticket.sending.take())),
+        Err(Ended::Failed(error)) => Err(failed(&error, ticket.sending.take())),
     }
 }
 
@@ -161,14 +161,14 @@ impl Answer {
 }
 
 /// What is known of a request that got no response.
-fn failed(error: &h2::Error, gate: &Gate, sending: Option<Sending>) -> Failed {
+fn failed(error: &h2::Error, sending: Option<Sending>) -> Failed {
     let is_theirs = error.is_remote();
     let reason = error.reason();
     let wants_http1 = is_theirs && reason == Some(Reason::HTTP_1_1_REQUIRED);
     // RFC 9113 sections 6.8 and 8.7: streams behind the last one that a GOAWAY names, and those that were refused, were not processed.
     let is_unprocessed = is_theirs && (error.is_go_away() || reason == Some(Reason::REFUSED_STREAM));
     if wants_http1 || is_unprocessed {
-        let content = sending.and_then(|sending| sending.unsent(gate));
+        let content = sending.and_then(|sending| sending.upload.take());
         return Failed::Unprocessed { content, wants_http1 };
     }
     if error.is_library() {
@@ -186,11 +186,6 @@ impl Sending {
         let upload = Rc::new(RefCell::new(Some(upload)));
         let task = spawn_local(send(upload.clone(), to)).abort_handle();
         Sending { upload, task }
-    }
-
-    /// The content, if nothing of it has gone.
-    fn unsent(self, gate: &Gate) -> Option<Upload> {
-        if gate.moved() == 0 { self.upload.take() } else { None }
     }
 }
 

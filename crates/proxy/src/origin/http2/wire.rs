@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::message::flood::Counts;
-use crate::message::frames::Frames;
+use crate::message::frames::{Frame, Frames};
 use crate::settings::http2::Http2;
 use crate::transport::Socket;
 use std::cell::Cell;
@@ -18,30 +18,46 @@ const AT_ONCE: usize = 64 << 10;
 
 /// What came of the origin.
 #[derive(Clone, Default)]
-pub struct Heard(Rc<(Cell<u64>, Notify)>);
+pub struct Heard(Rc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    any: Cell<bool>,
+    /// Frames that are more than how the connection is used.
+    answers: Cell<u64>,
+    first: Notify,
+}
 
 impl Heard {
-    /// Bytes, ever.
-    pub fn bytes(&self) -> u64 {
-        self.0.0.get()
+    /// Anything.
+    pub fn any(&self) -> bool {
+        self.0.any.get()
+    }
+
+    /// Frames, ever, without those by which the sides tell what they allow.
+    pub fn answers(&self) -> u64 {
+        self.0.answers.get()
     }
 
     /// Ready when anything has come: the first is what the origin allows (RFC 9113 section 3.4).
     pub async fn first(&self) {
-        let first = self.0.1.notified();
-        if self.bytes() == 0 {
+        let first = self.0.first.notified();
+        if !self.any() {
             first.await;
         }
     }
 
     /// Nothing more comes.
     pub fn ended(&self) {
-        self.0.1.notify_waiters();
+        self.0.first.notify_waiters();
     }
 
-    fn came(&self, bytes: usize) {
-        if self.0.0.replace(self.bytes() + bytes as u64) == 0 {
-            self.0.1.notify_waiters();
+    fn came(&self, frame: Frame) {
+        if !matches!(frame.kind, Frame::SETTINGS | Frame::WINDOW_UPDATE) {
+            self.0.answers.set(self.answers() + 1);
+        }
+        if !self.0.any.replace(true) {
+            self.0.first.notify_waiters();
         }
     }
 }
@@ -66,11 +82,13 @@ impl Wire {
     }
 
     fn came(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Wire { frames, counts, bounds, .. } = self;
+        let Wire { frames, counts, bounds, heard, .. } = self;
         let mut flood = None;
-        frames.feed(bytes, |frame| flood = flood.or(counts.came(frame, bounds, clock::moment)));
+        frames.feed(bytes, |frame| {
+            heard.came(frame);
+            flood = flood.or(counts.came(frame, bounds, clock::moment));
+        });
         self.at_once += bytes.len();
-        self.heard.came(bytes.len());
         match flood {
             None => Ok(()),
             Some(flood) => Err(io::Error::other(format!("too many in a minute: {}", flood.name()))),
