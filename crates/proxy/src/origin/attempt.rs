@@ -21,8 +21,8 @@ pub enum Failed {
     },
     /// The connection, or the stream, broke before a response came.
     Broken(String),
-    /// What came is no response, and why.
-    Invalid(&'static str, String),
+    /// What came is no response, or its head is too large; and why.
+    Invalid(String),
     Refused(Refusal),
 }
 

@@ -226,7 +226,8 @@ impl Origins {
                     tracing::warn!(target: "origin", hop = %key.hop, cause = &*refusal.text, "an answer is of no use");
                     return Err(refusal);
                 }
-                Failed::Invalid(text, why) => {
+                Failed::Invalid(why) => {
+                    let text = "the origin's response is not valid HTTP/2, or its head is too large";
                     tracing::warn!(target: "origin", hop = %key.hop, cause = why, "{text}");
                     return Err(Refusal::new(StatusCode::BAD_GATEWAY, text).personal());
                 }

@@ -172,11 +172,7 @@ fn failed(error: &h2::Error, sending: Option<Sending>) -> Failed {
         return Failed::Unprocessed { content, wants_http1 };
     }
     if error.is_library() {
-        let text = match reason {
-            Some(Reason::REFUSED_STREAM) => "the head of the origin's response is too large",
-            _ => "the origin's response is not valid HTTP/2",
-        };
-        return Failed::Invalid(text, error.to_string());
+        return Failed::Invalid(error.to_string());
     }
     Failed::Broken(error.to_string())
 }
