@@ -12,8 +12,8 @@ use Kind::{
 use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
 use proxy::{
-    Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, OriginHttp2, Pac, Pages, Roots,
-    SetCookie, TicketKeys, Token, Told,
+    Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, OriginHttp2, Pac, Pages,
+    Roots, SetCookie, TicketKeys, Token, Told,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;

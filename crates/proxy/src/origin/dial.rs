@@ -1,7 +1,7 @@
 //! Connections to hops: names are looked up, addresses judged, and the first that answers is taken.
 
-use super::line::Line;
 use super::http2::{Connection, Made, Wish};
+use super::line::Line;
 use super::pool::{Key, Protocol};
 use super::{Origins, broken};
 use crate::access::reach::{self, Zone};
@@ -112,7 +112,8 @@ impl Origins {
     async fn open_line(self: &Rc<Origins>, key: &Key, dialed: Dialed, judged: u64) -> Result<Line, Refusal> {
         let Dialed { socket, needs, shareable, .. } = dialed;
         let key = Key { hop: key.hop.clone(), scheme: key.scheme, protocol: Protocol::Http1 };
-        let opened = Line::open(self, &key, socket, &self.settings().bounds, (needs, shareable, judged)).await;
+        let opened =
+            Line::open(self, &key, socket, &self.settings().bounds, (needs, shareable, judged)).await;
         opened.map_err(|error| broken(&key.hop, &error.to_string()))
     }
 }

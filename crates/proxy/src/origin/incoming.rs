@@ -77,10 +77,7 @@ impl Http2Incoming {
 }
 
 /// The next of a stream's data, then its trailers. Whoever asks for more says that as much may come again.
-pub fn poll_stream(
-    stream: &mut RecvStream,
-    cx: &mut Context<'_>,
-) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+pub fn poll_stream(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
     if let Some(data) = ready!(stream.poll_data(cx)) {
         let bytes = data.map_err(io::Error::other)?;
         let _ = stream.flow_control().release_capacity(bytes.len());

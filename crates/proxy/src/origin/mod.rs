@@ -196,10 +196,13 @@ impl Origins {
                     claim.give_up();
                     says_chunked(&mut request);
                     let attempted = line.attempt(&self.settings(), request, &gate, &relay).await;
-                    attempted.map(|response| (response.map(Incoming::Http1), Way::Http1(Box::new(line.sent(&gate)))))
+                    attempted.map(|response| {
+                        (response.map(Incoming::Http1), Way::Http1(Box::new(line.sent(&gate))))
+                    })
                 }
                 Way::Http2(ticket) => {
-                    http2::attempt(ticket, &self.settings(), key.scheme, request, &gate, &relay).await
+                    let settings = self.settings();
+                    Box::pin(http2::attempt(ticket, &settings, key.scheme, request, &gate, &relay)).await
                 }
             };
             let failed = match attempted {
@@ -210,6 +213,7 @@ impl Origins {
                 Failed::Unprocessed { content, wants_http1 } if wants_http1 || !is_again => {
                     if wants_http1 {
                         self.wants_http1(&key);
+                        key.protocol = Protocol::Http1;
                     }
                     let back = content.map_or(Some(None), Upload::into_content);
                     match (back, again) {
@@ -240,17 +244,21 @@ impl Origins {
 
     /// What a request goes by; with `is_again` no connection that waited, where it would have that alone.
     async fn way(self: &Rc<Origins>, key: &Key, wish: Wish, is_again: bool) -> Result<Way, Refusal> {
-        let mut key = key.clone();
-        if key.protocol == Protocol::Http2
-            && let Some(way) = Box::pin(self.way_by_http2(&key, wish)).await?
-        {
-            return Ok(way);
-        }
-        key.protocol = Protocol::Http1;
-        let waits = if is_again { None } else { self.checkout(&key, wish.once, wish.client) };
+        let http1;
+        let key = match key.protocol {
+            Protocol::Http1 => key,
+            Protocol::Http2 => {
+                if let Some(way) = Box::pin(self.way_by_http2(key, wish)).await? {
+                    return Ok(way);
+                }
+                http1 = Key { protocol: Protocol::Http1, ..key.clone() };
+                &http1
+            }
+        };
+        let waits = if is_again { None } else { self.checkout(key, wish.once, wish.client) };
         let line = match waits {
             Some(line) => line,
-            None => Box::pin(self.connect(&key, wish.client)).await?,
+            None => Box::pin(self.connect(key, wish.client)).await?,
         };
         Ok(Way::Http1(Box::new(line)))
     }

@@ -36,7 +36,10 @@ impl Drop for Http2Origin {
 
 impl Http2Origin {
     /// Without TLS.
-    pub async fn plain<F>(builder: Builder, answer: impl Fn(Asked, Respond) -> F + Clone + Send + 'static) -> Http2Origin
+    pub async fn plain<F>(
+        builder: Builder,
+        answer: impl Fn(Asked, Respond) -> F + Clone + Send + 'static,
+    ) -> Http2Origin
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -123,7 +126,11 @@ pub fn before(address: SocketAddr, change: impl FnOnce(&mut Settings)) -> Proxy 
 }
 
 /// The same that asks by TLS, as `localhost`.
-pub fn before_secure(address: SocketAddr, authority: &Authority, change: impl FnOnce(&mut Settings)) -> Proxy {
+pub fn before_secure(
+    address: SocketAddr,
+    authority: &Authority,
+    change: impl FnOnce(&mut Settings),
+) -> Proxy {
     before(address, |settings| {
         settings.origin = Some(format!("https://localhost:{}", address.port()).parse().unwrap());
         settings.origin_http2 = OriginHttp2::Auto;

@@ -35,9 +35,6 @@ const ERRORS: usize = 256;
 /// A window of a connection that stops nothing: each stream has its own (RFC 9113 section 6.9.1).
 const WINDOW: u32 = (1 << 31) - 1;
 
-/// How long one is surely kept open by its origin, without a request.
-const SURE: Duration = Duration::from_secs(1);
-
 pub struct Connection {
     requests: SendRequest<Bytes>,
     wide: bool,
@@ -144,8 +141,7 @@ impl Connection {
     }
 
     pub fn suits(&self, wish: Wish) -> bool {
-        let is_sure = !wish.once || !self.is_idle() || self.since().elapsed() <= SURE;
-        self.needs <= wish.client && self.wide == wish.wide && is_sure
+        self.needs <= wish.client && self.wide == wish.wide
     }
 
     /// Where the origin allows no stream at all, or has not said yet what it allows, one goes first.

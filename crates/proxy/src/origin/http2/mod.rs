@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -215,8 +215,16 @@ impl Origins {
     }
 
     /// A stream of a connection, once there is one; `None`: the hop speaks HTTP/1.
-    pub(super) async fn way_by_http2(self: &Rc<Origins>, key: &Key, wish: Wish) -> Result<Option<Way>, Refusal> {
+    pub(super) async fn way_by_http2(
+        self: &Rc<Origins>,
+        key: &Key,
+        wish: Wish,
+    ) -> Result<Option<Way>, Refusal> {
         let settings = self.settings();
+        if wish.once {
+            // Who ends a connection says so, which is read first.
+            yield_now().await;
+        }
         loop {
             let next = {
                 let mut shared = self.http2.borrow_mut();
@@ -234,7 +242,9 @@ impl Origins {
                 Next::Waits(dialing) => dialing.wait().await?,
                 Next::Dials => self.dial_shared(key, wish).wait().await?,
                 Next::Asks(new) => timeout(patience, new.is_heard_of()).await.map(|()| None).map_err(late)?,
-                Next::Queues(freed) => timeout(patience, freed.notified()).await.map(|()| None).map_err(late)?,
+                Next::Queues(freed) => {
+                    timeout(patience, freed.notified()).await.map(|()| None).map_err(late)?
+                }
             };
             if way.is_some() {
                 return Ok(way);

@@ -77,7 +77,8 @@ pub async fn attempt(
             // What is known of it goes by what it says, and not by how it was said.
             head.version = Version::HTTP_11;
             names_trailers(&mut head.headers);
-            let is_without = is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+            let is_without =
+                is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             let length = || head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
             let left = if is_without { Some(0) } else { length() };
             let incoming = Incoming::Http2(Http2Incoming::new(stream, left));
@@ -116,9 +117,11 @@ fn as_http2(head: Request<()>, scheme: Scheme, upload: &Upload) -> Option<Reques
 
 /// HTTP/1.1 passes on trailers that the head names, which those of gRPC does not.
 fn names_trailers(headers: &mut HeaderMap) {
-    let is_grpc = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    let is_grpc =
+        headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
     if is_grpc && !headers.contains_key(TRAILER) {
-        headers.insert(TRAILER, HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin"));
+        headers
+            .insert(TRAILER, HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin"));
     }
 }
 
