@@ -513,7 +513,7 @@ async fn what_breaks_the_rules_is_a_502_that_says_so() {
             "endless head",
             [endless, frame(CONTINUATION, 0, 1, &block(&[("a", "b")])).repeat(1000)].concat(),
             1,
-            INVALID,
+            "the origin cannot be reached",
         ),
         ("pings", frame(PING, 0, 0, b"12345678"), 100_000, "the origin cannot be reached"),
         ("settings", frame(SETTINGS, 0, 0, &[]), 100_000, "the origin cannot be reached"),

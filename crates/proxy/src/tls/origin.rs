@@ -22,11 +22,15 @@ pub struct OriginTls {
     /// The name that is asked for, and that the origin of a reverse proxy has to prove; `None`: its host.
     pub name: Option<ServerName<'static>>,
     /// Made when it is needed first: reading the system's issuers takes milliseconds.
-    made: Arc<[Made; 2]>,
+    made: Arc<OnceLock<Result<Configs, String>>>,
 }
 
-/// What handshakes go by: of HTTP/1, and of HTTP/2.
-type Made = OnceLock<Result<Arc<ClientConfig>, String>>;
+/// What handshakes go by where HTTP/1.1 alone is spoken, and where HTTP/2 is offered. Sessions of one are gone on with by the other.
+#[derive(Clone, Debug)]
+struct Configs {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+}
 
 impl OriginTls {
     /// With `http2`, that is offered too.
@@ -34,7 +38,8 @@ impl OriginTls {
     /// # Errors
     /// One line.
     pub fn config(&self, http2: bool) -> Result<Arc<ClientConfig>, String> {
-        self.made[usize::from(http2)].get_or_init(|| self.make(http2).map(Arc::new)).clone()
+        let made = self.made.get_or_init(|| self.make()).as_ref();
+        made.map(|made| if http2 { &made.http2 } else { &made.http1 }.clone()).map_err(Clone::clone)
     }
 
     /// Whether what was agreed on by these was agreed on by the others, too.
@@ -42,7 +47,7 @@ impl OriginTls {
         Arc::ptr_eq(&self.made, &other.made)
     }
 
-    fn make(&self, http2: bool) -> Result<ClientConfig, String> {
+    fn make(&self) -> Result<Configs, String> {
         let roots = match &self.roots {
             Some(roots) => roots.store.clone(),
             None => of_system()?.into(),
@@ -60,8 +65,10 @@ impl OriginTls {
         };
         config.resumption = Resumption::in_memory_sessions(SESSIONS);
         // HTTP/1.1 alone needs no word: some origins refuse whoever offers it.
-        config.alpn_protocols = if http2 { protocols(true) } else { Vec::new() };
-        Ok(config)
+        config.alpn_protocols = Vec::new();
+        let mut http2 = config.clone();
+        http2.alpn_protocols = protocols(true);
+        Ok(Configs { http1: config.into(), http2: http2.into() })
     }
 }
 
