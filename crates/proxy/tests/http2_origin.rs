@@ -327,7 +327,7 @@ async fn what_was_not_processed_is_sent_again_once() {
         ("goaway", Arc::new(move |_| goaway(0)), true, true),
         ("refused", Arc::new(move |stream| reset(stream, REFUSED)), true, true),
         ("cancelled", Arc::new(move |stream| reset(stream, CANCEL)), false, false),
-        ("behind a goaway that knows it", Arc::new(move |stream| goaway(stream)), false, false),
+        ("behind a goaway that knows it", Arc::new(goaway), false, false),
     ];
     for (name, does, get_is_answered, post_is_answered) in table {
         for (request, is_answered) in [
@@ -422,7 +422,8 @@ async fn who_wants_http1_for_it_is_asked_so_and_websockets_go_by_it() {
 #[tokio::test]
 async fn half_a_body_is_no_whole_one() {
     // What follows a head of two bytes, and whether the client sees an end.
-    let table: [(&str, &'static [(u8, u8, &[u8])]); 5] = [
+    type Frames = &'static [(u8, u8, &'static [u8])];
+    let table: [(&str, Frames); 5] = [
         ("too few", &[(DATA, END_STREAM, b"a")]),
         ("too many", &[(DATA, 0, b"ab"), (DATA, END_STREAM, b"c")]),
         ("reset", &[(DATA, 0, b"a"), (RST_STREAM, 0, &[0, 0, 0, 0])]),

@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 pub enum Failed {
     /// The origin has not processed it. The content comes back, of which some may have gone.
     Unprocessed {
-        content: Option<Upload>,
+        content: Option<Box<Upload>>,
         /// It is to be asked by HTTP/1.1.
         wants_http1: bool,
     },
@@ -29,7 +29,7 @@ pub enum Failed {
 impl Failed {
     /// Nothing of it has gone.
     pub fn unsent(content: Upload) -> Failed {
-        Failed::Unprocessed { content: Some(content), wants_http1: false }
+        Failed::Unprocessed { content: Some(Box::new(content)), wants_http1: false }
     }
 }
 

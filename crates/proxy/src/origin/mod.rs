@@ -215,7 +215,7 @@ impl Origins {
                         self.wants_http1(&key);
                         key.protocol = Protocol::Http1;
                     }
-                    let back = content.map_or(Some(None), Upload::into_content);
+                    let back = content.map_or(Some(None), |upload| upload.into_content());
                     match (back, again) {
                         (Some(content), _) => content,
                         (None, Some(Some(content))) => Some(content),

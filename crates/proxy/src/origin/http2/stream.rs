@@ -171,7 +171,7 @@ fn failed(error: &h2::Error, sending: Option<Sending>) -> Failed {
     // RFC 9113 sections 6.8 and 8.7: streams behind the last one that a GOAWAY names, and those that were refused, were not processed.
     let is_unprocessed = is_theirs && (error.is_go_away() || reason == Some(Reason::REFUSED_STREAM));
     if wants_http1 || is_unprocessed {
-        let content = sending.and_then(|sending| sending.upload.take());
+        let content = sending.and_then(|sending| sending.upload.take()).map(Box::new);
         return Failed::Unprocessed { content, wants_http1 };
     }
     if error.is_library() {

@@ -97,7 +97,7 @@ impl Wire {
 
     fn went(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.counts.sent(bytes);
+            self.counts.sent(bytes, clock::moment);
         }
         written
     }
