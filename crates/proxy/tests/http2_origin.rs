@@ -315,7 +315,7 @@ async fn a_client_that_takes_nothing_stops_no_other_of_its_connection() {
 
 /// RFC 9113 section 8.7, and what else can safely be sent again.
 #[tokio::test]
-async fn what_was_not_processed_is_sent_again_once() {
+async fn what_was_not_processed_is_sent_again() {
     const NO: u32 = 0;
     const REFUSED: u32 = 7;
     const CANCEL: u32 = 8;

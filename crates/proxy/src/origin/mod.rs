@@ -49,6 +49,9 @@ use std::time::Instant;
 /// Of the client connections that may be, one in so many idle connections to origins, for all workers together.
 const IDLE_SHARE: usize = 4;
 
+/// How often a request is sent that its origin does not process. Several connections that began together may end together.
+const TRIES: u32 = 4;
+
 /// One worker's origins.
 pub struct Origins {
     current: Rc<Current>,
@@ -155,7 +158,7 @@ impl Origins {
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100. What is
     /// taken for the request's content is also the response's.
     ///
-    /// What the origin has not processed is sent once more. So is what can safely be repeated, where its connection was there
+    /// What the origin has not processed is sent again. So is, once, what can safely be repeated, where its connection was there
     /// before: the origin may have closed it meanwhile.
     pub async fn send(
         self: &Rc<Origins>,
@@ -170,8 +173,10 @@ impl Origins {
             scheme: self.route.scheme(target),
             protocol: Protocol::Http2,
         };
-        let mut is_again = false;
+        let mut tries = 0;
         loop {
+            tries += 1;
+            let is_again = tries > 1;
             let mut head = make()?;
             let says = head.headers().get(CONTENT_LENGTH);
             if content.is_none() && says.is_some_and(|length| length != "0") {
@@ -210,7 +215,7 @@ impl Origins {
                 Err(failed) => failed,
             };
             content = match failed {
-                Failed::Unprocessed { content, wants_http1 } if wants_http1 || !is_again => {
+                Failed::Unprocessed { content, wants_http1 } if wants_http1 || tries < TRIES => {
                     if wants_http1 {
                         self.wants_http1(&key);
                         key.protocol = Protocol::Http1;
@@ -238,7 +243,6 @@ impl Origins {
                 Failed::Broken(why) => return Err(broken(&key.hop, &why)),
                 Failed::Unprocessed { .. } => return Err(broken(&key.hop, "it was not processed")),
             };
-            is_again = true;
         }
     }
 
