@@ -6,6 +6,7 @@ mod crowds;
 mod disk_fails;
 mod disks;
 mod fault;
+mod grpc;
 mod report;
 mod scrub;
 mod soak;
@@ -69,7 +70,7 @@ struct Topic {
     run: fn(&Bed, &Request, &mut Report) -> Result<(), String>,
 }
 
-const TOPICS: [Topic; 6] = [
+const TOPICS: [Topic; 7] = [
     Topic {
         name: "disks",
         claim: "Disks share objects, writes and reads by weight within 10 %, also under limits.",
@@ -79,6 +80,11 @@ const TOPICS: [Topic; 6] = [
         name: "disk-fails",
         claim: "A disk of two that fails costs its share of hits, no error and no long wait; it comes back, and purges hold.",
         run: disk_fails::run,
+    },
+    Topic {
+        name: "grpc",
+        claim: "gRPC passes: messages, streams in both directions at once, trailers, deadlines, and calls that are left.",
+        run: grpc::run,
     },
     Topic {
         name: "load",

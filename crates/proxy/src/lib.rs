@@ -62,7 +62,7 @@ pub use settings::pac::Pac;
 pub use settings::pages::{Pages, read_small};
 pub use settings::tls::Tls;
 pub use settings::{
-    Bounds, Network, Offline, Origin, OriginHost, PSEUDONYM_MAX, Settings, Timeouts, Token, Told,
+    Bounds, Network, Offline, Origin, OriginHost, OriginHttp2, PSEUDONYM_MAX, Settings, Timeouts, Token, Told,
 };
 pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{

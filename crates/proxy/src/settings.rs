@@ -43,6 +43,8 @@ pub struct Settings {
     pub origin: Option<Origin>,
     /// What is wanted of origins that are asked by https.
     pub origin_tls: OriginTls,
+    /// By which protocol origins are asked.
+    pub origin_http2: OriginHttp2,
     /// The host that a reverse proxy names to its origin, and by which it tells what is stored apart.
     pub origin_host: OriginHost,
     /// Worker threads, each with its own runtime, listener and origin pool. At least one.
@@ -132,6 +134,17 @@ pub enum OriginHost {
     Origin,
     /// `host` or `host:port`, in lower case.
     Name(HeaderValue),
+}
+
+/// Whether origins are asked by HTTP/2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OriginHttp2 {
+    Off,
+    /// Over TLS, where they agree on it.
+    #[default]
+    Auto,
+    /// Also without TLS: they are known to speak it.
+    PriorKnowledge,
 }
 
 /// Whether origins are told something of a request that is not theirs to know of every proxy.
@@ -258,6 +271,7 @@ impl Default for Settings {
             admin_token: None,
             origin: None,
             origin_tls: OriginTls::default(),
+            origin_http2: OriginHttp2::default(),
             origin_host: OriginHost::default(),
             workers: 1,
             pseudonym: "cosm".into(),

@@ -2,20 +2,15 @@
 
 mod support;
 
-use proxy::{KeyFiles, LeastVersion, OriginTls, Roots, Settings};
+use proxy::{KeyFiles, LeastVersion, OriginTls, Settings};
 use rustls::ALL_VERSIONS;
 use rustls::version::{TLS12, TLS13};
-use support::tls::{Authority, SecureOrigin};
+use support::tls::{Authority, SecureOrigin, believing};
 use support::{Client, Origin, Proxy, cache_status, ok, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-fn believing(authority: &Authority) -> OriginTls {
-    believing_and(authority, |_| {})
-}
-
 fn believing_and(authority: &Authority, change: impl FnOnce(&mut OriginTls)) -> OriginTls {
-    let mut tls = OriginTls::default();
-    tls.roots = Some(Roots::load(&authority.file()).unwrap());
+    let mut tls = believing(authority);
     change(&mut tls);
     tls
 }

@@ -13,8 +13,8 @@ use Part::{Proxy, Store};
 use Word::{Auto, Divided, Is};
 use acme::{Binding, Challenge};
 use proxy::{
-    Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, Pac, Pages, Roots,
-    SetCookie, TicketKeys, Token, Told,
+    Certificates, KeyFiles, LeastVersion, Network, OffPeak, Offline, OriginHost, OriginHttp2, Pac, Pages,
+    Roots, SetCookie, TicketKeys, Token, Told,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -270,6 +270,13 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         }), [Is("none", |c| c.proxy.origin_tls.own = None)], "none", Proxy, Reload,
         "Certificate with its key, as in tls-certificate, for origins that want one of their clients"),
+    row!(ORIGIN, "origin-http2", Choice, [
+            Is("auto", |c| c.proxy.origin_http2 = OriginHttp2::Auto),
+            Is("prior-knowledge", |c| c.proxy.origin_http2 = OriginHttp2::PriorKnowledge),
+            Is("off", |c| c.proxy.origin_http2 = OriginHttp2::Off)
+        ], "auto", Proxy, Reload,
+        "Ask origins by HTTP/2; auto: over TLS, where they agree on it (ALPN); prior-knowledge: also without TLS, such as gRPC servers, \
+         which all have to speak it then; off: by HTTP/1.1 alone"),
     row!(ORIGIN, "forwarded", Choice, [
             Is("auto", |c| c.proxy.forwarded = Told::Auto),
             Is("on", |c| c.proxy.forwarded = Told::On),

@@ -1,6 +1,8 @@
-//! HTTP messages without a connection: targets, fields, lengths, and refusals. Nothing here waits or knows a client.
+//! HTTP messages without a connection: targets, fields, lengths, refusals, and frames of HTTP/2. Nothing here waits or knows a client.
 
 pub mod fields;
+pub mod flood;
+pub mod frames;
 pub mod hops;
 pub mod interim;
 pub mod length;

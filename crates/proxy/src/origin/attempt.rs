@@ -6,7 +6,6 @@ use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
 use crate::settings::Settings;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -14,11 +13,24 @@ use tokio::time::{Sleep, sleep};
 
 /// How an attempt came to nothing.
 pub enum Failed {
-    /// Nothing was sent: the request comes back.
-    Unsent(Box<Request<Upload>>),
-    /// The connection broke before a response came.
+    /// The origin has not processed it. The content comes back, of which some may have gone.
+    Unprocessed {
+        content: Option<Box<Upload>>,
+        /// It is to be asked by HTTP/1.1.
+        wants_http1: bool,
+    },
+    /// The connection, or the stream, broke before a response came.
     Broken(String),
+    /// What came is no response, or its head is too large; and why.
+    Invalid(String),
     Refused(Refusal),
+}
+
+impl Failed {
+    /// Nothing of it has gone.
+    pub fn unsent(content: Upload) -> Failed {
+        Failed::Unprocessed { content: Some(Box::new(content)), wants_http1: false }
+    }
 }
 
 impl Line {
@@ -29,7 +41,7 @@ impl Line {
         mut request: Request<Upload>,
         gate: &Gate,
         relay: &impl Fn(Interim),
-    ) -> Result<Response<Incoming>, Failed> {
+    ) -> Result<Response<hyper::body::Incoming>, Failed> {
         let interims = self.interims().clone();
         interims.begin();
         self.waits_for_head(true);
@@ -57,7 +69,7 @@ impl Line {
             }
             if let Poll::Ready(result) = answered {
                 return Poll::Ready(result.map_err(|mut error| match error.take_message() {
-                    Some(request) => Failed::Unsent(Box::new(request)),
+                    Some(request) => Failed::unsent(request.into_body()),
                     None => Failed::Broken(describe(error.error())),
                 }));
             }
@@ -78,7 +90,7 @@ fn describe(error: &hyper::Error) -> String {
 }
 
 /// How long the response's head is waited for: first for a 100, then for content to move, then for the head.
-struct Patience<'a> {
+pub struct Patience<'a> {
     settings: &'a Settings,
     timer: Pin<Box<Sleep>>,
     moved: u64,
@@ -86,7 +98,7 @@ struct Patience<'a> {
 }
 
 impl<'a> Patience<'a> {
-    fn new(settings: &'a Settings, gate: &Gate) -> Patience<'a> {
+    pub fn new(settings: &'a Settings, gate: &Gate) -> Patience<'a> {
         let timeouts = &settings.timeouts;
         let sent = gate.is_done();
         let first = match (sent, gate.is_open()) {
@@ -97,7 +109,7 @@ impl<'a> Patience<'a> {
         Patience { settings, timer: Box::pin(sleep(first)), moved: 0, sent }
     }
 
-    fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
+    pub fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
         let timeouts = &self.settings.timeouts;
         while self.timer.as_mut().poll(cx).is_ready() {
             let more = if !gate.is_open() {

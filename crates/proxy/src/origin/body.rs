@@ -4,11 +4,12 @@ use crate::budget::{Allowance, ClientsClaim, FLOOR, Lease};
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
 use crate::origin::content::{Gate, Side};
+use crate::origin::incoming::Incoming;
+use crate::origin::way::Way;
 use crate::report::Exit;
 use crate::report::counters::Number;
 use bytes::Bytes;
-use http_body::{Body, Frame};
-use hyper::body::Incoming;
+use http_body::Frame;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,7 +23,7 @@ use tokio::time::{Instant, Sleep, sleep};
 /// A body as it comes from an origin. Its connection goes back to the allowance at its end.
 pub struct OriginBody {
     incoming: Incoming,
-    line: Option<Line>,
+    way: Option<Way>,
     exit: Rc<Exit>,
     patience: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -42,7 +43,7 @@ pub struct OriginBody {
 impl OriginBody {
     pub fn new(
         incoming: Incoming,
-        line: Line,
+        way: Way,
         chunked: bool,
         patience: Duration,
         exit: Rc<Exit>,
@@ -50,10 +51,10 @@ impl OriginBody {
         (claim, gate): (ClientsClaim, Rc<Gate>),
     ) -> OriginBody {
         let gate = (gate.has_taken() || !gate.is_done()).then_some(gate);
-        let framed = chunked || incoming.size_hint().exact().is_some();
+        let framed = incoming.is_framed(chunked);
         OriginBody {
             incoming,
-            line: Some(line),
+            way: Some(way),
             exit,
             patience,
             timer: None,
@@ -74,7 +75,7 @@ impl OriginBody {
         let mut gathered = 0;
         for more in [true, false] {
             while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < most {
-                let next = poll_fn(|cx| match Pin::new(&mut self.incoming).poll_frame(cx) {
+                let next = poll_fn(|cx| match self.incoming.poll_frame(cx) {
                     Poll::Ready(next) => Poll::Ready(Some(next)),
                     Poll::Pending => Poll::Ready(None),
                 });
@@ -83,7 +84,7 @@ impl OriginBody {
                         gathered += self.count(&frame);
                         self.early.push_back(frame);
                     }
-                    Some(Some(Err(error))) => self.ended = Some(Err(io::Error::other(error))),
+                    Some(Some(Err(error))) => self.ended = Some(Err(error)),
                     Some(None) => self.ended = Some(Ok(())),
                     None => break,
                 }
@@ -97,8 +98,14 @@ impl OriginBody {
             yield_now().await;
         }
         match self.ended {
-            Some(Ok(())) => self.release(),
-            Some(Err(_)) => self.line = None,
+            Some(Ok(())) => {
+                // A stream has taken more, before it was known what comes.
+                if let Some(lease) = self.claim.lease() {
+                    lease.shrink(gathered);
+                }
+                self.release();
+            }
+            Some(Err(_)) => self.way = None,
             None => {}
         }
     }
@@ -120,7 +127,7 @@ impl OriginBody {
 
     /// The connection, of which no body comes.
     pub fn into_line(self) -> Option<Line> {
-        self.line
+        self.way?.into_line()
     }
 
     /// Counts what came, and says how many bytes that is.
@@ -134,7 +141,7 @@ impl OriginBody {
     fn needs_more(&self) -> bool {
         let small = || self.claim.small(&self.allowance) as u64;
         let holds = self.claim.holds() || self.gate.as_ref().is_some_and(|gate| gate.has_taken());
-        !holds && self.incoming.size_hint().exact().is_none_or(|rest| rest > small())
+        !holds && self.incoming.left().is_none_or(|rest| rest > small())
     }
 
     /// The client has its share of the memory: what is to come waits.
@@ -149,8 +156,8 @@ impl OriginBody {
     }
 
     fn release(&mut self) {
-        if let Some(line) = self.line.take() {
-            line.release();
+        if let Some(way) = self.way.take() {
+            way.release();
         }
     }
 
@@ -186,12 +193,12 @@ impl Pieces for OriginBody {
             };
             if polled.is_pending() {
                 ready!(self.poll_stall(cx));
-                self.line = None;
+                self.way = None;
                 let error = io::Error::new(io::ErrorKind::OutOfMemory, "too little memory for more bodies");
                 return Poll::Ready(Some(Err(error)));
             }
         }
-        match Pin::new(&mut self.incoming).poll_frame(cx) {
+        match self.incoming.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.moved = true;
                 self.count(&frame);
@@ -199,8 +206,8 @@ impl Pieces for OriginBody {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                self.line = None;
-                Poll::Ready(Some(Err(io::Error::other(error))))
+                self.way = None;
+                Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
                 self.release();
@@ -208,7 +215,9 @@ impl Pieces for OriginBody {
             }
             Poll::Pending => {
                 ready!(self.poll_stall(cx));
-                self.line = None;
+                if let Some(way) = self.way.take() {
+                    way.is_late();
+                }
                 Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the origin stalled"))))
             }
         }
@@ -217,7 +226,7 @@ impl Pieces for OriginBody {
     fn left(&self) -> Option<u64> {
         let early = self.early.iter().try_fold(0, |sum, frame| Some(sum + frame.data_ref()?.len() as u64))?;
         let rest = match self.ended {
-            None => self.incoming.size_hint().exact()?,
+            None => self.incoming.left()?,
             Some(Ok(())) if self.framed => 0,
             Some(_) => return None,
         };

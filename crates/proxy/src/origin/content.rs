@@ -1,5 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
+use super::incoming::poll_stream;
 use crate::access::forwarded::is_rewritten;
 use crate::budget::{Allowance, ClientsClaim, Lease};
 use bytes::{Bytes, BytesMut};
@@ -54,15 +55,12 @@ impl Http2Content {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(data) = ready!(self.stream.poll_data(cx)) {
-            let bytes = data.map_err(io::Error::other)?;
-            // What was asked for may be sent on: as much more may come.
-            let _ = self.stream.flow_control().release_capacity(bytes.len());
-            self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        let frame = ready!(poll_stream(&mut self.stream, cx));
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            self.left = self.left.map(|left| left.saturating_sub(bytes));
         }
-        let trailers = ready!(self.stream.poll_trailers(cx)).map_err(io::Error::other)?;
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+        Poll::Ready(frame)
     }
 }
 
@@ -211,6 +209,8 @@ fn for_origin(frame: Frame<Bytes>) -> Frame<Bytes> {
 /// A request's body on its way to an origin.
 pub struct Upload {
     content: Option<Content>,
+    /// Pieces that went, while they are few: it can be sent again.
+    kept: Option<Vec<Bytes>>,
     gate: Rc<Gate>,
     /// What is still to come is read once it has this.
     claim: ClientsClaim,
@@ -261,12 +261,34 @@ impl Upload {
             has_taken: Cell::new(false),
             waiting: RefCell::default(),
         });
-        let upload = Upload { content, gate: gate.clone(), claim, allowance: allowance.clone() };
+        let kept = Some(Vec::new());
+        let upload = Upload { content, kept, gate: gate.clone(), claim, allowance: allowance.clone() };
         (upload, gate)
     }
 
-    pub fn into_content(self) -> Option<Content> {
-        self.content
+    /// All of the content as it was before anything went; `None` when that is not here any more.
+    pub fn into_content(self) -> Option<Option<Content>> {
+        let mut kept = self.kept?;
+        let content = self.content.map(|content| {
+            kept.push(content.begin.clone());
+            Content { begin: kept.concat().into(), ..content }
+        });
+        Some(content)
+    }
+
+    fn keep(&mut self, frame: &Frame<Bytes>) {
+        let Some(kept) = &mut self.kept else { return };
+        match frame.data_ref() {
+            Some(bytes) if kept.iter().chain([bytes]).map(Bytes::len).sum::<usize>() as u64 <= SMALL => {
+                kept.push(bytes.clone());
+            }
+            _ => self.kept = None,
+        }
+    }
+
+    /// Bytes of memory that it takes while it moves.
+    pub fn takes(&self) -> usize {
+        if self.content.as_ref().is_none_or(Content::is_small) { 0 } else { UPLOAD }
     }
 }
 
@@ -314,6 +336,16 @@ impl Gate {
         Poll::Ready(())
     }
 
+    /// Whether there is a lease for both sides of so many bytes, `UPLOAD` at least, which is not waited for.
+    pub fn try_take(&self, claim: &mut ClientsClaim, pool: &Allowance, bytes: usize) -> bool {
+        if !claim.try_more(pool, bytes) {
+            return false;
+        }
+        self.lease.replace(claim.take_lease());
+        self.has_taken.set(true);
+        true
+    }
+
     pub fn has_taken(&self) -> bool {
         self.has_taken.get()
     }
@@ -344,8 +376,11 @@ impl Body for Upload {
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
         this.gate.moved.set(this.gate.moved.get() + 1);
+        if let Some(Ok(frame)) = &frame {
+            this.keep(frame);
+        }
         this.gate.broke_off.set(matches!(frame, Some(Err(_))));
-        if frame.is_none() || content.is_end_stream() {
+        if frame.is_none() || this.is_end_stream() {
             this.gate.done.set(true);
         }
         Poll::Ready(frame)

@@ -1,7 +1,8 @@
 //! Connections to hops: names are looked up, addresses judged, and the first that answers is taken.
 
+use super::http2::{Connection, Made, Wish};
 use super::line::Line;
-use super::pool::Key;
+use super::pool::{Key, Protocol};
 use super::{Origins, broken};
 use crate::access::reach::{self, Zone};
 use crate::authority::bare_host;
@@ -75,26 +76,61 @@ impl Origins {
         }
     }
 
+    /// A connection that speaks HTTP/1, which alone is offered.
     pub(super) async fn connect(self: &Rc<Origins>, key: &Key, client: Zone) -> Result<Line, Refusal> {
         // What is believed may change while it is made.
         let judged = self.reach_changes.get();
+        let dialed = self.dial_secured(key, client, false).await?;
+        self.open_line(key, dialed, judged).await
+    }
+
+    /// A connection that speaks HTTP/2 where that is agreed on over TLS, or is known without.
+    pub(super) async fn connect_as(self: &Rc<Origins>, key: &Key, wish: Wish) -> Result<Made, Refusal> {
+        let judged = self.reach_changes.get();
+        let dialed = self.dial_secured(key, wish.client, true).await?;
+        if !dialed.http2 {
+            return self.open_line(key, dialed, judged).await.map(Made::Http1);
+        }
+        let Dialed { socket, needs, shareable, .. } = dialed;
+        let opened = Connection::open(self, &key.hop, socket, wish.wide, (needs, shareable)).await;
+        opened.map(Made::Http2).map_err(|error| broken(&key.hop, &error.to_string()))
+    }
+
+    async fn dial_secured(&self, key: &Key, client: Zone, http2: bool) -> Result<Dialed, Refusal> {
         let (socket, needs) = self.dial(&key.hop, client).await?;
-        let socket = match key.scheme {
-            Scheme::Http => socket,
-            Scheme::Https => Box::pin(self.secure(&key.hop, socket)).await?,
+        let (socket, http2) = match key.scheme {
+            Scheme::Http => (socket, http2),
+            Scheme::Https => Box::pin(self.secure(&key.hop, socket, http2)).await?,
         };
         let shareable = match &key.hop {
             Hop::Host(host) => self.reach().is_for_all(&host.authority, needs),
             Hop::Unix(_) => true,
         };
-        let opened = Line::open(self, key, socket, &self.settings().bounds, (needs, shareable, judged)).await;
+        Ok(Dialed { socket, http2, needs, shareable })
+    }
+
+    async fn open_line(self: &Rc<Origins>, key: &Key, dialed: Dialed, judged: u64) -> Result<Line, Refusal> {
+        let Dialed { socket, needs, shareable, .. } = dialed;
+        let key = Key { hop: key.hop.clone(), scheme: key.scheme, protocol: Protocol::Http1 };
+        let opened =
+            Line::open(self, &key, socket, &self.settings().bounds, (needs, shareable, judged)).await;
         opened.map_err(|error| broken(&key.hop, &error.to_string()))
     }
 }
 
+/// A connection before anything was asked on it.
+struct Dialed {
+    socket: Socket,
+    /// What is spoken on it.
+    http2: bool,
+    /// Where one has to be to reach its address.
+    needs: Zone,
+    shareable: bool,
+}
+
 impl Origins {
-    /// TLS over a connection. Whoever does not prove the name is sent nothing.
-    async fn secure(&self, hop: &Hop, socket: Socket) -> Result<Socket, Refusal> {
+    /// TLS over a connection, and whether HTTP/2 is spoken, which is offered with `http2`. Whoever does not prove the name is sent nothing.
+    async fn secure(&self, hop: &Hop, socket: Socket, http2: bool) -> Result<(Socket, bool), Refusal> {
         let settings = self.settings();
         let limit = settings.timeouts.origin_connect;
         let failed = |refusal: Refusal, cause: &str| {
@@ -105,7 +141,7 @@ impl Origins {
         let name = name(hop, &settings).ok_or_else(|| {
             failed(unsecured("the origin has no name that a certificate could prove"), "no name")
         })?;
-        let config = settings.origin_tls.config();
+        let config = settings.origin_tls.config(http2);
         let config =
             config.map_err(|why| failed(unsecured("TLS with origins is not possible here"), &why))?;
         match timeout(limit, secure_to(socket, name, config)).await {
@@ -115,7 +151,7 @@ impl Origins {
                     if resumed { Number::OriginHandshakesResumed } else { Number::OriginHandshakesFull },
                     1,
                 );
-                Ok(socket)
+                Ok((socket, secured.http2))
             }
             Ok(Err(error)) => Err(failed(unsecured(tls::why(&error)), &error.to_string())),
             Err(_) => Err(failed(refusal::too_slow(), &format!("no TLS handshake within {limit:?}"))),

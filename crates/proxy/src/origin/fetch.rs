@@ -1,13 +1,12 @@
 //! A response as caching takes it in: how its body ends is settled, and what came with its head is here.
 
-use crate::budget::ClientsClaim;
 use crate::clock;
 use crate::message::interim::Interim;
 use crate::message::length;
 use crate::message::refusal::Refusal;
 use crate::message::target::Target;
 use crate::origin::body::OriginBody;
-use crate::origin::{Origins, Outgoing};
+use crate::origin::{Origins, Outgoing, Sent};
 use crate::report::counters::{Number, Time};
 use http::{StatusCode, response};
 use std::rc::Rc;
@@ -31,10 +30,9 @@ impl Origins {
         self.may_ask()?;
         self.exit.add(Number::Fetches, 1);
         let begun = clock::moment();
-        let claim = ClientsClaim::new(&self.budget.clients, outgoing.charged);
         let sent = self.send(target, outgoing, relay).await;
         let hop = || self.route.next_hop(target).ok();
-        let (response, line, gate) = sent.inspect_err(|refusal| {
+        let Sent { response, way, gate, claim } = sent.inspect_err(|refusal| {
             // Whose client broke off its content did not fail.
             if !refusal.clients {
                 self.exit.add(Number::Failed, 1);
@@ -48,15 +46,15 @@ impl Origins {
         if Number::of(response.status()) == Number::Status5 {
             self.exit.add(Number::ServerErrors, 1);
         }
-        let shareable = line.shareable;
+        let shareable = way.is_shareable();
         let (mut parts, incoming) = response.into_parts();
         let length = length::settle(&mut parts).map_err(|why| {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("the origin's response has {why}")).personal()
         })?;
-        let line = if length.doubtful { line.not_again() } else { line };
+        let way = if length.doubtful { way.not_again() } else { way };
         let (stall, exit) = (self.settings().timeouts.origin_stall, self.exit.clone());
         let allowance = self.budget.origins.clone();
-        let mut body = OriginBody::new(incoming, line, length.chunked, stall, exit, allowance, (claim, gate));
+        let mut body = OriginBody::new(incoming, way, length.chunked, stall, exit, allowance, (claim, gate));
         if parts.status != StatusCode::SWITCHING_PROTOCOLS {
             body.gather().await;
         }

@@ -15,7 +15,7 @@ pub struct Interims {
 
 impl Interims {
     /// More than any request is answered with; what an origin sends beyond is read no more.
-    const MAX: usize = 32;
+    pub const MAX: usize = 32;
 
     /// A request begins.
     pub fn begin(&self) {

@@ -9,10 +9,13 @@ pub mod content;
 mod dial;
 mod dns;
 pub mod fetch;
+mod http2;
+mod incoming;
 mod interim;
 mod line;
 mod pool;
 pub mod request;
+mod way;
 mod wire;
 
 pub use self::line::Line;
@@ -20,7 +23,10 @@ pub use self::line::Line;
 use self::attempt::Failed;
 use self::content::{Content, Gate, Upload};
 use self::dns::Resolver;
+use self::http2::{WIDE, Wish};
+use self::incoming::Incoming;
 use self::pool::{Key, Pool, Protocol};
+use self::way::Way;
 use crate::access::reach::{Reach, Zone};
 use crate::budget::{Budget, ClientsClaim};
 use crate::message::interim::Interim;
@@ -29,12 +35,12 @@ use crate::message::target::Target;
 use crate::report::Exit;
 use crate::route::Route;
 use crate::settings::current::Current;
-use crate::settings::{Offline, Settings};
+use crate::settings::{Offline, OriginHttp2, Settings};
 use crate::tls::OriginTls;
 use crate::transport::Hop;
-use http::header::CONTENT_LENGTH;
-use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -43,6 +49,9 @@ use std::time::Instant;
 /// Of the client connections that may be, one in so many idle connections to origins, for all workers together.
 const IDLE_SHARE: usize = 4;
 
+/// How often a request is sent that its origin does not process. Several connections that began together may end together.
+const TRIES: u32 = 4;
+
 /// One worker's origins.
 pub struct Origins {
     current: Rc<Current>,
@@ -50,12 +59,15 @@ pub struct Origins {
     /// How often that changed, or what is wanted of origins over TLS.
     reach_changes: Cell<u64>,
     tls: RefCell<OriginTls>,
+    protocols: Cell<OriginHttp2>,
     pub route: Route,
     exit: Rc<Exit>,
     /// What heads and bodies on their way are taken from.
     budget: Budget,
     resolver: Resolver,
+    /// Connections that speak HTTP/1 and wait.
     pool: RefCell<Pool<Line>>,
+    http2: RefCell<http2::Shared>,
 }
 
 /// A request on its way, in a form that can be sent twice if its content is here.
@@ -71,6 +83,16 @@ pub struct Outgoing<'a> {
     pub charged: Option<IpAddr>,
 }
 
+/// What came of a request, and what it came by.
+pub struct Sent {
+    pub response: Response<Incoming>,
+    pub way: Way,
+    /// What is known of its content.
+    pub gate: Rc<Gate>,
+    /// Where what the response takes of the memory belongs.
+    pub claim: ClientsClaim,
+}
+
 impl Origins {
     /// Heads and bodies are taken from `budget`.
     pub fn new(current: Rc<Current>, exit: Rc<Exit>, budget: Budget) -> Rc<Origins> {
@@ -84,11 +106,13 @@ impl Origins {
             reach,
             reach_changes: Cell::new(0),
             tls: RefCell::new(settings.origin_tls.clone()),
+            protocols: Cell::new(settings.origin_http2),
             route,
             exit,
             budget,
             resolver: Resolver::default(),
             pool,
+            http2: RefCell::new(http2::Shared::new(in_all)),
         })
     }
 
@@ -100,8 +124,11 @@ impl Origins {
         pool.keep_at_most(settings.bounds.idle_per_origin);
         // What may be asked over a connection was decided when it was made.
         let tls = self.tls.replace(settings.origin_tls.clone());
-        if *self.reach() != reach || !tls.is_same(&settings.origin_tls) {
+        let http2 = self.protocols.replace(settings.origin_http2);
+        let is_same = http2 == settings.origin_http2 && tls.is_same(&settings.origin_tls);
+        if *self.reach() != reach || !is_same {
             pool.retain(|_| false);
+            self.http2.borrow_mut().forget();
             self.reach_changes.set(self.reach_changes.get() + 1);
         }
         self.reach.replace(Rc::new(reach));
@@ -131,58 +158,121 @@ impl Origins {
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100. What is
     /// taken for the request's content is also the response's.
     ///
-    /// A connection from the pool may have been closed by the origin meanwhile: then a request that can safely be
-    /// repeated is sent once more, on a new connection.
+    /// What the origin has not processed is sent again. So is, once, what can safely be repeated, where its connection was there
+    /// before: the origin may have closed it meanwhile.
     pub async fn send(
         self: &Rc<Origins>,
         target: &Target,
         outgoing: Outgoing<'_>,
         relay: impl Fn(Interim),
-    ) -> Result<(Response<Incoming>, Line, Rc<Gate>), Refusal> {
+    ) -> Result<Sent, Refusal> {
         let Outgoing { head: make, mut content, expects, client, charged } = outgoing;
-        let mut head = make()?;
-        let says = head.headers().get(CONTENT_LENGTH);
-        if content.is_none() && says.is_some_and(|length| length != "0") {
-            // The origin would take the next request for it.
-            head.headers_mut().remove(CONTENT_LENGTH);
-        }
-        let key = Key {
+        let mut claim = ClientsClaim::new(&self.budget.clients, charged);
+        let mut key = Key {
             hop: self.route.next_hop(target)?,
             scheme: self.route.scheme(target),
-            protocol: Protocol::Http1,
+            protocol: Protocol::Http2,
         };
-        let once = !is_idempotent(head.method()) || content.as_ref().is_some_and(|c| c.again().is_none());
-        let mut line = match self.checkout(&key, once, client) {
-            Some(line) => line,
-            None => Box::pin(self.connect(&key, client)).await?,
-        };
+        let mut tries = 0;
         loop {
+            tries += 1;
+            let is_again = tries > 1;
+            let mut head = make()?;
+            let says = head.headers().get(CONTENT_LENGTH);
+            if content.is_none() && says.is_some_and(|length| length != "0") {
+                // The origin would take the next request for it.
+                head.headers_mut().remove(CONTENT_LENGTH);
+            }
+            // HTTP/2 changes to no other protocol.
+            if head.headers().contains_key(UPGRADE) || !self.may_speak_http2(&key) {
+                key.protocol = Protocol::Http1;
+            }
+            let is_repeatable = is_idempotent(head.method());
             let again = content.as_ref().map(Content::again);
-            let repeats = line.is_reused() && is_idempotent(head.method()) && !matches!(again, Some(None));
-            let spare = repeats.then(|| again.flatten());
-            let claim = ClientsClaim::new(&self.budget.clients, charged);
-            let (upload, gate) = Upload::new(content.take(), expects, &self.budget.origins, claim);
-            let failed = match line.attempt(&self.settings(), head.map(|()| upload), &gate, &relay).await {
-                Ok(response) => return Ok((response, line.sent(&gate), gate)),
+            let once = !is_repeatable || matches!(again, Some(None));
+            let own = ClientsClaim::new(&self.budget.clients, charged);
+            let (upload, gate) = Upload::new(content.take(), expects, &self.budget.origins, own);
+            let wide = key.protocol == Protocol::Http2 && self.takes_window(&upload, &gate, &mut claim);
+            let way = self.way(&key, Wish { client, once, wide }, is_again).await?;
+            let is_reused = way.is_reused();
+            let mut request = head.map(|()| upload);
+            let attempted = match way {
+                Way::Http1(mut line) => {
+                    claim.give_up();
+                    says_chunked(&mut request);
+                    let attempted = line.attempt(&self.settings(), request, &gate, &relay).await;
+                    attempted.map(|response| {
+                        (response.map(Incoming::Http1), Way::Http1(Box::new(line.sent(&gate))))
+                    })
+                }
+                Way::Http2(ticket) => {
+                    let settings = self.settings();
+                    Box::pin(http2::attempt(ticket, &settings, key.scheme, request, &gate, &relay)).await
+                }
+            };
+            let failed = match attempted {
+                Ok((response, way)) => return Ok(Sent { response, way, gate, claim }),
                 Err(failed) => failed,
             };
-            (head, content) = match (failed, spare) {
-                (Failed::Unsent(request), _) if line.is_reused() => {
-                    let (parts, upload) = request.into_parts();
-                    (Request::from_parts(parts, ()), upload.into_content())
+            content = match failed {
+                Failed::Unprocessed { content, wants_http1 } if wants_http1 || tries < TRIES => {
+                    if wants_http1 {
+                        self.wants_http1(&key);
+                        key.protocol = Protocol::Http1;
+                    }
+                    let back = content.map_or(Some(None), |upload| upload.into_content());
+                    match (back, again) {
+                        (Some(content), _) => content,
+                        (None, Some(Some(content))) => Some(content),
+                        (None, _) => return Err(broken(&key.hop, "it was not processed")),
+                    }
                 }
-                (Failed::Broken(_), _) if gate.broke_off() => {
+                Failed::Broken(_) if gate.broke_off() => {
                     return Err(Refusal::closing("the request's content ended before its end").clients());
                 }
-                (Failed::Broken(_), Some(again)) => (make()?, again),
-                (Failed::Refused(refusal), _) => {
+                Failed::Broken(_) if is_reused && !once && !is_again => again.flatten(),
+                Failed::Refused(refusal) => {
                     tracing::warn!(target: "origin", hop = %key.hop, cause = &*refusal.text, "an answer is of no use");
                     return Err(refusal);
                 }
-                (Failed::Broken(why), _) => return Err(broken(&key.hop, &why)),
-                (Failed::Unsent(_), _) => return Err(broken(&key.hop, "the connection closed")),
+                Failed::Invalid(why) => {
+                    let text = "the origin's response is not valid HTTP/2, or its head is too large";
+                    tracing::warn!(target: "origin", hop = %key.hop, cause = why, "{text}");
+                    return Err(Refusal::new(StatusCode::BAD_GATEWAY, text).personal());
+                }
+                Failed::Broken(why) => return Err(broken(&key.hop, &why)),
+                Failed::Unprocessed { .. } => return Err(broken(&key.hop, "it was not processed")),
             };
-            line = Box::pin(self.connect(&key, client)).await?;
+        }
+    }
+
+    /// What a request goes by; with `is_again` no connection that waited, where it would have that alone.
+    async fn way(self: &Rc<Origins>, key: &Key, wish: Wish, is_again: bool) -> Result<Way, Refusal> {
+        let http1;
+        let key = match key.protocol {
+            Protocol::Http1 => key,
+            Protocol::Http2 => {
+                if let Some(way) = Box::pin(self.way_by_http2(key, wish)).await? {
+                    return Ok(way);
+                }
+                http1 = Key { protocol: Protocol::Http1, ..key.clone() };
+                &http1
+            }
+        };
+        let waits = if is_again { None } else { self.checkout(key, wish.once, wish.client) };
+        let line = match waits {
+            Some(line) => line,
+            None => Box::pin(self.connect(key, wish.client)).await?,
+        };
+        Ok(Way::Http1(Box::new(line)))
+    }
+
+    /// Whether there is memory for what a stream may bring before it is asked for, which is taken with what its content takes.
+    fn takes_window(&self, upload: &Upload, gate: &Gate, claim: &mut ClientsClaim) -> bool {
+        let pool = &self.budget.origins;
+        match upload.takes() {
+            0 => claim.holds() || (pool.can_spare(WIDE) && claim.try_more(pool, WIDE)),
+            bytes => pool.can_spare(bytes + WIDE) && gate.try_take(claim, pool, bytes + WIDE),
         }
     }
 
@@ -190,6 +280,7 @@ impl Origins {
     pub fn sweep(&self, now: Instant) {
         let limit = self.settings().timeouts.origin_idle;
         self.pool.borrow_mut().retain(|line| line.is_wanted(now, limit));
+        self.http2.borrow_mut().sweep(now, limit);
     }
 
     /// The connection that was used last, of those to an address that the client may reach and on which nothing came
@@ -203,6 +294,14 @@ impl Origins {
             }
         }
         None
+    }
+}
+
+/// Of methods that mostly have no content, the library sends none whose length is not known, unless it is told to.
+fn says_chunked(request: &mut Request<Upload>) {
+    let is_unknown = !request.body().is_end_stream() && request.body().size_hint().exact().is_none();
+    if is_unknown && matches!(*request.method(), Method::GET | Method::HEAD) {
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 
@@ -221,12 +320,10 @@ mod tests {
     use super::*;
     use crate::scheme::Scheme;
     use crate::settings::current::InForce;
-    use http_body::Body;
     use std::cell::Cell;
     use std::future::poll_fn;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::pin::Pin;
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
@@ -262,13 +359,13 @@ mod tests {
 
     async fn body_of(mut incoming: Incoming) -> Vec<u8> {
         let mut body = Vec::new();
-        while let Some(frame) = poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await {
+        while let Some(frame) = poll_fn(|cx| incoming.poll_frame(cx)).await {
             body.extend_from_slice(&frame.unwrap().into_data().unwrap());
         }
         body
     }
 
-    async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Line) {
+    async fn ask(origins: &Rc<Origins>, target: &Target) -> (Vec<u8>, Way) {
         let head = || {
             let mut head = Request::new(());
             head.headers_mut().insert(http::header::HOST, target.host().parse().unwrap());
@@ -276,8 +373,8 @@ mod tests {
         };
         let outgoing =
             Outgoing { head: &head, content: None, expects: false, client: Zone::Loopback, charged: None };
-        let (response, line, _) = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
-        (body_of(response.into_body()).await, line)
+        let Sent { response, way, .. } = origins.send(target, outgoing, |_| {}).await.ok().unwrap();
+        (body_of(response.into_body()).await, way)
     }
 
     #[test]
@@ -319,9 +416,9 @@ mod tests {
         let outgoing = Outgoing { head: &head, content: None, expects: false, client, charged: None };
         match origins.send(&target, outgoing, |_| {}).await {
             Err(refusal) => refusal.status.as_u16(),
-            Ok((response, line, _)) => {
+            Ok(Sent { response, way, .. }) => {
                 assert!(response.into_body().is_end_stream());
-                line.release();
+                way.release();
                 200
             }
         }

@@ -2,9 +2,7 @@
 //! is bounded for each key and in all.
 //!
 //! A connection of HTTP/1 carries one request at a time, so that whoever takes one has it alone until it is put back, and
-//! each worker has a pool. One that multiplexes would not leave the pool: `take` would give a handle to send requests on,
-//! which needs no putting back. To be shared between workers it would live beside them, under the same key, with a task
-//! of the worker that dialled it.
+//! each worker has a pool. Those of HTTP/2 carry many, and do not leave their place (`http2`).
 
 use crate::scheme::Scheme;
 use crate::transport::Hop;
@@ -24,6 +22,7 @@ pub struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     Http1,
+    Http2,
 }
 
 pub struct Pool<T> {

@@ -151,6 +151,8 @@ table! {
     ServerErrors ("origin", "server-errors", Kind::Counter, plain("origin_server_errors_total"), "responses of origins with a status from 500 on");
     Connections ("origin", "connections", Kind::Counter, plain("origin_connections_total"), "connections to origins that were opened, those of tunnels included");
     OriginOpen ("origin", "open", Kind::Gauge, plain("origin_connections_open"), "connections to origins that are open, without those of tunnels");
+    OriginOpenHttp2 ("origin", "http2-open", Kind::Gauge, plain("origin_http2_connections_open"), "those of them that speak HTTP/2");
+    OriginStreams ("origin", "http2-streams", Kind::Counter, plain("origin_http2_streams_total"), "requests to origins over HTTP/2");
     OriginHandshakesFull ("origin", "tls-full", Kind::Counter, labelled("origin_tls_handshakes_total", "result", "full"), "TLS handshakes with origins that came to their end");
     OriginHandshakesResumed ("origin", "tls-resumed", Kind::Counter, labelled("origin_tls_handshakes_total", "result", "resumed"), "those that went on with a session");
     OriginHandshakesFailed ("origin", "tls-failed", Kind::Counter, labelled("origin_tls_handshakes_total", "result", "failed"), "those that failed: the error log says why");

@@ -1,6 +1,6 @@
 //! TLS with origins: whom this proxy believes, and how it says what is wrong with an origin's certificate.
 
-use super::{KeyFiles, LeastVersion, Roots, provider};
+use super::{KeyFiles, LeastVersion, Roots, protocols, provider};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
@@ -22,14 +22,24 @@ pub struct OriginTls {
     /// The name that is asked for, and that the origin of a reverse proxy has to prove; `None`: its host.
     pub name: Option<ServerName<'static>>,
     /// Made when it is needed first: reading the system's issuers takes milliseconds.
-    made: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
+    made: Arc<OnceLock<Result<Configs, String>>>,
+}
+
+/// What handshakes go by where HTTP/1.1 alone is spoken, and where HTTP/2 is offered. Sessions of one are gone on with by the other.
+#[derive(Clone, Debug)]
+struct Configs {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
 }
 
 impl OriginTls {
+    /// With `http2`, that is offered too.
+    ///
     /// # Errors
     /// One line.
-    pub fn config(&self) -> Result<Arc<ClientConfig>, String> {
-        self.made.get_or_init(|| self.make().map(Arc::new)).clone()
+    pub fn config(&self, http2: bool) -> Result<Arc<ClientConfig>, String> {
+        let made = self.made.get_or_init(|| self.make()).as_ref();
+        made.map(|made| if http2 { &made.http2 } else { &made.http1 }.clone()).map_err(Clone::clone)
     }
 
     /// Whether what was agreed on by these was agreed on by the others, too.
@@ -37,7 +47,7 @@ impl OriginTls {
         Arc::ptr_eq(&self.made, &other.made)
     }
 
-    fn make(&self) -> Result<ClientConfig, String> {
+    fn make(&self) -> Result<Configs, String> {
         let roots = match &self.roots {
             Some(roots) => roots.store.clone(),
             None => of_system()?.into(),
@@ -54,9 +64,11 @@ impl OriginTls {
             }
         };
         config.resumption = Resumption::in_memory_sessions(SESSIONS);
-        // HTTP/1.1 alone, which needs no word: some origins refuse whoever offers it.
+        // HTTP/1.1 alone needs no word: some origins refuse whoever offers it.
         config.alpn_protocols = Vec::new();
-        Ok(config)
+        let mut http2 = config.clone();
+        http2.alpn_protocols = protocols(true);
+        Ok(Configs { http1: config.into(), http2: http2.into() })
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod bridge;
 pub mod gated;
 pub mod http2;
+pub mod http2_origin;
 pub mod ranged;
 pub mod tls;
 
@@ -354,6 +355,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// A message's head, or what comes until the end.
+    /// What follows a head, as text, as far as it comes.
+    pub async fn rest_or_body(&mut self, head: &str) -> String {
+        match field(head, "content-length") {
+            Some(_) => String::from_utf8(self.body(head).await).unwrap(),
+            None => self.rest().await,
+        }
+    }
+
     pub async fn rest_or_message(&mut self) -> String {
         while !self.unread.windows(4).any(|four| four == b"\r\n\r\n") && self.more().await {}
         String::from_utf8_lossy(&self.unread).into_owned()

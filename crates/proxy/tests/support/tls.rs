@@ -1,7 +1,7 @@
 //! Certificates that a test makes, and clients that verify them.
 
 use super::{Client, field, ok, soon};
-use proxy::{Certificates, KeyFiles};
+use proxy::{Certificates, KeyFiles, OriginTls, Roots};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
@@ -141,6 +141,13 @@ pub async fn connect(
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let stream = soon(TcpStream::connect(address)).await?;
     soon(TlsConnector::from(config).connect(name, stream)).await.map(Client::of)
+}
+
+/// What a proxy goes by that believes this issuer of origins.
+pub fn believing(authority: &Authority) -> OriginTls {
+    let mut tls = OriginTls::default();
+    tls.roots = Some(Roots::load(&authority.file()).unwrap());
+    tls
 }
 
 /// An origin that speaks TLS: answers with what it got, which may be stored.

@@ -1,13 +1,13 @@
 //! What a connection of HTTP/2 waits for, and each of its streams that is not answered at once: one sweep per worker finds those that
 //! wait for too long, without a timer or a clock read per request.
 
-use super::flood::Flood;
 use super::piece::Piece;
 use super::turns::Turns;
 use crate::access::client::{Admission, Client};
 use crate::answer::stream::Stream;
 use crate::budget::{Allowance, Lease};
 use crate::client::http1;
+use crate::message::flood::Flood;
 use crate::settings::Timeouts;
 use crate::transport::{Secured, Socket, Speaks};
 use crate::worker::Worker;

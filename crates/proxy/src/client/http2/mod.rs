@@ -3,8 +3,6 @@
 //! The connection's task reads, answers what can be answered at once, and writes; only a request that waits for something, and a response
 //! for which there is no room, have a task of their own. A stream is an `answer::stream::Stream` with one request.
 
-mod flood;
-mod frames;
 mod link;
 mod piece;
 mod pipe;

@@ -1,10 +1,10 @@
 //! A client's socket under the library: it counts frames as they pass, sends small ones together, and says what the connection waits for.
 
-use super::flood::Counts;
-use super::frames::{Frame, Frames, PREFACE};
 use super::link::Link;
 use crate::budget::{Claim, HEAD, of_head};
 use crate::clock;
+use crate::message::flood::Counts;
+use crate::message::frames::{Frame, Frames, PREFACE};
 use crate::settings::http2::Http2;
 use crate::transport::Socket;
 use crate::worker::Worker;

@@ -1,4 +1,4 @@
-//! What a client may do in a minute that costs it less than the proxy: a table.
+//! What the other side of a connection of HTTP/2 may do in a minute that costs it less than the proxy: a table.
 
 use super::frames::Frame;
 use crate::settings::http2::Http2;
@@ -42,7 +42,7 @@ impl Flood {
         Flood::ALL[self as usize].1
     }
 
-    /// Of frames from the client. Frames that are not known change priorities at most (RFC 9218 section 7.1).
+    /// Of frames that came. Those that are not known change priorities at most (RFC 9218 section 7.1).
     fn of(frame: Frame) -> Option<Flood> {
         match frame.kind {
             _ if frame.is_empty() => Some(Flood::Empty),
@@ -72,13 +72,13 @@ impl Counts {
         Counts { since: now, of: [0; Flood::ALL.len()], requests: 0, sent: 0 }
     }
 
-    /// Counts a frame of the client's; `Some` when it is one too many.
+    /// Counts a frame that came; `Some` when it is one too many.
     pub fn came(&mut self, frame: Frame, bounds: &Http2, now: impl FnOnce() -> Instant) -> Option<Flood> {
         self.requests += u64::from(frame.kind == Frame::HEADERS);
         self.count(Flood::of(frame)?, bounds, now)
     }
 
-    /// The same of a frame to the client.
+    /// The same of one that went.
     pub fn went(&mut self, frame: Frame, bounds: &Http2, now: impl FnOnce() -> Instant) -> Option<Flood> {
         if frame.kind != Frame::RST_STREAM {
             return None;

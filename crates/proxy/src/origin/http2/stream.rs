@@ -1,0 +1,243 @@
+//! One request on a stream: its head, its content by a task of its own, and the head of its response.
+
+use super::connection::Ticket;
+use crate::message::interim::Interim;
+use crate::message::refusal::Refusal;
+use crate::origin::attempt::{Failed, Patience};
+use crate::origin::content::{Gate, Upload};
+use crate::origin::incoming::{Http2Incoming, Incoming};
+use crate::origin::interim::Interims;
+use crate::origin::way::Way;
+use crate::scheme::Scheme;
+use crate::settings::Settings;
+use bytes::Bytes;
+use h2::client::ResponseFuture;
+use h2::{Reason, RecvStream, SendStream};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRAILER};
+use http::uri::{Authority, Parts as UriParts, PathAndQuery};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http_body::{Body, Frame};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::task::{AbortHandle, spawn_local};
+
+/// What a request's content is on its way by.
+pub struct Sending {
+    upload: Rc<RefCell<Option<Upload>>>,
+    task: AbortHandle,
+}
+
+impl Drop for Sending {
+    /// A stream whose content is not all sent is reset when its response is let go of, too.
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Sends a request on a stream, and gives the head of its response. `relay` sees each interim response but 100.
+pub async fn attempt(
+    mut ticket: Ticket,
+    settings: &Settings,
+    scheme: Scheme,
+    request: Request<Upload>,
+    gate: &Gate,
+    relay: &impl Fn(Interim),
+) -> Result<(Response<Incoming>, Way), Failed> {
+    let (head, upload) = request.into_parts();
+    let is_head = head.method == Method::HEAD;
+    let (head, is_over) = match as_http2(Request::from_parts(head, ()), scheme, &upload) {
+        Some(head) => (head, upload.is_end_stream()),
+        None => return Err(Failed::Refused(Refusal::bad_request("the request's host or path is not valid"))),
+    };
+    let (response, to) = match ticket.connection.requests().send_request(head, is_over) {
+        Ok(sent) => sent,
+        // It ended meanwhile; else the library does not take the head.
+        Err(error) if error.is_io() || error.is_go_away() => return Err(Failed::unsent(upload)),
+        Err(error) => return Err(Failed::Broken(error.to_string())),
+    };
+    if !is_over {
+        ticket.sending = Some(Sending::new(upload, to));
+    }
+    let mut response = Answer { response, came: 0 };
+    let mut patience = pin!(Patience::new(settings, gate));
+    let attempted = poll_fn(|cx| {
+        let answered = response.poll(cx, gate, relay);
+        if answered.is_ready() {
+            return answered;
+        }
+        patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Ended::Late(refusal)))
+    })
+    .await;
+    match attempted {
+        Ok(response) => {
+            let (mut head, stream) = response.into_parts();
+            // What is known of it goes by what it says, and not by how it was said.
+            head.version = Version::HTTP_11;
+            names_trailers(&mut head.headers);
+            let is_without =
+                is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+            let length = || head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+            let left = if is_without { Some(0) } else { length() };
+            let incoming = Incoming::Http2(Http2Incoming::new(stream, left));
+            Ok((Response::from_parts(head, incoming), Way::Http2(ticket)))
+        }
+        Err(Ended::Late(refusal)) => {
+            ticket.is_late();
+            Err(Failed::Refused(refusal))
+        }
+        Err(Ended::Endless) => {
+            let text = "the origin sent interim responses without end";
+            Err(Failed::Refused(Refusal::new(StatusCode::BAD_GATEWAY, text).personal()))
+        }
+        Err(Ended::Failed(error)) => Err(failed(&error, ticket.sending.take())),
+    }
+}
+
+/// The head as HTTP/2 has it (RFC 9113 section 8.3.1), of one in origin-form.
+fn as_http2(head: Request<()>, scheme: Scheme, upload: &Upload) -> Option<Request<()>> {
+    let (mut head, ()) = head.into_parts();
+    let host = head.headers.remove(HOST)?;
+    head.headers.remove(CONNECTION);
+    if let (Some(length), false) = (upload.size_hint().exact(), upload.is_end_stream())
+        && !head.headers.contains_key(CONTENT_LENGTH)
+    {
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    let mut uri = UriParts::default();
+    uri.scheme = scheme.as_str().parse().ok();
+    uri.authority = Authority::try_from(host.as_bytes()).ok();
+    uri.path_and_query = head.uri.path_and_query().cloned().or(Some(PathAndQuery::from_static("/")));
+    head.uri = Uri::from_parts(uri).ok()?;
+    head.version = Version::HTTP_2;
+    Some(Request::from_parts(head, ()))
+}
+
+/// HTTP/1.1 passes on trailers that the head names, which those of gRPC does not.
+fn names_trailers(headers: &mut HeaderMap) {
+    let is_grpc =
+        headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    if is_grpc && !headers.contains_key(TRAILER) {
+        headers
+            .insert(TRAILER, HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin"));
+    }
+}
+
+/// The head of a response, which is waited for.
+struct Answer {
+    response: ResponseFuture,
+    /// Interim responses that came.
+    came: usize,
+}
+
+/// Why no head came.
+enum Ended {
+    Failed(h2::Error),
+    Late(Refusal),
+    /// Interim responses did not end.
+    Endless,
+}
+
+impl Answer {
+    /// Interim responses come before, and go first.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        gate: &Gate,
+        relay: &impl Fn(Interim),
+    ) -> Poll<Result<Response<RecvStream>, Ended>> {
+        while let Poll::Ready(Some(interim)) = self.response.poll_informational(cx) {
+            let (head, ()) = interim.map_err(Ended::Failed)?.into_parts();
+            self.came += 1;
+            if self.came > Interims::MAX {
+                return Poll::Ready(Err(Ended::Endless));
+            }
+            match head.status {
+                StatusCode::CONTINUE => gate.open(),
+                status => relay(Interim { status, headers: head.headers }),
+            }
+        }
+        Pin::new(&mut self.response).poll(cx).map_err(Ended::Failed)
+    }
+}
+
+/// What is known of a request that got no response.
+fn failed(error: &h2::Error, sending: Option<Sending>) -> Failed {
+    let is_theirs = error.is_remote();
+    let reason = error.reason();
+    let wants_http1 = is_theirs && reason == Some(Reason::HTTP_1_1_REQUIRED);
+    // RFC 9113 sections 6.8 and 8.7: streams behind the last one that a GOAWAY names, and those that were refused, were not processed.
+    let is_unprocessed = is_theirs && (error.is_go_away() || reason == Some(Reason::REFUSED_STREAM));
+    if wants_http1 || is_unprocessed {
+        let content = sending.and_then(|sending| sending.upload.take()).map(Box::new);
+        return Failed::Unprocessed { content, wants_http1 };
+    }
+    if error.is_library() {
+        return Failed::Invalid(error.to_string());
+    }
+    Failed::Broken(error.to_string())
+}
+
+impl Sending {
+    fn new(upload: Upload, to: SendStream<Bytes>) -> Sending {
+        let upload = Rc::new(RefCell::new(Some(upload)));
+        let task = spawn_local(send(upload.clone(), to)).abort_handle();
+        Sending { upload, task }
+    }
+}
+
+/// Sends content as there is room for it, to its end; until the stream has no use for it.
+async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
+    loop {
+        let next = poll_fn(|cx| {
+            if to.poll_reset(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            let mut upload = upload.borrow_mut();
+            let Some(upload) = &mut *upload else { return Poll::Ready(None) };
+            let frame = ready!(Pin::new(&mut *upload).poll_frame(cx));
+            Poll::Ready(Some((frame, upload.is_end_stream())))
+        });
+        let (frame, is_last) = match next.await {
+            None => return,
+            Some((frame, is_last)) => (frame, is_last),
+        };
+        match frame.map(|frame| frame.map(Frame::into_data)) {
+            Some(Ok(Ok(bytes))) => {
+                if !send_all(&mut to, bytes, is_last).await || is_last {
+                    return;
+                }
+            }
+            Some(Ok(Err(frame))) => {
+                let _ = to.send_trailers(frame.into_trailers().unwrap_or_default());
+                return;
+            }
+            None => return drop(to.send_data(Bytes::new(), true)),
+            // The client broke off.
+            Some(Err(_)) => return to.send_reset(Reason::CANCEL),
+        }
+    }
+}
+
+/// Whether the stream took all of it.
+async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -> bool {
+    loop {
+        to.reserve_capacity(bytes.len());
+        let room = match bytes.is_empty() {
+            true => 0,
+            false => match poll_fn(|cx| to.poll_capacity(cx)).await {
+                Some(Ok(room)) => room.min(bytes.len()),
+                _ => return false,
+            },
+        };
+        let some = bytes.split_to(room);
+        if to.send_data(some, is_last && bytes.is_empty()).is_err() {
+            return false;
+        }
+        if bytes.is_empty() {
+            return true;
+        }
+    }
+}

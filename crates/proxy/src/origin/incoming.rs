@@ -1,0 +1,88 @@
+//! A response's body as it comes from the library that speaks its protocol.
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http_body::{Body, Frame};
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+pub enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2(Http2Incoming),
+}
+
+/// The body of one stream of HTTP/2.
+pub struct Http2Incoming {
+    stream: RecvStream,
+    /// Bytes still to come, where the head says so.
+    left: Option<u64>,
+}
+
+impl Incoming {
+    pub fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self {
+            Incoming::Http1(incoming) => {
+                Pin::new(incoming).poll_frame(cx).map(|frame| Some(frame?.map_err(io::Error::other)))
+            }
+            Incoming::Http2(incoming) => incoming.poll_frame(cx),
+        }
+    }
+
+    pub fn is_end_stream(&self) -> bool {
+        match self {
+            Incoming::Http1(incoming) => incoming.is_end_stream(),
+            Incoming::Http2(incoming) => incoming.stream.is_end_stream(),
+        }
+    }
+
+    /// Bytes still to come, when known.
+    pub fn left(&self) -> Option<u64> {
+        match self {
+            Incoming::Http1(incoming) => incoming.size_hint().exact(),
+            Incoming::Http2(incoming) if incoming.stream.is_end_stream() => Some(0),
+            Incoming::Http2(incoming) => incoming.left,
+        }
+    }
+
+    /// Its end is told by more than the end of the connection.
+    pub fn is_framed(&self, chunked: bool) -> bool {
+        match self {
+            Incoming::Http1(_) => chunked || self.left().is_some(),
+            Incoming::Http2(_) => true,
+        }
+    }
+}
+
+impl Http2Incoming {
+    pub fn new(stream: RecvStream, left: Option<u64>) -> Http2Incoming {
+        Http2Incoming { stream, left }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let frame = ready!(poll_stream(&mut self.stream, cx));
+        match &frame {
+            Some(Ok(frame)) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+                self.left = self.left.map(|left| left.saturating_sub(bytes));
+            }
+            // The library looks at it too, but for what has no length of its own.
+            None if self.left.is_some_and(|left| left > 0) => {
+                return Poll::Ready(Some(Err(ErrorKind::UnexpectedEof.into())));
+            }
+            _ => {}
+        }
+        Poll::Ready(frame)
+    }
+}
+
+/// The next of a stream's data, then its trailers. Whoever asks for more says that as much may come again.
+pub fn poll_stream(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    if let Some(data) = ready!(stream.poll_data(cx)) {
+        let bytes = data.map_err(io::Error::other)?;
+        let _ = stream.flow_control().release_capacity(bytes.len());
+        return Poll::Ready(Some(Ok(Frame::data(bytes))));
+    }
+    let trailers = ready!(stream.poll_trailers(cx)).map_err(io::Error::other)?;
+    Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+}
