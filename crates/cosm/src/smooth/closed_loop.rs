@@ -1,7 +1,8 @@
 //! `cosm smooth loop`: strategies beside each other in a synthetic world, seed after seed.
 
+use super::strategies::{ROUNDS, twice};
 use crate::Failure;
-use crate::lab::{json, number, seed, text};
+use crate::lab::{json, number, number_within, seed, text};
 use clap::{Arg, ArgMatches, Command};
 use lab::smooth::{Night, Run, Saved, Settings, Strategy, run as go};
 use serde_json::{Value, json};
@@ -56,14 +57,14 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let settings = settings(args)?;
     let strategies: Vec<Strategy> = match text(args, "strategies").unwrap_or("all") {
         "all" => Strategy::ALL.to_vec(),
-        some => some
-            .split(',')
-            .map(|name| Strategy::named(name.trim()))
-            .collect::<Result<_, _>>()
-            .map_err(Failure::Usage)?,
+        some => {
+            let names: Vec<&str> = some.split(',').map(str::trim).collect();
+            twice(&names)?;
+            names.into_iter().map(Strategy::named).collect::<Result<_, _>>().map_err(Failure::Usage)?
+        }
     };
     let first_seed = settings.seed;
-    let seeds = number(args, "seeds")?.unwrap_or(1).clamp(1, 1_000);
+    let seeds = number_within(args, "seeds", 1..=1_000)?.unwrap_or(1);
     let mut found: Vec<(Strategy, Vec<(Run, Saved)>)> =
         strategies.iter().map(|strategy| (*strategy, Vec::new())).collect();
     for seed in (0..seeds).map(|nth| first_seed.wrapping_add(nth)) {
@@ -117,8 +118,10 @@ fn settings(args: &ArgMatches) -> Result<Settings, Failure> {
     *days = count("days")?.unwrap_or(*days);
     *upheaval = count("upheaval")?;
     settings.first = count("first")?.unwrap_or(settings.first);
-    settings.nights = count("nights")?.map_or(settings.nights, |nights| nights as usize).max(1);
-    settings.rounds = count("rounds")?.map_or(settings.rounds, |rounds| rounds as usize).max(1);
+    let least_one =
+        |name: &str, most: u64| Ok(number_within(args, name, 1..=most)?.map(|number| number as usize));
+    settings.nights = least_one("nights", 1_000)?.unwrap_or(settings.nights);
+    settings.rounds = least_one("rounds", *ROUNDS.end())?.unwrap_or(settings.rounds);
     let share = |name: &str, default: f64, most: f64| match text(args, name) {
         None => Ok(default),
         Some(text) => match text.trim().parse::<f64>() {
@@ -137,6 +140,9 @@ fn settings(args: &ArgMatches) -> Result<Settings, Failure> {
             "--days: {last}, but the first night in which something is fetched is that of day {}",
             settings.first
         )));
+    }
+    if let Some(day) = settings.world.upheaval.filter(|day| *day >= last) {
+        return Err(Failure::Usage(format!("--upheaval: there is no day {day}, but from 0 to {}", last - 1)));
     }
     Ok(settings)
 }
@@ -201,9 +207,12 @@ fn share(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// By how much something is lower.
+/// By how much something is lower; nothing has no sign.
 fn percent(value: f64) -> String {
-    format!("{:+.1} %", -100.0 * value)
+    match -100.0 * value {
+        none if none.abs() < 0.05 => "0.0 %".into(),
+        by => format!("{by:+.1} %"),
+    }
 }
 
 fn spread(values: &[f64], show: fn(f64) -> String) -> String {

@@ -420,9 +420,12 @@ impl<'t> Line<'t> {
 
     /// A line that a full stop ends, without it.
     fn statement(said: &'t str) -> Result<Line<'t>, String> {
-        said.strip_suffix('.')
-            .map(Line::of)
-            .ok_or_else(|| "no full stop at the end: the line has been cut off".into())
+        said.strip_suffix('.').map(Line::of).ok_or_else(|| {
+            match said.contains(". #") || said.contains(".#") {
+                true => "no full stop at the end: a comment has a line of its own".into(),
+                false => "no full stop at the end: the line has been cut off".into(),
+            }
+        })
     }
 
     fn skip_blanks(&mut self) {
@@ -452,7 +455,13 @@ impl<'t> Line<'t> {
 
     fn end(&mut self) -> Result<(), String> {
         self.skip_blanks();
-        if self.0.peek().is_none() { Ok(()) } else { Err(format!("more than expected: {}", self.rest())) }
+        match self.0.peek() {
+            None => Ok(()),
+            Some(_) => Err(format!(
+                "more than expected: {}; a name of other than letters, digits, `_`, `-` and `+` is in single quotes",
+                self.rest()
+            )),
+        }
     }
 
     /// For messages.
@@ -499,16 +508,21 @@ impl<'t> Line<'t> {
     fn condition(&mut self, schema: &Schema) -> Result<Condition, String> {
         let name = self.name("an attribute")?;
         let attribute = schema.place(&name).ok_or_else(|| format!("`{name}` is none of the attributes"))?;
-        let test = if self.has("<=") {
-            Test::AtMost(self.number()?)
-        } else if self.has(">=") {
-            Test::AtLeast(self.number()?)
-        } else if self.has("=") {
-            Test::Is(self.name("a value")?)
-        } else if self.has("~") {
-            Test::Has(self.name("a word")?)
-        } else {
-            return Err(format!("`<=`, `>=`, `=` or `~` is missing before {}", self.rest()));
+        let kind = schema.attributes()[attribute].kind;
+        let test = match kind {
+            Kind::Number if self.has("<=") => Test::AtMost(self.number()?),
+            Kind::Number if self.has(">=") => Test::AtLeast(self.number()?),
+            Kind::Nominal if self.has("=") => Test::Is(self.name("a value")?),
+            Kind::Set if self.has("~") => Test::Has(self.name("a word")?),
+            _ => {
+                let signs = match kind {
+                    Kind::Number => "`<=` or `>=`",
+                    Kind::Nominal => "`=`",
+                    Kind::Set => "`~`",
+                };
+                let rest = self.rest();
+                return Err(format!("`{name}` is a {}: {signs} is missing before {rest}", kind.name()));
+            }
         };
         Ok(Condition { attribute, test })
     }
@@ -623,7 +637,14 @@ default Play (9.5/0.25 in 4).
             ("attribute words", "attribute outlook", "line 4: two attributes"),
             ("Play.", "Play", "line 5: no full stop"),
             ("humidity>=85", "humidity>=high", "line 6: `high` is not a number"),
-            ("humidity>=85", "humidity=85", "line 8: `humidity`"),
+            (
+                "humidity>=85",
+                "humidity=85",
+                "line 6: `humidity` is a number: `<=` or `>=` is missing before `=85",
+            ),
+            ("words~rain", "words=rain", "line 7: `words` is a set: `~`"),
+            ("outlook=sunny", "outlook=su/ny", "line 6: more than expected: `/ny (3/0)`; a name of other"),
+            ("(3/0).", "(3/0). # mine", "line 6: no full stop at the end: a comment"),
             ("outlook=sunny", "outlok=sunny", "line 6: `outlok` is none of the attributes"),
             ("(3/0)", "(3/-1)", "line 6: the support"),
             ("'No Play' :- words", "'No Pla' :- words", "line 7: `No Pla` is none of the classes"),
