@@ -407,9 +407,12 @@ fn print(trace: &str, report: &Report, is_found: bool, not_cacheable: Option<&st
     notes("target");
 }
 
-/// Bytes as MB, 10^6, as the thesis has them.
+/// Bytes as MB, 10^6, as the thesis has them; few as KB.
 fn mb(bytes: f64) -> String {
-    format!("{:.2} MB", bytes / 1e6)
+    match bytes {
+        few if few > 0.0 && few < 1e5 => format!("{:.2} KB", few / 1e3),
+        some => format!("{:.2} MB", some / 1e6),
+    }
 }
 
 #[cfg(test)]

@@ -121,8 +121,8 @@ impl Mark {
             Mark::Stroke(nth) => {
                 let line = self.colour().stroke_width(2);
                 let piece = |ends: [(i32, i32); 2]| PathElement::new(ends.to_vec(), line);
-                let middle = if DASHES[nth % DASHES.len()].is_some() { [-1, 2] } else { [0, 0] };
-                (EmptyElement::at(at) + piece([(-7, 0), (middle[0], 0)]) + piece([(middle[1], 0), (8, 0)]))
+                let middle = if DASHES[nth % DASHES.len()].is_some() { [-2, 1] } else { [0, 0] };
+                (EmptyElement::at(at) + piece([(-7, 0), (middle[0], 0)]) + piece([(middle[1], 0), (6, 0)]))
                     .into_dyn()
             }
             Mark::Published(_) | Mark::PublishedAll => {
