@@ -115,6 +115,7 @@ impl Usage {
         ];
         for (name, number) in numbers {
             if !(0.0..=LARGEST).contains(&number) {
+                let number = if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") };
                 return Err(format!("{name} is {number}: it is a number from 0 to {LARGEST:e}"));
             }
         }

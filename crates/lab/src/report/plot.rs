@@ -208,7 +208,9 @@ pub fn lines(x: &Axis, y: &Axis, all: &[Line]) -> Result<String, Failed> {
         for (line, nth) in all.iter().zip(0..) {
             let style = COLOURS[nth % COLOURS.len()].stroke_width(2);
             let points = || line.points.split(|(_, y)| !y.is_finite()).filter(|part| !part.is_empty());
-            let marks = points().flatten().filter(|_| line.marked).map(|at| Mark::Series(nth).element(*at));
+            // A point between two gaps has no line.
+            let marked = points().filter(|part| line.marked || part.len() == 1).flatten();
+            let marks = marked.map(|at| Mark::Series(nth).element(*at));
             let published = line.published.iter().map(|point| Mark::Published(nth).element(*point));
             for mark in marks.chain(published) {
                 plot.draw(&mark).map_err(failed)?;
@@ -322,6 +324,21 @@ mod tests {
             }
             prop_assert!(places[0].is_some() || marks.len() > 1);
         }
+    }
+
+    #[test]
+    fn a_line_is_broken_where_a_value_is_missing() {
+        let points = [1.0, 2.0, f64::NAN, 3.0, f64::NAN, 1.0, 2.0];
+        let points = (0..).map(f64::from).zip(points).collect();
+        let line = Line { name: "L".into(), points, published: Vec::new(), marked: false };
+        let axis = |most: f64| Axis::linear("", [most].into_iter());
+        let svg = lines(&axis(6.0), &axis(3.0), &[line]).unwrap();
+        assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (1, false));
+        // Two pieces; the legend has two of a line.
+        let pieces = svg.lines().filter(|line| line.contains("<polyline") && line.contains("#1F77C4"));
+        let of_more = pieces
+            .filter(|piece| piece.split("points=").nth(1).is_some_and(|at| at.matches(',').count() > 1));
+        assert_eq!(of_more.count(), 4, "{svg}");
     }
 
     /// Three on a front and a crowd below them.
