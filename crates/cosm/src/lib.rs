@@ -25,6 +25,7 @@ mod systemd;
 mod upgrade;
 pub mod values;
 mod warm;
+mod written;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -45,10 +46,12 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
             Ok(()) => return ExitCode::SUCCESS,
             Err(failure) => failure,
         },
-        Err(error) if !error.use_stderr() => {
-            let _ = error.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(error) if !error.use_stderr() => match error.print() {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Failure::Failed(format!("standard output: {error}"))
+            }
+            _ => return ExitCode::SUCCESS,
+        },
         Err(error) => Failure::Usage(one_line(&error)),
     };
     let (code, line) = match failure {

@@ -69,9 +69,15 @@ fn a_target_of_nonsense_is_said_in_a_line() {
         (&["--coverage", "1.5"], "coverage is 1.5"),
         (&["--intervals", "0"], "intervals is 0"),
         (&["--intervals", "many"], "--intervals: `many` is no number"),
+        (&["--intervals", "1.5"], "intervals is 1.5: it is a whole number from 1 to 95"),
     ] {
         fails(&run(DAY.iter().chain(words)), 2, says);
     }
+    fails(
+        &run(DAY[..8].iter().chain(&["--l-max", "100"])),
+        2,
+        "48 levels of at most that are less than B_peak",
+    );
     fails(&run(&DAY[..4]), 2, "--b-peak");
     fails(&run(["smooth"]), 2, "subcommand");
 }
@@ -170,6 +176,24 @@ fn traces_and_words_that_say_nothing_are_errors_of_a_line() {
     ] {
         fails(&analyze(&[&path(name), "--peak", "04:30-16:30"]), 1, says);
     }
+    // What could not be read is said with the peak to be found, too.
+    write("bad.csv", "time,url,size\nnan,http://a.test/,5\nnan,http://b.test/,5\n");
+    for peak in ["auto", "04:30-16:30"] {
+        let said = analyze(&[&path("bad.csv"), "--peak", peak]);
+        let said = (said.status.code(), String::from_utf8(said.stderr).unwrap());
+        assert!(said.0 == Some(1) && said.1.contains("2 malformed lines were left out"), "{said:?}");
+        assert!(
+            said.1.trim_end().ends_with("no cache could answer any request of it: 2 malformed lines"),
+            "{said:?}"
+        );
+        fails(&analyze(&[&path("empty.csv"), "--peak", peak]), 1, "there is no request in it");
+    }
+    let falling: String =
+        (0..9).map(|nth| format!("{},http://a.test/,5\n", 800_900_000 - nth * 90_000)).collect();
+    write("falling.csv", &format!("time,url,size\n{falling}"));
+    fails(&analyze(&[&path("falling.csv")]), 1, "8 of 9 requests are over a quarter of an hour earlier");
+    fails(&run(["smooth", "evaluate", &path("falling.csv")]), 1, "sort the trace by time");
+    fails(&analyze(&["/dev/null"]), 1, "/dev/null: is no file, and --peak auto reads it twice");
     // The lines before the cut are read, and what is left of the last one is said.
     let output = analyze(&[&path("cut.tsv"), "--days", "mon-sun"]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -182,6 +206,9 @@ fn traces_and_words_that_say_nothing_are_errors_of_a_line() {
         (&["--days", "someday"], "--days: `someday` are no days"),
         (&["--utc-offset", "5"], "--utc-offset: `5` is no offset"),
         (&["--warm-up", "long"], "--warm-up: `long` is not a time"),
+        (&["--out", ""], "--out: a path is missing"),
+        (&["--seed", "3"], "--seed"),
+        (&["--requests", "-1"], "--requests: `-1` is not a whole number"),
         (&["--cache", "big"], "--cache: `big` is not a size"),
     ] {
         fails(&analyze(&[&[trace], words].concat()), 2, says);
@@ -226,9 +253,76 @@ fn rules_are_learned_from_a_table_and_written_as_text() {
     fails(&train(&[&file("cut", &golf[..140])]), 1, "cut: line 4: 3 fields for 5 columns");
     fails(&train(&[&file("none", "")]), 1, "none: line 1: no table");
     fails(&train(&[&file("head", "a:number,b:class\n")]), 1, "head: there are no examples");
-    fails(&train(&[&table, "--loss-ratio", "2"]), 1, "two classes, and which is positive");
+    for (words, says) in [
+        (&["--loss-ratio", "2"][..], "--loss-ratio: name the positive class"),
+        (&["--loss-ratio", "0", "--positive", "Play"], "--loss-ratio: `0` is not a number above 0"),
+        (&["--loss-ratio", "nan", "--positive", "Play"], "--loss-ratio: `nan`"),
+        (&["--positive", "play"], "`play`; the table has No Play, Play"),
+        (&["--boost", "0"], "--boost: 0 is out of bounds: 1 to 1000"),
+        (&["--boost", "-1"], "--boost: `-1` is not a whole number"),
+        (&["--optimizations", "1000000000"], "--optimizations: 1000000000 is out of bounds"),
+        (&["--peak", "09:00-21:00"], "--peak"),
+        (&["--out", ""], "--out: a path is missing"),
+        (&["--out", &table], "is read, and would be written over"),
+    ] {
+        fails(&train(&[&[table.as_str()], words].concat()), 2, says);
+    }
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), golf);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), written);
+    fails(&run(["smooth", "train"]), 2, "or a table by --examples");
     let alike = train(&[&file("alike", "a:number,b:class\n1,x\n2,x\n")]);
     assert!(
-        alike.status.success() && String::from_utf8_lossy(&alike.stderr).starts_with("note: all examples")
+        alike.status.success()
+            && String::from_utf8_lossy(&alike.stderr).starts_with("cosm: note: all examples")
     );
+}
+
+/// Counted by the sizes of the trace, whatever the inventory says; a server has no user's name.
+#[test]
+fn an_inventory_of_other_sizes_has_no_more_than_all_and_no_password_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let url = |nth: u64| format!("http://bob:hunter2@s0.test/{nth}");
+    let (first, mut trace, mut rows) =
+        (841_622_400u64, "time,url,size,modified\n".to_string(), String::new());
+    for nth in 0..7 * 24 {
+        trace += &format!("{},{},1000,800000000\n", first + nth * 3600, url(nth));
+        for size in [5_000_000, 7] {
+            rows += &format!("{{\"url\":\"{}\",\"size\":{size},\"modified\":800000000}}\n", url(nth));
+        }
+    }
+    std::fs::write(path("trace"), trace).unwrap();
+    std::fs::write(path("rows"), rows).unwrap();
+    let out = path("out");
+    let words =
+        [&path("trace"), "--inventory", &path("rows"), "--peak", "00:00-12:00", "--json", "--out", &out];
+    let found = json(analyze(&words));
+    let analysis = &found["analysis"];
+    assert_eq!(analysis["inventory_share"], 1.0);
+    assert_eq!(
+        (&analysis["inventory"]["twice"], &analysis["other_sizes"]),
+        (&168.into(), &24.into()),
+        "{analysis}"
+    );
+    assert_eq!(analysis["top"][0][0], "s0.test");
+    let page = std::fs::read_to_string(Path::new(&out).join("report.html")).unwrap();
+    assert!(!found.to_string().contains("hunter2") && !page.contains("hunter2"));
+    // A folder that cannot be written into keeps what it had.
+    std::fs::create_dir(Path::new(&out).join("analysis.json.new")).unwrap();
+    fails(&analyze(&words), 1, "analysis.json");
+    assert_eq!(std::fs::read_to_string(Path::new(&out).join("analysis.json")).unwrap(), found.to_string());
+}
+
+#[test]
+fn a_loop_of_nothing_is_wrong_usage() {
+    for (words, says) in [
+        ("--seeds 0", "--seeds: 0 is out of bounds: 1 to 1000"),
+        ("--seeds 99999999999", "--seeds: 99999999999 is out of bounds"),
+        ("--nights 0", "--nights: 0"),
+        ("--rounds 0", "--rounds: 0"),
+        ("--days 5 --upheaval 99", "--upheaval: there is no day 99"),
+        ("--strategies rules,rules", "`rules` is there twice"),
+    ] {
+        fails(&run(["smooth", "loop"].into_iter().chain(words.split(' '))), 2, says);
+    }
 }

@@ -67,6 +67,54 @@ fn a_plan_has_reasons_and_keeps_its_budget() {
     assert_eq!(plan["budget"].as_u64().unwrap() / 100_000, 18_885);
 }
 
+/// Rows that are none of a server's, and dates that do not fit the night, are counted or said.
+#[test]
+fn a_plan_goes_on_over_odd_rows_and_says_what_the_trace_is_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let rules = "cosm rules 1\nattribute uses: number\nclass prefetchable, non-prefetchable.\n\
+                 prefetchable :- uses>=1 (9/1).\ndefault non-prefetchable.\n";
+    fs::write(folder.join("rules"), rules).unwrap();
+    fs::write(
+        folder.join("trace.csv"),
+        "time,url,size\n1743465600,http://a.test/x,500\n1743552000,http://a.test/y,500\n",
+    )
+    .unwrap();
+    let row = |url: &str| format!("{{\"url\":\"{url}\",\"size\":500000}}\n");
+    let rows = [
+        "http://a.test/x",
+        "HTTP://A.TEST:80/x",
+        "http://a.test/y",
+        "mailto:a@b",
+        "",
+        " http://a.test/x",
+        "http:/u:p@a.test/",
+    ];
+    fs::write(folder.join("rows"), rows.map(row).concat()).unwrap();
+    let plan = |night: u64| {
+        let words = format!("plan rows --rules rules --budget 1MiB --trace trace.csv --night {night} --json");
+        let (status, out, err) = said(&smooth(folder, &words));
+        assert_eq!(status, Some(0), "{err}");
+        let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(found["left_out"]["not_http"], 4);
+        let urls =
+            found["lines"].as_array().unwrap().iter().map(|line| line["url"].as_str().unwrap().to_owned());
+        (urls.collect::<Vec<_>>(), err)
+    };
+    let (urls, err) = plan(1_743_379_200);
+    assert!(
+        urls.is_empty() && err.contains("2 requests of the trace are later") && err.contains("no request"),
+        "{err}"
+    );
+    let (urls, err) = plan(1_743_500_000);
+    assert!(
+        urls == ["http://a.test/x"] && err.contains("1 requests of the trace are later"),
+        "{urls:?} {err}"
+    );
+    let (urls, err) = plan(1_760_000_000);
+    assert!(urls.len() == 2 && err.contains("the trace ends 190 days before the night"), "{urls:?} {err}");
+}
+
 /// What the trace has seen is in the cache; what nights offered makes a section's yield.
 #[test]
 fn a_plan_knows_the_days_before() {
@@ -136,7 +184,16 @@ fn what_is_wrong_is_said_in_a_line() {
     fails(folder, "plan none --rules rules --budget 1", 1, "none: there is no candidate");
     fails(folder, "plan gone --rules rules --budget 1", 1, "gone: ");
     fails(folder, "plan rows --rules rules --budget 1 --confidence 2", 2, "--confidence");
+    fails(folder, "plan rows --rules rules --budget 1 --confidence 2", 2, "`2` is no share");
+    fails(folder, "plan rows --rules rules --budget 1 --intervals 3", 2, "--intervals");
+    fails(folder, "plan rows --rules rules --budget 1 --format clf", 2, "--trace");
     fails(folder, "evaluate", 2, "name a trace");
+    fails(folder, "evaluate --world small --world-days 0", 2, "--world-days: 0 is out of bounds");
+    fails(folder, "evaluate --world small --rounds 0", 2, "--rounds: 0 is out of bounds");
+    fails(folder, "evaluate --world small --servers 0", 2, "--servers: a number from 1 on");
+    fails(folder, "evaluate --world small --same-kind --train-days 2", 2, "--train-days");
+    fails(folder, "evaluate --world small --strategies nothing,nothing", 2, "is there twice");
+    fails(folder, "evaluate --world small --warm-up 36h", 2, "are no whole days");
     fails(folder, "evaluate --world tiny", 2, "`tiny` is not small");
     fails(folder, "evaluate --world small --attributes size,colour", 2, "there is no attribute `colour`");
     fails(folder, "evaluate --world small --strategies luck", 2, "`luck` is not one of");
@@ -145,6 +202,18 @@ fn what_is_wrong_is_said_in_a_line() {
     let trace = "time,method,url,size,status\n900000000,GET,http://a.test/,5,200\n";
     fs::write(folder.join("trace.csv"), trace).unwrap();
     fails(folder, "evaluate trace.csv", 1, "1 days with a peak");
+    fails(folder, "evaluate trace.csv --world-days 3", 2, "--world-days");
+    fs::write(folder.join("bad.csv"), "time,url,size\nnan,http://a.test/,5\n").unwrap();
+    for words in ["evaluate bad.csv", "train bad.csv", "plan rows --rules rules --budget 1 --trace bad.csv"] {
+        fails(folder, words, 1, "no cache could answer any request of it: 1 malformed lines");
+    }
+    fs::write(folder.join("odd-rows"), "{\"url\":\"http:/me:hunter2@a.test/\",\"size\":1}\n").unwrap();
+    fails(
+        folder,
+        "plan odd-rows --rules rules --budget 1 --strict",
+        1,
+        "odd-rows: line 1: `url` is no URL of a server",
+    );
     fails(folder, "evaluate trace.csv --inventory half --warm-up 0", 1, "half");
     fails(folder, "train trace.csv", 1, "no day is left to learn from");
 }
@@ -154,7 +223,7 @@ fn what_is_wrong_is_said_in_a_line() {
 fn a_world_is_evaluated_and_its_rules_make_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let words = "evaluate --world small --world-days 5 --servers all --strategies nothing,rules,trees,oracle --out page --rules-out rules --json";
+    let words = "evaluate --world small --servers all --strategies nothing,rules,trees,oracle --out page --rules-out rules --json";
     let (status, out, err) = said(&smooth(folder, words));
     assert_eq!(status, Some(0), "{err}");
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -81,6 +81,20 @@ impl Input {
     }
 }
 
+/// How many requests of all of these no cache could have answered, by why, if there were any.
+pub fn say_unusable(readings: &[Reading]) -> Option<String> {
+    let tells = !readings.is_empty() && readings.iter().all(Reading::tells_cacheable);
+    let sum = |of: &dyn Fn(&Reading) -> u64| readings.iter().map(of).sum::<u64>();
+    let kinds = Unusable::ALL.map(|why| {
+        let words =
+            if tells && why == Unusable::Dynamic { "that the cache could not store" } else { why.words() };
+        (sum(&|reading| reading.unusable[why as usize]), words)
+    });
+    let kinds = kinds.into_iter().chain([(sum(&|reading| reading.too_large), "larger than --largest")]);
+    let said = kinds.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}"));
+    Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
+}
+
 impl Requests for Reading {
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
         while self.read < self.most {
@@ -123,24 +137,33 @@ impl Reading {
 
     /// An error if no cache could have answered any of what was read: it says what that was.
     pub fn check(&self) -> Result<(), String> {
+        match self.why_unusable() {
+            None => Ok(()),
+            Some(why) => Err(format!("{}: {why}", self.name)),
+        }
+    }
+
+    /// The same without a name.
+    pub fn why_unusable(&self) -> Option<String> {
         if self.usable > 0 {
-            return Ok(());
+            return None;
         }
         let malformed = self.faults().filter(|(faults, _)| faults.count > 0);
         let malformed = malformed.map(|(faults, unit)| format!("{} malformed {unit}s", faults.count));
         let why = [self.say_unusable(), malformed].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        match why.as_str() {
-            "" => Err(format!("{}: there is no request in it", self.name)),
-            why => Err(format!("{}: no cache could answer any request of it: {why}", self.name)),
-        }
+        Some(match why.as_str() {
+            "" => "there is no request in it".into(),
+            why => format!("no cache could answer any request of it: {why}"),
+        })
     }
 
     /// How many requests of which kinds no cache could have answered, if there were any.
     pub fn say_unusable(&self) -> Option<String> {
-        let kinds = Unusable::ALL.map(|why| (self.unusable[why as usize], why.words()));
-        let kinds = kinds.into_iter().chain([(self.too_large, "larger than --largest")]);
-        let said = kinds.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}"));
-        Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
+        say_unusable(std::slice::from_ref(self))
+    }
+
+    fn tells_cacheable(&self) -> bool {
+        matches!(&self.source, Stream::File(source) if source.tells_cacheable())
     }
 
     /// Whether requests so far were for several servers. A format without them gives all the same one.

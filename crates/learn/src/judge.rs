@@ -14,13 +14,6 @@ pub struct Verdict {
     pub rule: Option<usize>,
 }
 
-impl Verdict {
-    /// How likely the example is of this class, where there are two.
-    pub fn chance(&self, class: usize) -> f64 {
-        if self.class == class { self.confidence } else { 1.0 - self.confidence }
-    }
-}
-
 /// Rules, votes of rules, or trees: whatever tells the class of examples.
 pub trait Judge {
     /// Names of the classes it knows.

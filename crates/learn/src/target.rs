@@ -4,6 +4,7 @@
 //! that holds less than there is to prefetch, as much is prefetched as fits: the fixed point of 6.4. Since B_extra is linear, it is
 //! computed, not iterated; the recursion that is printed does not always converge, see the tests.
 
+use crate::day::LEVELS;
 use serde::Serialize;
 
 /// The use of the line in a peak and in the off-peak before it. Bytes, or any unit, the same in all.
@@ -17,7 +18,7 @@ pub struct Usage {
     pub off_peak: f64,
     /// L_m: what the highest level of the peak fetches.
     pub level_max: f64,
-    /// t_0: levels of the off-peak.
+    /// t_0: levels of the off-peak, quarters of an hour: a whole number from 1 to 95.
     pub intervals: f64,
 }
 
@@ -59,6 +60,8 @@ pub enum Bound {
     Room,
     /// The off-peak alone takes as much as fits under L_m, or more: nothing can be prefetched.
     NoRoom,
+    /// At an accuracy of 0 all that is prefetched is in vain.
+    InVain,
 }
 
 impl Performance {
@@ -89,8 +92,7 @@ impl Usage {
         let wanted = coverage * self.prefetchable;
         let (spared, bound) = match self.extra(0.0) {
             none if none <= 0.0 => (0.0, Bound::NoRoom),
-            // All that is prefetched is in vain: it spares nothing, at whatever cost.
-            _ if accuracy == 0.0 => (0.0, Bound::Prefetchable),
+            _ if accuracy == 0.0 => (0.0, Bound::InVain),
             _ if self.extra(wanted) >= wanted / accuracy => (wanted, Bound::Prefetchable),
             extra => {
                 let slope = self.level_max * self.intervals / self.peak;
@@ -113,8 +115,17 @@ impl Usage {
         ];
         for (name, number) in numbers {
             if !(0.0..=LARGEST).contains(&number) {
+                let number = if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") };
                 return Err(format!("{name} is {number}: it is a number from 0 to {LARGEST:e}"));
             }
+        }
+        let day = LEVELS as f64;
+        if self.intervals.fract() != 0.0 || self.intervals >= day {
+            return Err(format!(
+                "the number of intervals is {}: it is a whole number from 1 to {}, as a day has {LEVELS} quarters of an hour",
+                self.intervals,
+                LEVELS - 1
+            ));
         }
         for (name, number) in &numbers[1..] {
             if *name != "B_o" && *number == 0.0 {
@@ -125,6 +136,13 @@ impl Usage {
             return Err(format!(
                 "B_pre is {}, more than B_peak, {}: what is prefetchable is a part of the peak",
                 self.prefetchable, self.peak
+            ));
+        }
+        let levels = day - self.intervals;
+        if self.level_max * levels < self.peak * (1.0 - 1e-9) {
+            return Err(format!(
+                "L_m is {}, but {levels} levels of at most that are less than B_peak, {}",
+                self.level_max, self.peak
             ));
         }
         if self.level_max > self.peak {
@@ -224,6 +242,7 @@ mod tests {
         for (accuracy, coverage) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)] {
             let target = FIGURE.target(Performance { accuracy, coverage }).unwrap();
             assert_eq!((target.target_level, target.prefetched), (FIGURE.level_max, 0.0));
+            assert_eq!(target.bound == Bound::InVain, accuracy == 0.0);
         }
         let full = Usage { off_peak: 7000.0, ..FIGURE }.target(Performance::PERFECT).unwrap();
         assert_eq!((full.target_level, full.bound, full.extra), (FIGURE.level_max, Bound::NoRoom, 0.0));
@@ -240,6 +259,12 @@ mod tests {
             Usage { level_max: 0.0, ..FIGURE },
             Usage { level_max: 5000.0, ..FIGURE },
             Usage { intervals: 0.0, ..FIGURE },
+            Usage { intervals: 1.5, ..FIGURE },
+            Usage { intervals: 96.0, ..FIGURE },
+            Usage { intervals: 1e18, ..FIGURE },
+            // 48 levels of a hundred are less than the peak.
+            Usage { level_max: 100.0, ..FIGURE },
+            Usage { prefetchable: 1e308, peak: 1e308, off_peak: 1e308, level_max: 1e308, intervals: 48.0 },
         ];
         for usage in wrong {
             let why = usage.target(Performance::PERFECT).unwrap_err();
@@ -258,6 +283,7 @@ mod tests {
             pre in 0.0..1.0f64, peak in 1.0..1e12f64, steep in 0.001..1.0f64, off in 0.0..3.0f64,
             intervals in 1u32..96, accuracy in 0.01..1.0f64, coverage in 0.0..1.0f64,
         ) {
+            let steep = steep.max(1.0 / f64::from(96 - intervals));
             let usage = Usage {
                 prefetchable: pre * peak, peak, level_max: steep * peak, intervals: f64::from(intervals),
                 off_peak: off * steep * peak * f64::from(intervals),

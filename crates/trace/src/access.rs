@@ -135,12 +135,19 @@ pub fn hash(name: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(name)
 }
 
-/// Host and port of a URL; empty when it is only a path.
+/// Host and port of a URL, without a user's name; empty when it is only a path.
 pub fn host(url: &str) -> &str {
     // A path may have what looks like a scheme further on.
     let scheme = |scheme: &str| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let Some((_, rest)) = url.split_once("://").filter(|(before, _)| scheme(before)) else { return "" };
-    &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())]
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// Whether a character of a name that others chose may be shown: neither a control nor one that ends a line or turns it around.
+pub fn is_harmless(character: char) -> bool {
+    let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !character.is_control() && !turns
 }
 
 fn is_dynamic(url: &str) -> bool {
@@ -165,6 +172,8 @@ mod tests {
         }
         access.set_url(b"http://bare.test");
         assert_eq!(host(&access.url), "bare.test");
+        access.set_url(b"http://me:secret@a.test:8080/b/c.gif");
+        assert_eq!((access.server, host(&access.url)), (hash(b"a.test:8080"), "a.test:8080"));
     }
 
     #[test]

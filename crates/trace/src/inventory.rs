@@ -43,10 +43,11 @@ pub struct Inventory {
     name: String,
     line: Vec<u8>,
     number: u64,
+    takes_any_url: bool,
 }
 
 impl Row {
-    /// Of one line. An error says what is wrong with it.
+    /// Of one line, whatever its `url` is. An error says what is wrong with it.
     pub fn parse(line: &[u8]) -> Result<Row, String> {
         let row: Map<String, Value> =
             serde_json::from_slice(line).map_err(|error| format!("no JSON object: {error}"))?;
@@ -63,10 +64,6 @@ impl Row {
             Some(value) => value.as_u64().ok_or_else(|| wrong(name, value, "a whole number is wanted")),
         };
         let url = text("url")?.ok_or("there is no `url`")?;
-        if host(url).is_empty() || url.bytes().any(|byte| byte.is_ascii_control()) {
-            let shown: String = url.escape_default().take(40).collect();
-            return Err(format!("`{shown}` is no URL of a server"));
-        }
         let size = number("size")?;
         if size > LARGEST {
             return Err(format!("a size of {size} is larger than any response"));
@@ -80,6 +77,12 @@ impl Row {
         };
         let (modified, created) = (number("modified")?, number("created")?);
         Ok(Row { url: url.into(), size, modified, created, content_type, cacheable })
+    }
+
+    /// An error does not show the URL, which may carry a password.
+    fn check_url(&self) -> Result<(), String> {
+        let is_one = !host(&self.url).is_empty() && !self.url.bytes().any(|byte| byte.is_ascii_control());
+        if is_one { Ok(()) } else { Err("`url` is no URL of a server".into()) }
     }
 
     /// As a line, with its end. What is not known is left out.
@@ -109,25 +112,17 @@ impl Inventory {
     /// Reads what is not packed; errors begin with the name.
     pub fn of(input: Box<dyn Read + Send>, name: &str) -> Inventory {
         let input = Box::new(BufReader::with_capacity(256 << 10, input));
-        Inventory { input, name: name.into(), line: Vec::new(), number: 0 }
+        Inventory { input, name: name.into(), line: Vec::new(), number: 0, takes_any_url: false }
+    }
+
+    /// Gives rows whose `url` is no URL of a server, too; else they are errors.
+    pub fn with_any_url(self) -> Inventory {
+        Inventory { takes_any_url: true, ..self }
     }
 
     /// Reads text.
     pub fn of_text(text: &str) -> Inventory {
         Inventory::of(Box::new(Cursor::new(text.to_owned())), "inventory")
-    }
-
-    /// At most so many rows, all of them in memory; more are an error.
-    pub fn read(self, most: usize) -> Result<Vec<Row>, String> {
-        let name = self.name.clone();
-        let mut rows = Vec::new();
-        for row in self {
-            if rows.len() == most {
-                return Err(format!("{name}: more than {most} rows"));
-            }
-            rows.push(row?);
-        }
-        Ok(rows)
     }
 
     fn fetch(&mut self) -> Result<Option<Row>, String> {
@@ -140,7 +135,11 @@ impl Inventory {
                 return Err(format!("longer than {LINE_MAX} bytes"));
             }
             if !self.line.is_empty() && self.line[0] != b'#' {
-                return Row::parse(&self.line).map(Some);
+                let row = Row::parse(&self.line)?;
+                if !self.takes_any_url {
+                    row.check_url()?;
+                }
+                return Ok(Some(row));
             }
         }
     }
@@ -199,9 +198,9 @@ mod tests {
         }
         let long = format!("{{\"url\":\"http://a.test/{}\"}}", "x".repeat(LINE_MAX));
         assert!(Inventory::of_text(&long).next().unwrap().unwrap_err().contains("longer than"));
-        let two = "{\"url\":\"http://a.test/\"}\n".repeat(2);
-        assert_eq!(Inventory::of_text(&two).read(2).map(|rows| rows.len()), Ok(2));
-        assert!(Inventory::of_text(&two).read(1).unwrap_err().contains("more than 1 rows"));
+        let odd = "{\"url\":\"http:/me:secret@a.test/\"}\n{\"url\":\"\"}\n";
+        assert!(!Inventory::of_text(odd).next().unwrap().unwrap_err().contains("secret"));
+        assert_eq!(Inventory::of_text(odd).with_any_url().filter(Result::is_ok).count(), 2);
     }
 
     proptest! {

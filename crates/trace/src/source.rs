@@ -2,8 +2,9 @@
 
 use crate::Access;
 use crate::format::{self, Format, Framing, Kept, Parser};
+use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
 /// A longer line is malformed.
@@ -25,6 +26,7 @@ pub struct Source {
     number: u64,
     strict: bool,
     faults: Faults,
+    tells_cacheable: bool,
 }
 
 /// What was malformed.
@@ -45,7 +47,11 @@ impl Source {
         let format = match format.or_else(|| format::of_beginning(&beginning)) {
             Some(format) => format,
             None => {
-                return Err(format!("{}: not of a known trace format; name it by --format", path.display()));
+                let why = match format::lacks_size(&beginning) {
+                    true => "it has columns, but none named `size`: without sizes there is no bandwidth",
+                    false => "not of a known trace format; name it by --format",
+                };
+                return Err(format!("{}: {why}", path.display()));
             }
         };
         Source::of(Box::new(Cursor::new(beginning).chain(input)), format).map_err(at)
@@ -60,7 +66,8 @@ impl Source {
             io::copy(&mut (&mut input).take(header as u64), &mut io::sink())?;
         }
         let (record, faults) = (Vec::new(), Faults::default());
-        Ok(Source { input: Box::new(input), parser, framing, record, number: 0, strict: false, faults })
+        let (input, tells_cacheable) = (Box::new(input), format::tells_cacheable(format));
+        Ok(Source { input, parser, framing, record, number: 0, strict: false, faults, tells_cacheable })
     }
 
     /// Ends at the first malformed record.
@@ -101,6 +108,11 @@ impl Source {
 
     pub fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// Whether the trace says what a cache could store; else the URL does.
+    pub fn tells_cacheable(&self) -> bool {
+        self.tells_cacheable
     }
 
     /// What a record is called.
@@ -161,12 +173,47 @@ impl Faults {
 pub fn unpacked(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let magic = take(&mut input, 4)?;
     let whole = Cursor::new(magic.clone()).chain(input);
+    let packed = |packed, input| -> Box<dyn Read + Send> { Box::new(Packed { packed, input }) };
     Ok(match magic.as_slice() {
         [0x28, 0xb5, 0x2f, 0xfd] => {
-            Box::new(ruzstd::decoding::StreamingDecoder::new(whole).map_err(io::Error::other)?)
+            let input =
+                ruzstd::decoding::StreamingDecoder::new(whole).map_err(|error| damaged("zstd", &error))?;
+            packed("zstd", Box::new(input))
         }
-        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        [0x1f, 0x8b, ..] => packed("gzip", Box::new(flate2::read::MultiGzDecoder::new(whole))),
         _ => Box::new(whole),
+    })
+}
+
+/// What is unpacked, with errors that a user can read.
+struct Packed {
+    packed: &'static str,
+    input: Box<dyn Read + Send>,
+}
+
+impl Read for Packed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.input.read(into).map_err(|error| match error.kind() {
+            ErrorKind::Interrupted => error,
+            _ => damaged(self.packed, &error),
+        })
+    }
+}
+
+/// By the error or one that it has for its reason: whether the input ended early.
+fn damaged(packed: &str, error: &(dyn Error + 'static)) -> io::Error {
+    let mut reason = Some(error);
+    let mut is_cut_off = false;
+    while let Some(error) = reason {
+        let of_input = error.downcast_ref::<io::Error>();
+        is_cut_off |= of_input.is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof);
+        // The source of such an error is that of the one within it, which is no step further.
+        let within = of_input.and_then(|error| error.get_ref());
+        reason = within.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source());
+    }
+    io::Error::other(match is_cut_off {
+        true => format!("the file has been cut off: its {packed} data end early"),
+        false => format!("no sound {packed} data: {error}"),
     })
 }
 
@@ -240,8 +287,32 @@ mod tests {
         for path in [&plain, &packed, &squeezed] {
             assert_eq!(all(&mut Source::open(path, None).unwrap()), Ok(vec![1, 4]), "{}", path.display());
         }
-        std::fs::write(&plain, "what is this\n").unwrap();
-        assert!(Source::open(&plain, None).err().unwrap().contains("--format"));
+        for (text, says) in [("what is this\n", "--format"), ("time\turl\n1\t/a\n", "none named `size`")] {
+            std::fs::write(&plain, text).unwrap();
+            assert!(Source::open(&plain, None).err().unwrap().contains(says));
+        }
+    }
+
+    #[test]
+    fn a_packed_file_that_has_been_cut_off_is_said_to_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let lines: String = (0..5000).map(|nth| format!("{nth},/{}\n", nth * 7919 % 5000)).collect();
+        let text = format!("size,url\n{lines}");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zstd = ruzstd::encoding::compress_to_vec(text.as_bytes(), level);
+        for packed in [gzip.finish().unwrap(), zstd] {
+            for end in [5, 8, packed.len() / 2, packed.len() - 1] {
+                std::fs::write(&path, &packed[..end]).unwrap();
+                let why = match Source::open(&path, Some(format::named("csv").unwrap())) {
+                    Ok(mut source) => all(&mut source).unwrap_err(),
+                    Err(why) => why,
+                };
+                assert!(why.contains("the file has been cut off"), "{end} of {}: {why}", packed.len());
+            }
+        }
     }
 
     #[test]

@@ -70,11 +70,8 @@ impl Folder {
         difference.is_none()
     }
 
-    /// Writes a file so that it has all of its content or what it had before.
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
-        written.map_err(|error| self.failed(name, error))
+        crate::written::write_in(&self.0, name, text)
     }
 
     pub fn write_run(&self, run: &Run) -> Result<(), Failure> {

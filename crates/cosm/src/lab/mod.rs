@@ -26,6 +26,7 @@ use lab::replay::watch::Watch;
 use lab::results::{Asked, LARGEST_SIZE, MODEL};
 use lab::scale::{Clock, Scale, WriteBudget};
 use media::Chosen;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use trace::{Faults, format, synthetic};
 
@@ -169,7 +170,15 @@ fn names(args: &ArgMatches, name: &str) -> Vec<String> {
 }
 
 pub(crate) fn number(args: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
-    let parse = |text| count(text, &(0..=u64::MAX)).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
+    number_within(args, name, 0..=u64::MAX)
+}
+
+pub(crate) fn number_within(
+    args: &ArgMatches,
+    name: &str,
+    bounds: RangeInclusive<u64>,
+) -> Result<Option<u64>, Failure> {
+    let parse = |text| count(text, &bounds).map_err(|why| Failure::Usage(format!("--{name}: {why}")));
     text(args, name).map(parse).transpose()
 }
 

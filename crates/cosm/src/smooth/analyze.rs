@@ -3,8 +3,9 @@
 use crate::Failure;
 use crate::lab::{from_format, json, like, number, requests, say_faults, seed, strict, text};
 use crate::values::{duration, say_time, size};
+use crate::written;
 use clap::{Arg, ArgMatches, Command};
-use lab::input::{From, Input, Reading};
+use lab::input::{From, Input, Reading, say_unusable};
 use learn::analysis::{Amount, Analysis, Basis, Offered, Report, Settings, Split, find_peak, share};
 use learn::day::{Peak, Weekdays};
 use std::io::{IsTerminal, Write};
@@ -19,7 +20,7 @@ const LOOK: u64 = 1 << 16;
 pub fn command() -> Command {
     let traces = Arg::new("TRACE").num_args(1..).conflicts_with("like").help(
         "Trace to analyze, plain or compressed with gzip or zstd, also Cosm's own access log as JSON; several follow each \
-         other in time",
+         other in time. With a --peak also a pipe, such as /dev/stdin",
     );
     let peak = Arg::new("peak").long("peak").value_name("HH:MM-HH:MM|auto").default_value("auto").help(
         "When peak is, in local time; the thesis: 04:30-16:30. auto: the 12 hours in which most is asked for, for which the \
@@ -40,7 +41,7 @@ pub fn command() -> Command {
         .long("warm-up")
         .value_name("TIME")
         .default_value("2d")
-        .help("Time from the first request for which the caches fill before anything is measured");
+        .help("Time from the first request for which the caches fill before anything is measured; a number alone is of days");
     let cache = Arg::new("cache")
         .long("cache")
         .value_name("SIZE")
@@ -56,7 +57,8 @@ pub fn command() -> Command {
         .help("Write a page with plots, and analysis.json, there");
     Command::new("analyze")
         .about("Measure what of the misses in the peaks of a trace could have been fetched before them (thesis, 6.2)")
-        .args([traces, from_format(), strict(), like(), requests(), seed()])
+        .args([traces, from_format().conflicts_with("like"), strict().conflicts_with("like"), like(), requests()])
+        .arg(seed().conflicts_with("TRACE"))
         .args([peak, days, utc_offset, warm_up, cache, inventory, json(), out])
         .after_help(
             "A hit has the same modification date as the request before. Where a trace has no dates, sizes tell what they can; \
@@ -72,18 +74,17 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let parsed = |name: &'static str| text(args, name).unwrap_or_default();
     let days: Weekdays = parsed("days").parse().map_err(|why| usage("days", why))?;
     let utc_offset = offset(parsed("utc-offset")).map_err(|why| usage("utc-offset", why))?;
-    let warm_up = duration(parsed("warm-up")).map_err(|why| usage("warm-up", why))?.as_secs();
+    let warm_up = warm_up(parsed("warm-up")).map_err(|why| usage("warm-up", why))?.as_secs();
     let cache = size(parsed("cache")).map_err(|why| usage("cache", why))?;
     let given = match parsed("peak") {
         "auto" => None,
         text => Some(text.parse::<Peak>().map_err(|why| usage("peak", why))?),
     };
     let inputs = inputs(args)?;
-    let out = text(args, "out").map(PathBuf::from);
-    if let Some(out) = &out {
-        std::fs::create_dir_all(out)
-            .map_err(|error| Failure::Failed(format!("{}: {error}", out.display())))?;
+    if given.is_none() {
+        inputs.iter().try_for_each(|input| read_again(input, "--peak auto reads it twice; name a --peak"))?;
     }
+    let out = written::folder(args, "out")?;
     let offered = text(args, "inventory").map(|path| offered(Path::new(path))).transpose()?;
 
     let peak = match given {
@@ -93,9 +94,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         }
         None => {
             let mut all = All::open(&inputs, "finding the peak")?;
-            let found = find_peak(&mut all, days, utc_offset).map_err(Failure::Failed)?;
-            all.end(false)?;
-            found
+            let found = find_peak(&mut all, days, utc_offset);
+            // Why nothing is found is first of all what could not be read.
+            all.end(found.is_err())?;
+            found.map_err(Failure::Failed)?
         }
     };
     let mut analysis = Analysis::new(Settings { peak, utc_offset, warm_up, cache }, offered);
@@ -122,8 +124,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     if let Some(out) = out {
         let page =
             lab::report::smoothing::page(&described, is_synthetic, &report).map_err(Failure::Failed)?;
-        write(&out, "analysis.json", &json()?)?;
-        write(&out, "report.html", &page)?;
+        written::write_in(&out, "analysis.json", &json()?)?;
+        written::write_in(&out, "report.html", &page)?;
         proxy::say(format_args!("{}", out.join("report.html").display()));
     }
     Ok(())
@@ -169,9 +171,19 @@ fn offered(path: &Path) -> Result<Offered, Failure> {
     Offered::of(rows).map_err(Failure::Failed)
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
-    let path = folder.join(name);
-    std::fs::write(&path, text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+/// An error of what can be read only once; files that are not there are found out when they are opened.
+pub fn read_again(input: &Input, why: &str) -> Result<(), Failure> {
+    match &input.from {
+        From::File { path, .. } if path.exists() && !path.is_file() => {
+            Err(Failure::Failed(format!("{}: is no file, and {why}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `2d`, `36h`; a number alone is of days.
+pub fn warm_up(text: &str) -> Result<Duration, String> {
+    duration(text).or_else(|why| duration(&format!("{text}d")).map_err(|_| why))
 }
 
 /// All traces, one after the other, with progress on standard error.
@@ -220,8 +232,7 @@ impl All<'_> {
         if checked.is_none() {
             self.readings[0].check().map_err(Failure::Failed)?;
         }
-        let said: Vec<String> = self.readings.iter().filter_map(Reading::say_unusable).collect();
-        Ok((!said.is_empty()).then(|| said.join("; ")))
+        Ok(say_unusable(&self.readings))
     }
 }
 
@@ -263,7 +274,7 @@ fn print(trace: &str, report: &Report, is_found: bool, not_cacheable: Option<&st
         (report.last - report.first) as f64 / 86_400.0
     );
     if let Some(not_cacheable) = not_cacheable {
-        line!("no hits, as no cache could answer them: requests {not_cacheable}");
+        line!("of these no cache could answer {not_cacheable}");
     }
 
     line!("\nPeaks: {} on {}{}", settings.peak, settings.peak.days, if is_found { ", as found" } else { "" });
@@ -396,9 +407,12 @@ fn print(trace: &str, report: &Report, is_found: bool, not_cacheable: Option<&st
     notes("target");
 }
 
-/// Bytes as MB, 10^6, as the thesis has them.
+/// Bytes as MB, 10^6, as the thesis has them; few as KB.
 fn mb(bytes: f64) -> String {
-    format!("{:.2} MB", bytes / 1e6)
+    match bytes {
+        few if few > 0.0 && few < 1e5 => format!("{:.2} KB", few / 1e3),
+        some => format!("{:.2} MB", some / 1e6),
+    }
 }
 
 #[cfg(test)]

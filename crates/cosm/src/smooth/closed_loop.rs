@@ -1,13 +1,14 @@
 //! `cosm smooth loop`: strategies beside each other in a synthetic world, seed after seed.
 
-use super::evaluate::{asked, write};
+use super::evaluate::asked;
+use super::strategies::{ROUNDS, twice};
 use crate::Failure;
-use crate::lab::{json, number, seed, text};
+use crate::lab::{json, number, number_within, seed, text};
+use crate::written::{folder, write_in};
 use clap::{Arg, ArgMatches, Command};
 use lab::report::nights::{Tried, page};
 use lab::smooth::{Night, Run, Saved, Settings, Strategy, run as go};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use trace::world;
 
 /// An option of a whole number, and what it is.
@@ -60,19 +61,15 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let settings = settings(args)?;
     let strategies: Vec<Strategy> = match text(args, "strategies").unwrap_or("all") {
         "all" => Strategy::ALL.to_vec(),
-        some => some
-            .split(',')
-            .map(|name| Strategy::named(name.trim()))
-            .collect::<Result<_, _>>()
-            .map_err(Failure::Usage)?,
+        some => {
+            let names: Vec<&str> = some.split(',').map(str::trim).collect();
+            twice(&names)?;
+            names.into_iter().map(Strategy::named).collect::<Result<_, _>>().map_err(Failure::Usage)?
+        }
     };
-    let out = text(args, "out").map(PathBuf::from);
-    if let Some(out) = &out {
-        let failed = |error| Failure::Failed(format!("{}: {error}", out.display()));
-        std::fs::create_dir_all(out).map_err(failed)?;
-    }
+    let out = folder(args, "out")?;
     let first_seed = settings.seed;
-    let seeds = number(args, "seeds")?.unwrap_or(1).clamp(1, 1_000);
+    let seeds = number_within(args, "seeds", 1..=1_000)?.unwrap_or(1);
     let mut found: Vec<Tried> = strategies.iter().map(|strategy| (*strategy, Vec::new())).collect();
     let mut first = None;
     for seed in (0..seeds).map(|nth| first_seed.wrapping_add(nth)) {
@@ -114,8 +111,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     }
     if let (Some(out), Some(without)) = (out, first) {
         let page = page(&asked(args), &without, &found).map_err(Failure::Failed)?;
-        write(&out, "loop.json", &value.to_string())?;
-        write(&out, "report.html", &page)?;
+        write_in(&out, "loop.json", &value.to_string())?;
+        write_in(&out, "report.html", &page)?;
         proxy::say(format_args!("{}", out.join("report.html").display()));
     }
     Ok(())
@@ -134,8 +131,10 @@ fn settings(args: &ArgMatches) -> Result<Settings, Failure> {
     *days = count("days")?.unwrap_or(*days);
     *upheaval = count("upheaval")?;
     settings.first = count("first")?.unwrap_or(settings.first);
-    settings.nights = count("nights")?.map_or(settings.nights, |nights| nights as usize).max(1);
-    settings.rounds = count("rounds")?.map_or(settings.rounds, |rounds| rounds as usize).max(1);
+    let least_one =
+        |name: &str, most: u64| Ok(number_within(args, name, 1..=most)?.map(|number| number as usize));
+    settings.nights = least_one("nights", 1_000)?.unwrap_or(settings.nights);
+    settings.rounds = least_one("rounds", *ROUNDS.end())?.unwrap_or(settings.rounds);
     let share = |name: &str, default: f64, most: f64| match text(args, name) {
         None => Ok(default),
         Some(text) => match text.trim().parse::<f64>() {
@@ -154,6 +153,9 @@ fn settings(args: &ArgMatches) -> Result<Settings, Failure> {
             "--days: {last}, but the first night in which something is fetched is that of day {}",
             settings.first
         )));
+    }
+    if let Some(day) = settings.world.upheaval.filter(|day| *day >= last) {
+        return Err(Failure::Usage(format!("--upheaval: there is no day {day}, but from 0 to {}", last - 1)));
     }
     Ok(settings)
 }
@@ -258,9 +260,12 @@ fn share(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// By how much something is lower.
+/// By how much something is lower; nothing has no sign.
 fn percent(value: f64) -> String {
-    format!("{:+.1} %", -100.0 * value)
+    match -100.0 * value {
+        none if none.abs() < 0.05 => "0.0 %".into(),
+        by => format!("{by:+.1} %"),
+    }
 }
 
 fn spread(values: &[f64], show: fn(f64) -> String) -> String {

@@ -1,15 +1,16 @@
 //! `cosm smooth evaluate`: strategies that learn from one day, tested on the next.
 
+use super::analyze::warm_up;
 use super::source::{self, Source, day_of};
 use super::strategies::{self, NAMES};
 use crate::Failure;
-use crate::lab::{json, number, seed, text};
+use crate::lab::{json, number, number_within, seed, text};
 use crate::values::size;
+use crate::written;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use learn::candidate::{ATTRIBUTES, Encoding};
 use learn::evaluate::{Budget, DayOutcome, Offers, Positives, Report, Settings, Step, date, evaluate};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -19,7 +20,7 @@ pub fn settings_args() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let known: Vec<&str> = ATTRIBUTES.iter().map(|attribute| attribute.name).collect();
     vec![
-        option("warm-up", "DAYS").default_value("2").help("Days for which the cache fills before anything is measured"),
+        option("warm-up", "DAYS").default_value("2d").help("Whole days for which the cache fills before anything is measured"),
         option("cache", "SIZE").help("Size of a cache that forgets what was asked for least lately; otherwise it is infinite"),
         option("versions", "HOW").default_value("auto").help(
             "How a changed object is told: by date, by size, or auto: by date where the trace has modification dates",
@@ -57,6 +58,7 @@ pub fn command() -> Command {
             Arg::new("same-kind")
                 .long("same-kind")
                 .action(ArgAction::SetTrue)
+                .conflicts_with("train-days")
                 .help("Learn for a working day from the last working day, and for a day at the weekend from the last such day"),
         )
         .arg(option("train-days", "N").help(
@@ -119,15 +121,16 @@ pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure>
         Some("room") => Budget::Room,
         Some(bytes) => Budget::Bytes(size(bytes).map_err(|why| usage("budget", why))?),
     };
-    let once = number(args, "train-days")?.map(|days| days as usize);
-    if once == Some(0) {
-        return Err(usage("train-days", "at least 1".into()));
+    let once = number_within(args, "train-days", 1..=u64::MAX)?.map(|days| days as usize);
+    let warm_up = warm_up(said("warm-up")).map_err(|why| usage("warm-up", why))?.as_secs();
+    if !warm_up.is_multiple_of(86_400) {
+        return Err(usage("warm-up", format!("`{}` are no whole days", said("warm-up"))));
     }
     let cache = text(args, "cache").map(size).transpose().map_err(|why| usage("cache", why))?;
     Ok(Settings {
         peak,
         calendar,
-        warm_up: number(args, "warm-up")?.unwrap_or(2) as usize,
+        warm_up: (warm_up / 86_400) as usize,
         cache,
         by_date,
         servers,
@@ -145,18 +148,12 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let strategies = strategies::of(args)?;
     let source = Source::of(args)?;
     let settings = settings(args, &source)?;
-    let folder = |name: &str| -> Result<Option<PathBuf>, Failure> {
-        let Some(path) = text(args, name).map(PathBuf::from) else { return Ok(None) };
-        std::fs::create_dir_all(&path)
-            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-        Ok(Some(path))
-    };
-    let (out, rules_out) = (folder("out")?, folder("rules-out")?);
+    let (out, rules_out) = (written::folder(args, "out")?, written::folder(args, "rules-out")?);
     let mut keep = |name: &str, day: i64, text: &str| match &rules_out {
         None => Ok(()),
         Some(folder) => {
             let path = folder.join(format!("{name}-{}.rules", date(day)));
-            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+            written::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
         }
     };
     let mut shown = Shown::new();
@@ -177,16 +174,11 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     if let Some(out) = out {
         let page = lab::report::next_day::page(&source.describe(), source.is_synthetic(), &asked, &report)
             .map_err(Failure::Failed)?;
-        write(&out, "evaluation.json", &value.to_string())?;
-        write(&out, "report.html", &page)?;
+        written::write_in(&out, "evaluation.json", &value.to_string())?;
+        written::write_in(&out, "report.html", &page)?;
         proxy::say(format_args!("{}", out.join("report.html").display()));
     }
     Ok(())
-}
-
-pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
-    let path = folder.join(name);
-    std::fs::write(&path, text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Options as they were given.

@@ -24,12 +24,23 @@ pub fn command() -> Command {
              cosm smooth target --b-pre 1965.93 --b-peak 4968.19 --b-off 2296.78 --l-max 140.667",
         )
         .subcommand_required(true)
-        .subcommand(analyze::command())
-        .subcommand(evaluate::command())
-        .subcommand(plan::command())
-        .subcommand(target::command())
-        .subcommand(train::command())
-        .subcommand(closed_loop::command())
+        .subcommands(
+            [
+                analyze::command(),
+                evaluate::command(),
+                plan::command(),
+                target::command(),
+                train::command(),
+                closed_loop::command(),
+            ]
+            // `-1` is a number that is out of bounds, not an option that is unknown.
+            .map(|command| {
+                command.mut_args(|arg| match arg.get_action().takes_values() {
+                    true => arg.allow_negative_numbers(true),
+                    false => arg,
+                })
+            }),
+        )
 }
 
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {

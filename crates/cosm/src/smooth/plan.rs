@@ -4,7 +4,7 @@ use super::evaluate::Shown;
 use super::rules::{encoding, load};
 use super::source::{self, Source, days};
 use crate::Failure;
-use crate::lab::{from_format, json, strict, text};
+use crate::lab::{from_format, json, number, strict, text};
 use crate::values::size;
 use clap::{Arg, ArgMatches, Command};
 use learn::candidate::{Candidate, Encoding, History, Source as From};
@@ -42,6 +42,7 @@ pub fn command() -> Command {
         .long("intervals")
         .value_name("N")
         .default_value("48")
+        .conflicts_with("budget")
         .help("Quarters of an hour of the off-peak");
     let history = Arg::new("TRACE").long("trace").value_name("FILE").help(
         "Requests of the days before, for rules that ask for them (uses, days, idle, shares), and to leave out what the cache has; \
@@ -49,7 +50,10 @@ pub fn command() -> Command {
     );
     let offered = source::inventory().help(
         "What servers offered in the nights before, for rules that ask for section-yield. Of a folder of files named 1998-05-18.jsonl \
-         and so on, each night takes the last one up to its day",
+         and so on, each night takes the last one up to the day on which it begins",
+    );
+    let strict = strict().help(
+        "Stop at the first malformed line of the trace, and at the first candidate without a URL of a server",
     );
     let night = Arg::new("night")
         .long("night")
@@ -64,8 +68,8 @@ pub fn command() -> Command {
         .about("Make tonight's list of what to fetch, from candidates, rules and a budget")
         .args([candidates, rules, budget])
         .args(usage)
-        .args([intervals, history, offered, from_format(), strict()])
-        .args(super::source::day_args())
+        .args([intervals, history, offered, from_format().requires("TRACE"), strict])
+        .args(source::day_args().map(|arg| arg.requires("TRACE")))
         .args([night, confidence, json()])
         .after_help(
             "The likeliest come first; of those, the smaller. Links with credentials are left out, and links with a query or to a \
@@ -79,7 +83,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let budget = budget(args)?;
     let confidence = match text(args, "confidence").map(str::parse::<f64>) {
         Some(Ok(share)) if (0.0..=1.0).contains(&share) => share,
-        _ => return Err(Failure::Usage("--confidence: a share from 0 to 1".into())),
+        _ => {
+            let said = text(args, "confidence").unwrap_or_default();
+            return Err(Failure::Usage(format!("--confidence: `{said}` is no share from 0 to 1")));
+        }
     };
     let night = match text(args, "night") {
         Some(text) => text
@@ -109,7 +116,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let mut planner = Planner::new(&model, encoding, Order { budget, night, query_rules, confidence });
     let mut scratch = Access::default();
     let candidates = text(args, "CANDIDATES").unwrap_or_default();
-    for row in Inventory::open(Path::new(candidates)).map_err(Failure::Failed)? {
+    let rows = Inventory::open(Path::new(candidates)).map_err(Failure::Failed)?;
+    for row in if args.get_flag("strict") { rows } else { rows.with_any_url() } {
         let mut candidate = Candidate { row: row.map_err(Failure::Failed)?, ..Candidate::default() };
         candidate.remember(history.unwrap_or(&nothing), &mut scratch);
         let is_cached = told.as_ref().is_some_and(|told| told.has(scratch.object, &candidate.row));
@@ -136,13 +144,13 @@ fn budget(args: &ArgMatches) -> Result<u64, Failure> {
     if text(args, "budget").is_some() {
         return bytes("budget");
     }
-    let intervals = text(args, "intervals").and_then(|text| text.parse().ok());
+    let intervals = number(args, "intervals")?.unwrap_or_default();
     let usage = Usage {
         prefetchable: bytes("b-pre")? as f64,
         peak: bytes("b-peak")? as f64,
         off_peak: bytes("b-off")? as f64,
         level_max: bytes("l-max")? as f64,
-        intervals: intervals.ok_or_else(|| Failure::Usage("--intervals: a number".into()))?,
+        intervals: intervals as f64,
     };
     Ok(usage.target(Performance::PERFECT).map_err(Failure::Usage)?.extra as u64)
 }
@@ -164,10 +172,14 @@ fn told(args: &ArgMatches, night: u64) -> Result<Option<Told>, Failure> {
     let settings = Settings { peak, calendar, offers, warm_up: 0, servers: None, ..Settings::new(least) };
     let mut shown = Shown::new();
     let failed = |why: String| Failure::Failed(format!("{}: {why}", source.describe()));
-    let open = || Ok::<_, Failure>(Until { web: source.open(calendar).map_err(failed)?, night });
-    let survey =
-        survey(&mut open()?, &settings, &mut |requests| shown.step(&Step::Requests(false, requests)));
+    let open = || {
+        let web = source.open(calendar).map_err(failed)?;
+        Ok::<_, Failure>(Until { web, night, last: None, later: 0 })
+    };
+    let mut web = open()?;
+    let survey = survey(&mut web, &settings, &mut |requests| shown.step(&Step::Requests(false, requests)));
     let survey = survey.map_err(failed)?;
+    say_times(&web);
     let each = &mut |_| Ok(());
     let told = walk(&mut open()?, &settings, &survey, each, &mut |requests| {
         shown.step(&Step::Requests(true, requests));
@@ -180,14 +192,40 @@ fn told(args: &ArgMatches, night: u64) -> Result<Option<Told>, Failure> {
 struct Until {
     web: Box<dyn Web>,
     night: u64,
+    /// Of the latest request up to it, in seconds since 1970.
+    last: Option<u64>,
+    /// Requests after it.
+    later: u64,
+}
+
+/// That the trace is not of the days before the night.
+fn say_times(web: &Until) {
+    const DAY: u64 = 86_400;
+    if web.later > 0 {
+        proxy::say(format_args!(
+            "{} requests of the trace are later than the night: they are not looked at",
+            web.later
+        ));
+    }
+    match web.last {
+        None => proxy::say("no request of the trace is before the night: as if nothing was ever asked for"),
+        Some(last) if web.night - last > 2 * DAY => proxy::say(format_args!(
+            "the trace ends {} days before the night: the last peak and the last requests that rules ask for are of then",
+            (web.night - last) / DAY
+        )),
+        Some(_) => {}
+    }
 }
 
 impl Web for Until {
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
         while self.web.next(access)? {
-            if access.time / 1_000_000 <= self.night {
+            let seconds = access.time / 1_000_000;
+            if seconds <= self.night {
+                self.last = self.last.max(Some(seconds));
                 return Ok(true);
             }
+            self.later += 1;
         }
         Ok(false)
     }

@@ -1,12 +1,13 @@
 //! Where requests and inventories come from: a trace with files of rows, what the trace itself names, or a synthetic world.
 
-use super::analyze::offset;
+use super::analyze::{offset, read_again};
 use crate::Failure;
-use crate::lab::{from_format, number, say_faults, strict, text};
+use crate::lab::{from_format, number, number_within, say_faults, strict, text};
 use clap::{Arg, ArgAction, ArgMatches};
 use lab::input::{From, Input, Reading};
 use learn::day::{Calendar, Peak, Weekdays};
 use learn::evaluate::Web;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,8 +20,16 @@ const NAMED_MAX: usize = 20_000_000;
 
 /// What is read, again and again.
 pub enum Source {
-    Trace { input: Input, offered: Offered },
-    World { settings: world::Settings, seed: u64 },
+    Trace {
+        input: Input,
+        offered: Offered,
+        /// Whether it was said what was malformed.
+        is_said: Rc<Cell<bool>>,
+    },
+    World {
+        settings: world::Settings,
+        seed: u64,
+    },
 }
 
 #[derive(Clone)]
@@ -40,7 +49,8 @@ pub fn args() -> [Arg; 7] {
     );
     let inventory = inventory().help(
         "What servers had to offer, as JSON, an object a line: url, size, modified, created (seconds since 1970), content_type, \
-         cacheable. Of a folder of files named 1998-05-18.jsonl and so on, each night takes the last one up to its day",
+         cacheable. Of a folder of files named 1998-05-18.jsonl and so on, each night takes the last one up to the day on which it \
+         begins, which is mostly the day before its peak",
     );
     let hindsight = Arg::new("hindsight")
         .long("hindsight")
@@ -49,11 +59,13 @@ pub fn args() -> [Arg; 7] {
         .conflicts_with("inventory")
         .help("Take all URLs of the whole trace for the inventory, also those that are asked for only later");
     let world = Arg::new("world").long("world").value_name("SIZE").help(
-        "A synthetic world with its inventories instead of a trace: small, usual (the thesis' two weeks) or large",
+        "A synthetic world with its inventories instead of a trace: small, usual (the thesis' two weeks: minutes of work) or large",
     );
-    let days =
-        Arg::new("world-days").long("world-days").value_name("N").requires("world").help("Days of the world");
-    [trace, from_format(), strict(), inventory, hindsight, world, days]
+    let days = Arg::new("world-days").long("world-days").value_name("N");
+    let days = days.requires("world").conflicts_with("TRACE").help("Days of the world");
+    let [format, strict, inventory] =
+        [from_format(), strict(), inventory].map(|arg| arg.conflicts_with("world"));
+    [trace, format, strict, inventory, hindsight, world, days]
 }
 
 pub fn inventory() -> Arg {
@@ -100,23 +112,21 @@ fn flag(args: &ArgMatches, name: &str) -> bool {
 }
 
 impl Source {
-    /// Says what of the trace was malformed. With `--hindsight` the trace is read.
+    /// With `--hindsight` the trace is read.
     pub fn of(args: &ArgMatches) -> Result<Source, Failure> {
         if let Some(size) = said(args, "world") {
             let seed = number(args, "seed")?.unwrap_or(1);
             let mut settings = match size {
-                "small" => world::Settings::small(),
+                // Two days to warm up, one to learn from, and two to test on.
+                "small" => world::Settings { days: 5, ..world::Settings::small() },
                 "usual" => world::Settings::default(),
                 "large" => world::Settings::large(),
                 other => {
                     return Err(Failure::Usage(format!("--world: `{other}` is not small, usual or large")));
                 }
             };
-            if let Some(days) = number(args, "world-days")? {
-                settings.days = u32::try_from(days)
-                    .ok()
-                    .filter(|days| (1..=10_000).contains(days))
-                    .ok_or_else(|| Failure::Usage("--world-days: a number from 1 to 10000".into()))?;
+            if let Some(days) = number_within(args, "world-days", 1..=10_000)? {
+                settings.days = days as u32;
             }
             return Ok(Source::World { settings, seed });
         }
@@ -126,18 +136,14 @@ impl Source {
         let format = text(args, "format").map(format::named).transpose().map_err(Failure::Usage)?;
         let from = From::File { path: PathBuf::from(path), format, strict: args.get_flag("strict") };
         let input = Input { from, requests: None, largest: None };
+        read_again(&input, "it is read twice")?;
         let offered = match text(args, "inventory").map(Path::new) {
             Some(path) if path.is_dir() => Offered::Files(files(path)?),
             Some(path) => Offered::File(path.to_owned()),
             None if flag(args, "hindsight") => Offered::Named(Rc::new(named(&input)?)),
             None => Offered::Nothing,
         };
-        let mut reading = input.open().map_err(Failure::Failed)?;
-        let mut access = Access::default();
-        while reading.next(&mut access).map_err(Failure::Failed)? {}
-        say_faults(&reading);
-        reading.check().map_err(Failure::Failed)?;
-        Ok(Source::Trace { input, offered })
+        Ok(Source::Trace { input, offered, is_said: Rc::default() })
     }
 
     /// The days of the world that are holidays.
@@ -168,7 +174,7 @@ impl Source {
 
     pub fn describe(&self) -> String {
         match self {
-            Source::Trace { input, offered } => {
+            Source::Trace { input, offered, .. } => {
                 let offered = match offered {
                     Offered::Nothing => "without an inventory".into(),
                     Offered::File(path) => format!("inventory {}", path.display()),
@@ -190,9 +196,12 @@ impl Source {
 
     pub fn open(&self, calendar: Calendar) -> Result<Box<dyn Web>, String> {
         Ok(match self {
-            Source::Trace { input, offered } => {
-                Box::new(OfTrace { reading: input.open()?, offered: offered.clone(), calendar })
-            }
+            Source::Trace { input, offered, is_said } => Box::new(OfTrace {
+                reading: input.open()?,
+                offered: offered.clone(),
+                calendar,
+                is_said: is_said.clone(),
+            }),
             Source::World { settings, seed } => {
                 Box::new(OfWorld { world: World::new(settings.clone(), *seed)?, begun: false })
             }
@@ -204,11 +213,18 @@ struct OfTrace {
     reading: Reading,
     offered: Offered,
     calendar: Calendar,
+    is_said: Rc<Cell<bool>>,
 }
 
 impl Web for OfTrace {
+    /// At the first end, says what was malformed; an error if nothing can be used.
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
-        self.reading.next(access)
+        let more = self.reading.next(access)?;
+        if !more && !self.is_said.replace(true) {
+            say_faults(&self.reading);
+            return self.reading.why_unusable().map_or(Ok(false), Err);
+        }
+        Ok(more)
     }
 
     fn offers(&mut self, at: u64, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {

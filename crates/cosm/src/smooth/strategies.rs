@@ -1,13 +1,20 @@
 //! The strategies that are tested, and how those learn that do.
 
 use crate::Failure;
-use crate::lab::{number, text};
+use crate::lab::{number, number_within, text};
 use clap::{Arg, ArgMatches};
 use learn::candidate::PREFETCHABLE;
 use learn::evaluate::{Composition, How, Learn, Learned, Strategy, When};
-use learn::ripper::Learner;
+use learn::ripper::{Learner, Step};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 pub const NAMES: [&str; 6] = ["nothing", "seen-before", "rules", "boosted", "trees", "oracle"];
+
+/// Between two words on what takes long.
+const EVERY: Duration = Duration::from_secs(20);
+/// Sets of rules that may be boosted.
+pub const ROUNDS: RangeInclusive<u64> = 1..=1000;
 
 pub fn args() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
@@ -20,16 +27,25 @@ pub fn args() -> Vec<Arg> {
 }
 
 pub fn of(args: &ArgMatches) -> Result<Vec<Strategy<'static>>, Failure> {
-    let names = match text(args, "strategies").unwrap_or("all") {
+    let names: Vec<&str> = match text(args, "strategies").unwrap_or("all") {
         "all" => NAMES.to_vec(),
         list => list.split(',').map(str::trim).collect(),
     };
+    twice(&names)?;
     names.into_iter().map(|name| Ok(Strategy { name: name.into(), how: how(name, args)? })).collect()
+}
+
+/// An error if one name is there twice: its figures would be.
+pub fn twice(names: &[&str]) -> Result<(), Failure> {
+    match names.iter().enumerate().find(|(nth, name)| names[..*nth].contains(name)) {
+        Some((_, name)) => Err(Failure::Usage(format!("--strategies: `{name}` is there twice"))),
+        None => Ok(()),
+    }
 }
 
 fn how(name: &str, args: &ArgMatches) -> Result<How<'static>, Failure> {
     let learner = learner(args)?;
-    let rounds = number(args, "rounds")?.unwrap_or(10).clamp(1, 1000) as usize;
+    let rounds = number_within(args, "rounds", ROUNDS)?.unwrap_or(10) as usize;
     let (when, learn): (When, Learn) = match name {
         "nothing" => return Ok(How::Nothing),
         "seen-before" => return Ok(How::SeenBefore),
@@ -45,7 +61,17 @@ fn how(name: &str, args: &ArgMatches) -> Result<How<'static>, Failure> {
         "boosted" => (
             When::Once,
             Box::new(move |examples| {
-                let ensemble = learn::boost::boost(&learner, rounds, examples, &mut |_, _| {})?;
+                let mut said = Instant::now();
+                let mut progress = |round: usize, Step { rules, left, .. }| {
+                    if said.elapsed() > EVERY {
+                        said = Instant::now();
+                        proxy::say(format_args!(
+                            "boosted: round {} of {rounds}, {rules} rules, {left} examples",
+                            round + 1
+                        ));
+                    }
+                };
+                let ensemble = learn::boost::boost(&learner, rounds, examples, &mut progress)?;
                 Ok(Learned { text: Some(ensemble.to_string()), composition: None, judge: Box::new(ensemble) })
             }),
         ),
@@ -80,16 +106,18 @@ fn how(name: &str, args: &ArgMatches) -> Result<How<'static>, Failure> {
 }
 
 fn learner(args: &ArgMatches) -> Result<Learner, Failure> {
-    let said = text(args, "loss-ratio").unwrap_or("1");
-    let loss_ratio: f64 = said.parse().unwrap_or(0.0);
-    if !(loss_ratio > 0.0 && loss_ratio.is_finite()) {
-        return Err(Failure::Usage(format!("--loss-ratio: `{said}` is not a number above 0")));
-    }
     Ok(Learner {
         seed: number(args, "seed")?.unwrap_or(1),
-        loss_ratio,
+        loss_ratio: loss_ratio(args)?,
         positive: Some(PREFETCHABLE.into()),
         threads: crate::machine::cores(),
         ..Learner::default()
     })
+}
+
+/// 1 if it is not said.
+pub fn loss_ratio(args: &ArgMatches) -> Result<f64, Failure> {
+    let said = text(args, "loss-ratio").unwrap_or("1");
+    let ratio = said.parse().ok().filter(|ratio: &f64| *ratio > 0.0 && ratio.is_finite());
+    ratio.ok_or_else(|| Failure::Usage(format!("--loss-ratio: `{said}` is not a number above 0")))
 }

@@ -11,7 +11,7 @@ const NUMBERS: [(&str, Option<&str>, &str); 7] = [
     ("b-peak", None, "B_peak: what the peak fetches in all"),
     ("b-off", None, "B_o: what the off-peak before it fetches in all, without prefetching"),
     ("l-max", None, "L_m: what the highest level of the peak fetches"),
-    ("intervals", Some("48"), "Levels of the off-peak: 48 quarters of an hour are 12 hours"),
+    ("intervals", Some("48"), "Levels of the off-peak, from 1 to 95: 48 quarters of an hour are 12 hours"),
     ("accuracy", Some("1"), "P_a: the share of what is prefetched that was prefetchable"),
     ("coverage", Some("1"), "P_c: the share of what was prefetchable that is prefetched"),
 ];
@@ -71,9 +71,7 @@ fn print(usage: &Usage, performance: Performance, target: &Target) {
     line!(
         "{}",
         match bound {
-            Bound::Prefetchable if performance.accuracy == 0.0 => {
-                "At an accuracy of 0 nothing that is prefetched spares the peak anything."
-            }
+            Bound::InVain => "At an accuracy of 0 nothing that is prefetched spares the peak anything.",
             Bound::Prefetchable => "The off-peak has room for all: there is no more to prefetch.",
             Bound::Room =>
                 "The off-peak has no room for more: this is the fixed point of equations 6.4 and 7.5.",

@@ -1,9 +1,11 @@
 //! `cosm smooth train`: rules from a table of examples, or from the days of a trace.
 
+use super::strategies::{ROUNDS, loss_ratio};
 use super::{of_trace, source};
 use crate::Failure;
-use crate::lab::{json, number, seed, text};
-use clap::{Arg, ArgMatches, Command};
+use crate::lab::{json, number, number_within, seed, text};
+use crate::written;
+use clap::{Arg, ArgMatches, Command, Id};
 use learn::boost::boost;
 use learn::candidate::PREFETCHABLE;
 use learn::examples::{Examples, table};
@@ -18,13 +20,18 @@ pub fn command() -> Command {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
     };
+    let of_traces: Vec<Id> =
+        source::args().into_iter().chain(of_trace::args()).map(|arg| arg.get_id().clone()).collect();
     Command::new("train")
         .about("Learn rules from examples (RIPPER; thesis, 7.2)")
         .args(source::args())
-        .arg(option("examples", "FILE", "Table to learn from, plain or compressed, instead of a trace").conflicts_with_all(["TRACE", "world"]))
+        .arg(option("examples", "FILE", "Table to learn from, plain or compressed, instead of a trace").conflicts_with_all(of_traces))
         .arg(option("test", "FILE", "Table with the same columns to test the rules on"))
         .arg(option("out", "FILE", "Where the rules are written, instead of standard output"))
-        .arg(option("positive", "CLASS", "Class that rules are learned for; else all but the heaviest have rules"))
+        .arg(
+            option("positive", "CLASS", "Class of a table that rules are learned for; else all but the heaviest have rules")
+                .conflicts_with_all(["TRACE", "world"]),
+        )
         .arg(option(
             "loss-ratio",
             "N",
@@ -32,7 +39,7 @@ pub fn command() -> Command {
         ))
         .arg(option("boost", "ROUNDS", "Learn so many sets of rules that vote (AdaBoost; the thesis: 10)"))
         .arg(
-            option("optimizations", "N", "Passes in which each rule may be replaced or revised").default_value("2"),
+            option("optimizations", "N", "Passes in which each rule may be replaced or revised, at most 100").default_value("2"),
         )
         .args(of_trace::args())
         .arg(seed().default_value("7"))
@@ -54,14 +61,24 @@ pub fn command() -> Command {
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let mut learner = learner(args)?;
     let is_table = text(args, "examples").is_some();
+    if !is_table && text(args, "TRACE").or(text(args, "world")).is_none() {
+        return Err(Failure::Usage("name a trace, a world by --world, or a table by --examples".into()));
+    }
     if !is_table {
         learner.positive = Some(PREFETCHABLE.into());
     }
-    let rounds = number(args, "boost")?;
+    let rounds = number_within(args, "boost", ROUNDS)?;
+    let out = written::path(args, "out")?;
+    let read_too = ["examples", "test", "TRACE", "inventory"].map(|name| text(args, name));
+    out.iter().try_for_each(|out| written::not_over(out, &read_too))?;
     let classes: Vec<String> = learner.positive.iter().cloned().collect();
-    let examples = match text(args, "examples") {
-        Some(path) => read(path, &classes)?,
-        None => of_trace::examples(args)?,
+    let (examples, from) = match text(args, "examples") {
+        Some(path) => {
+            let examples = read(path, &classes)?;
+            check_positive(&examples, &learner)?;
+            (examples, path)
+        }
+        None => (of_trace::examples(args)?, text(args, "TRACE").unwrap_or("the world")),
     };
     let mut shown = Shown::default();
     let model = match rounds {
@@ -74,18 +91,18 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         })
         .map(Model::Ensemble),
     };
-    let model = model
-        .map_err(|why| Failure::Failed(format!("{}: {why}", text(args, "examples").unwrap_or_default())))?;
-    note(&examples, &learner);
+    let model = model.map_err(|why| Failure::Failed(format!("{from}: {why}")))?;
+    note(&examples);
     let known: Vec<String> = examples.classes().iter().map(String::from).collect();
     let mut matrices = vec![("examples", matrix(&model, &examples)?)];
     if let Some(path) = text(args, "test") {
         matrices.push(("test", matrix(&model, &read(path, &known)?)?));
     }
-    if let Some(path) = text(args, "out") {
-        std::fs::write(path, model.to_string()).map_err(|e| Failure::Failed(format!("{path}: {e}")))?;
+    if let Some(path) = &out {
+        written::write(path, &model.to_string())
+            .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     }
-    match (args.get_flag("json"), text(args, "out").is_some()) {
+    match (args.get_flag("json"), out.is_some()) {
         (true, _) => line!("{}", as_json(&model, &matrices, args)),
         (false, true) => matrices.iter().for_each(|(of, matrix)| print(of, matrix, "")),
         (false, false) => {
@@ -99,16 +116,14 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
 
 fn learner(args: &ArgMatches) -> Result<Learner, Failure> {
     let known = Learner::default();
-    let loss_ratio = match text(args, "loss-ratio") {
-        Some(said) => {
-            said.parse().map_err(|_| Failure::Usage(format!("--loss-ratio: `{said}` is not a number")))?
-        }
-        None => 1.0,
-    };
+    let (is_table, loss_ratio) = (text(args, "examples").is_some(), loss_ratio(args)?);
+    if is_table && text(args, "loss-ratio").is_some() && text(args, "positive").is_none() {
+        return Err(Failure::Usage("--loss-ratio: name the positive class by --positive".into()));
+    }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Learner {
         seed: number(args, "seed")?.unwrap_or(known.seed),
-        optimizations: number(args, "optimizations")?.unwrap_or(2) as usize,
+        optimizations: number_within(args, "optimizations", 0..=100)?.unwrap_or(2) as usize,
         loss_ratio,
         positive: text(args, "positive").map(String::from),
         threads: number(args, "threads")?.map_or(processors, |threads| threads.clamp(1, 256) as usize),
@@ -124,25 +139,35 @@ fn read(path: &str, classes: &[String]) -> Result<Examples, Failure> {
     let progress = |rows| {
         if said.elapsed() > Duration::from_secs(2) {
             said = Instant::now();
-            eprintln!("{path}: {rows} rows");
+            proxy::say(format_args!("{path}: {rows} rows"));
         }
     };
     table::read(BufReader::with_capacity(256 << 10, input), classes, progress).map_err(at)
 }
 
+/// An error if no example is of the class that rules are wanted for.
+fn check_positive(examples: &Examples, learner: &Learner) -> Result<(), Failure> {
+    let Some(positive) = &learner.positive else { return Ok(()) };
+    let number = examples.classes().number(positive);
+    if examples.class().iter().any(|class| Some(*class) == number) {
+        return Ok(());
+    }
+    let others: Vec<&str> = examples.classes().iter().filter(|class| class != positive).take(20).collect();
+    Err(Failure::Usage(format!(
+        "--positive: no example is of the class `{positive}`; the table has {}",
+        others.join(", ")
+    )))
+}
+
 /// What is not a mistake, but hardly what was wanted.
-fn note(examples: &Examples, learner: &Learner) {
+fn note(examples: &Examples) {
     let mut count = vec![0u64; examples.classes().len()];
     examples.class().iter().for_each(|class| count[*class as usize] += 1);
     if let Some(only) = count.iter().position(|count| *count == examples.len() as u64) {
-        eprintln!(
+        proxy::say(format_args!(
             "note: all examples are of the class `{}`: there is nothing to tell apart, and only a default is learned",
             examples.classes().word(only as u32)
-        );
-    } else if let Some(positive) = &learner.positive
-        && examples.classes().number(positive).is_none_or(|class| count[class as usize] == 0)
-    {
-        eprintln!("note: no example is of the class `{positive}`");
+        ));
     }
 }
 
@@ -158,7 +183,7 @@ impl Shown {
         self.0 = Some(Instant::now());
         let round = round.map_or(String::new(), |round| format!("round {}, ", round + 1));
         let class = examples.classes().word(step.class);
-        eprintln!("{round}class {class}: {} rules, {} examples", step.rules, step.left);
+        proxy::say(format_args!("{round}class {class}: {} rules, {} examples", step.rules, step.left));
     }
 }
 

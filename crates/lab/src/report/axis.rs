@@ -40,6 +40,15 @@ impl Axis {
         Axis { title: title.into(), log: false, range: from..to, ticks: ticks.collect() }
     }
 
+    /// Ticks with names of their own. A few of many are left out, so that names do not meet.
+    pub fn with_ticks(mut self, ticks: Vec<(f64, String)>) -> Axis {
+        let longest = ticks.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(1);
+        // Of a plot as wide as any, what an axis has for names.
+        let room = (640 / (CHARACTER as usize * (longest + 2))).max(1);
+        self.ticks = ticks.iter().step_by(ticks.len().div_ceil(room).max(1)).cloned().collect();
+        self
+    }
+
     /// From a round value below the least to one above the most.
     pub fn between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Axis {
         let least = values.clone().reduce(f64::min).unwrap_or(0.0);
@@ -183,7 +192,7 @@ pub fn number(value: f64) -> String {
 
 /// As a name may stand in a picture: short, and without what no XML may have.
 pub fn clean(name: &str) -> String {
-    name.chars().filter(|character| !character.is_control()).take(60).collect()
+    name.chars().filter(|character| trace::is_harmless(*character)).take(60).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Text as it stands in a page; control characters, which no page may have, are left out.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars().filter(|character| !character.is_control()) {
+    for character in text.chars().filter(|character| trace::is_harmless(*character)) {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -74,6 +74,15 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// Decimal units, as the thesis has them.
+pub fn mb(bytes: f64) -> String {
+    match bytes / 1e6 {
+        large if large >= 1000.0 => format!("{} MB", thousands(large.round() as u64)),
+        some if some >= 0.1 || bytes == 0.0 => format!("{some:.2} MB"),
+        _ => format!("{:.2} KB", bytes / 1e3),
+    }
+}
+
 pub fn per_cent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
@@ -84,7 +93,7 @@ mod tests {
 
     #[test]
     fn nothing_of_others_becomes_markup() {
-        let text = "<b a=\"1\">&\n\u{1b}";
+        let text = "<b a=\"1\">&\n\u{1b}\u{202e}";
         assert_eq!(escape(text), "&lt;b a=&quot;1&quot;&gt;&amp;");
         for html in
             [heading(2, text, true), paragraph(text), figure("", text), table(true, &[text.into()], &[])]
@@ -98,5 +107,7 @@ mod tests {
         assert_eq!([7, 1_000, 1_058_206].map(thousands), ["7", "1,000", "1,058,206"]);
         assert_eq!([512, 1536, 512 << 20, 2 << 30].map(size), ["512 bytes", "1.5 KiB", "512 MiB", "2 GiB"]);
         assert_eq!(per_cent(0.3234), "32.3 %");
+        let sizes = [0.0, 1_234.0, 99_999.0, 1_234_567.0, 1_766_740_000.0].map(mb);
+        assert_eq!(sizes, ["0.00 MB", "1.23 KB", "100.00 KB", "1.23 MB", "1,767 MB"]);
     }
 }

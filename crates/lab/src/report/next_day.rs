@@ -2,10 +2,10 @@
 
 use super::axis::Axis;
 use super::document;
-use super::html::{escape, figure, heading, paragraph, per_cent, size, table, thousands};
+use super::html::{escape, figure, heading, mb, paragraph, per_cent, table, thousands};
 use super::plot::{Bars, Line, bars, lines};
 use learn::day::LEVEL;
-use learn::evaluate::{DayOutcome, Given, Report, Tested, date};
+use learn::evaluate::{Composition, DayOutcome, Given, Report, Tested, date};
 
 /// Bytes of the unit of the plots.
 const MB: f64 = 1e6;
@@ -54,46 +54,45 @@ pub fn page(
 fn totals(report: &Report) -> String {
     let head = [
         "strategy",
-        "fetched",
-        "A: asked for",
-        "B: not fetched",
-        "C: in vain",
-        "D: neither",
         "accuracy",
         "coverage",
-        "accuracy in objects",
-        "coverage in objects",
         "timeliness",
         "chosen servers: peak, mean of days",
         "highest of all days",
         "all servers: peak, mean of days",
         "highest of all days",
+        "accuracy in objects",
+        "coverage in objects",
     ];
     let rows = report.strategies.iter().map(|tested| {
         let totals = &tested.totals;
-        let bytes = &totals.bytes;
         vec![
             tested.name.clone(),
-            size(bytes.hit + bytes.vain),
-            size(bytes.hit),
-            size(bytes.missed),
-            size(bytes.vain),
-            size(bytes.left),
             share(totals.accuracy),
             share(totals.coverage),
-            share(totals.accuracy_in_objects),
-            share(totals.coverage_in_objects),
             share(totals.timeliness),
             lower(totals.chosen_lower),
             lower(totals.chosen_highest_lower),
             lower(totals.all_lower),
             lower(totals.all_highest_lower),
+            share(totals.accuracy_in_objects),
+            share(totals.coverage_in_objects),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
+    let bytes = report.strategies.iter().map(|tested| {
+        let bytes = &tested.totals.bytes;
+        let amounts = [bytes.hit + bytes.vain, bytes.hit, bytes.missed, bytes.vain, bytes.left];
+        std::iter::once(tested.name.clone()).chain(amounts.map(|bytes| mb(bytes as f64))).collect()
+    });
+    let bytes: Vec<Vec<String>> = bytes.collect();
+    let bytes_head = ["strategy", "fetched", "A: asked for", "B: not fetched", "C: in vain", "D: neither"];
     let note = "Of bytes unless it says objects. Accuracy is A/(A+C), coverage A/(A+B). Timeliness is the share of what was fetched and missed \
                 in the peak that had not changed since the night began. A peak is its highest quarter of an hour.";
-    heading(2, "All days", false) + &table(false, &head.map(String::from), &rows) + &paragraph(note)
+    heading(2, "All days", false)
+        + &table(false, &head.map(String::from), &rows)
+        + &table(false, &bytes_head.map(String::from), &bytes)
+        + &paragraph(note)
 }
 
 fn days(report: &Report) -> String {
@@ -104,12 +103,12 @@ fn days(report: &Report) -> String {
         vec![
             named(day),
             thousands(day.candidates as u64),
-            size(day.candidate_bytes),
+            mb(day.candidate_bytes as f64),
             thousands(day.positives.objects + day.unlisted.objects),
-            size(day.positives.bytes + day.unlisted.bytes),
-            size(day.unlisted.bytes),
-            size(day.prefetchable.bytes),
-            day.budget.map_or("none".into(), size),
+            mb((day.positives.bytes + day.unlisted.bytes) as f64),
+            mb(day.unlisted.bytes as f64),
+            mb(day.prefetchable.bytes as f64),
+            day.budget.map_or("none".into(), |bytes| mb(bytes as f64)),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -123,40 +122,41 @@ fn strategy(tested: &Tested, report: &Report) -> Result<String, String> {
     let head = [
         "day",
         "learned from",
-        "rules",
-        "of a server",
-        "of com",
-        "of images",
-        "fetched",
         "accuracy",
         "coverage",
         "timeliness",
         "peak, chosen servers",
         "all servers",
+        "fetched",
         "night raised to",
     ];
     let rows = tested.days.iter().map(|day| {
-        let of = |count: fn(&learn::evaluate::Composition) -> usize| {
-            day.composition.as_ref().map_or("-".to_owned(), |composition| count(composition).to_string())
-        };
         vec![
             name(day),
             day.learned_from.map_or("-".into(), date),
-            of(|rules| rules.rules),
-            of(|rules| rules.of_a_server),
-            of(|rules| rules.of_com),
-            of(|rules| rules.of_images),
-            size(day.bytes.hit + day.bytes.vain),
             share(day.accuracy),
             share(day.coverage),
             share(day.timeliness),
             lower(reduction(day.chosen_peak)),
             lower(reduction(day.all_peak)),
-            size(day.raised[0] as u64),
+            mb((day.bytes.hit + day.bytes.vain) as f64),
+            mb(day.raised[0]),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
     text += &table(false, &head.map(String::from), &rows);
+    let rules = tested.days.iter().filter_map(|day| {
+        let Composition { rules, of_a_server, of_com, of_images, .. } = day.composition?;
+        let counts = [rules, of_a_server, of_com, of_images].map(|count| count.to_string());
+        Some(std::iter::once(name(day)).chain(counts).collect())
+    });
+    let rules: Vec<Vec<String>> = rules.collect();
+    if !rules.is_empty() {
+        let head = ["day", "rules", "that name a server", "the domain com", "a type of images"];
+        text += &table(false, &head.map(String::from), &rules);
+        text +=
+            &paragraph("The rules that chose on a day: how many, and what they name (thesis, Figure 7.5).");
+    }
     let groups: Vec<Bars> = tested
         .days
         .iter()
@@ -218,8 +218,13 @@ fn profile(tested: &Tested, report: &Report, all: bool, of: &str) -> Result<Stri
     let both = [line("without prefetching", before), line("with it", after)];
     let points = || both.iter().flat_map(|line| line.points.iter());
     let last = points().map(|(x, _)| *x).fold(0.0, f64::max);
-    let x = Axis::linear(&format!("hours since the night before {}", named(first)), [last].into_iter())
-        .upto(last);
+    let ticks = pairs.iter().map(|(given, _)| {
+        let night = (given.night - first.night) as f64 / 3600.0;
+        (night, named(given))
+    });
+    let x = Axis::linear("night before a day, and its peak", [last].into_iter())
+        .upto(last)
+        .with_ticks(ticks.collect());
     let picture = lines(&x, &Axis::linear("MB in 15 minutes", points().map(|(_, y)| *y)), &both)?;
     let caption = format!(
         "Misses of {of}, {} days, as Figure 7.4. With prefetching the nights are raised to the least level at which what that adds equals what \

@@ -3,6 +3,7 @@
 
 use super::axis::{Axis, CHARACTER, clean, number};
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -94,12 +95,17 @@ pub enum Mark {
     /// Of that series, as published.
     Published(usize),
     PublishedAll,
+    /// A series whose points have no marks, as its line is.
+    Stroke(usize),
 }
+
+/// Pixels of a dash and of the gap after it, by series: what lies over another line shows it, and print tells them apart.
+const DASHES: [Option<(i32, i32)>; 4] = [None, Some((8, 5)), Some((2, 4)), Some((14, 4))];
 
 impl Mark {
     fn colour(self) -> RGBColor {
         match self {
-            Mark::Series(nth) | Mark::Published(nth) => COLOURS[nth % COLOURS.len()],
+            Mark::Series(nth) | Mark::Published(nth) | Mark::Stroke(nth) => COLOURS[nth % COLOURS.len()],
             Mark::PublishedAll => BLACK,
         }
     }
@@ -112,6 +118,13 @@ impl Mark {
                 (EmptyElement::at(at) + Rectangle::new([(-4, -4), (4, 4)], style)).into_dyn()
             }
             Mark::Series(_) => Circle::new(at, 4, style).into_dyn(),
+            Mark::Stroke(nth) => {
+                let line = self.colour().stroke_width(2);
+                let piece = |ends: [(i32, i32); 2]| PathElement::new(ends.to_vec(), line);
+                let middle = if DASHES[nth % DASHES.len()].is_some() { [-2, 1] } else { [0, 0] };
+                (EmptyElement::at(at) + piece([(-7, 0), (middle[0], 0)]) + piece([(middle[1], 0), (6, 0)]))
+                    .into_dyn()
+            }
             Mark::Published(_) | Mark::PublishedAll => {
                 Circle::new(at, 7, self.colour().stroke_width(2)).into_dyn()
             }
@@ -172,6 +185,7 @@ pub fn bars(axis: Axis, series: &[&str], groups: &[Bars]) -> Result<String, Fail
 /// Points that a line goes through, and some that stand alone.
 pub struct Line {
     pub name: String,
+    /// Where one is not a number, the line is broken.
     pub points: Vec<(f64, f64)>,
     pub published: Vec<(f64, f64)>,
     /// Whether each point has a mark.
@@ -179,8 +193,11 @@ pub struct Line {
 }
 
 pub fn lines(x: &Axis, y: &Axis, all: &[Line]) -> Result<String, Failed> {
+    let mark = |line: &Line, nth| {
+        if line.marked || !line.published.is_empty() { Mark::Series(nth) } else { Mark::Stroke(nth) }
+    };
     let mut words: Vec<(String, Mark)> =
-        all.iter().zip(0..).map(|(line, nth)| (line.name.clone(), Mark::Series(nth))).collect();
+        all.iter().zip(0..).map(|(line, nth)| (line.name.clone(), mark(line, nth))).collect();
     if all.iter().any(|line| !line.published.is_empty()) {
         words.push(("as published, of the same colour".into(), Mark::PublishedAll));
     }
@@ -190,12 +207,23 @@ pub fn lines(x: &Axis, y: &Axis, all: &[Line]) -> Result<String, Failed> {
         let plot = chart.plotting_area();
         for (line, nth) in all.iter().zip(0..) {
             let style = COLOURS[nth % COLOURS.len()].stroke_width(2);
-            let marks = line.points.iter().filter(|_| line.marked).map(|at| Mark::Series(nth).element(*at));
+            let points = || line.points.split(|(_, y)| !y.is_finite()).filter(|part| !part.is_empty());
+            // A point between two gaps has no line.
+            let marked = points().filter(|part| line.marked || part.len() == 1).flatten();
+            let marks = marked.map(|at| Mark::Series(nth).element(*at));
             let published = line.published.iter().map(|point| Mark::Published(nth).element(*point));
             for mark in marks.chain(published) {
                 plot.draw(&mark).map_err(failed)?;
             }
-            plot.draw(&PathElement::new(line.points.clone(), style)).map_err(failed)?;
+            for part in points() {
+                match DASHES[nth % DASHES.len()].filter(|_| mark(line, nth) == Mark::Stroke(nth)) {
+                    None => plot.draw(&PathElement::new(part, style)),
+                    Some((dash, gap)) => {
+                        plot.draw(&DashedPathElement::new(part.iter().copied(), dash, gap, style))
+                    }
+                }
+                .map_err(failed)?;
+            }
         }
         Ok(String::new())
     })
@@ -296,6 +324,21 @@ mod tests {
             }
             prop_assert!(places[0].is_some() || marks.len() > 1);
         }
+    }
+
+    #[test]
+    fn a_line_is_broken_where_a_value_is_missing() {
+        let points = [1.0, 2.0, f64::NAN, 3.0, f64::NAN, 1.0, 2.0];
+        let points = (0..).map(f64::from).zip(points).collect();
+        let line = Line { name: "L".into(), points, published: Vec::new(), marked: false };
+        let axis = |most: f64| Axis::linear("", [most].into_iter());
+        let svg = lines(&axis(6.0), &axis(3.0), &[line]).unwrap();
+        assert_eq!((svg.matches("<circle").count(), svg.contains("NaN")), (1, false));
+        // Two pieces; the legend has two of a line.
+        let pieces = svg.lines().filter(|line| line.contains("<polyline") && line.contains("#1F77C4"));
+        let of_more = pieces
+            .filter(|piece| piece.split("points=").nth(1).is_some_and(|at| at.matches(',').count() > 1));
+        assert_eq!(of_more.count(), 4, "{svg}");
     }
 
     /// Three on a front and a crowd below them.

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::document;
-use super::html::{escape, figure, heading, paragraph, per_cent, table, thousands};
+use super::html::{escape, figure, heading, mb, paragraph, per_cent, table, thousands};
 use super::plot::{Bars, Line, bars, lines};
 use learn::analysis::{Amount, CacheFigures, Report, Split, share};
 
@@ -127,11 +127,16 @@ fn misses(report: &Report) -> Result<String, String> {
         ("altered", |split| split.altered),
         ("not cacheable", |split| split.not_cacheable),
     ];
-    let more: [Part; 4] = [
-        ("of these, assumed unaltered", |split| split.assumed),
-        ("of seen-server: server new in that peak", |split| split.server_of_this_peak),
-        ("prefetchable", Split::prefetchable),
+    let listed: [Part; 9] = [
         ("missed", Split::missed),
+        ("prefetchable", Split::prefetchable),
+        ("prefetchable: seen", |split| split.seen),
+        ("prefetchable: seen-server", |split| split.seen_server),
+        ("of seen-server: server new in that peak", |split| split.server_of_this_peak),
+        ("prefetchable: unseen-server", |split| split.unseen_server),
+        ("of the prefetchable: assumed unaltered", |split| split.assumed),
+        ("not prefetchable: altered", |split| split.altered),
+        ("not prefetchable: not cacheable", |split| split.not_cacheable),
     ];
     let of = |side: &CacheFigures, part: fn(&Split) -> Amount| {
         let part = part(&side.misses);
@@ -150,15 +155,16 @@ fn misses(report: &Report) -> Result<String, String> {
         groups.iter().flat_map(|group| group.values.iter().copied()),
     );
     let picture = bars(axis, &["infinite cache", "finite cache"], &groups)?;
-    let rows: Vec<Vec<String>> = parts
+    let rows: Vec<Vec<String>> = listed
         .iter()
-        .chain(&more)
         .map(|(name, part)| {
             let cells = sides.map(|side| of(side, *part)).map(|(bytes, share)| [mb(bytes), per_cent(share)]);
             std::iter::once((*name).to_owned()).chain(cells.into_iter().flatten()).collect()
         })
         .collect();
-    let head = ["misses of the measured peaks", "infinite cache", "", "finite cache", ""].map(String::from);
+    let head =
+        ["misses of the measured peaks", "infinite cache", "of the missed", "finite cache", "of the missed"]
+            .map(String::from);
     let mut body = heading(2, "What of the misses could have been fetched before the peak", false);
     body +=
         &figure(&picture, "Misses of the measured peaks, by bytes (thesis, Figure 6.3 and section 6.2.1).");
@@ -219,16 +225,18 @@ fn uniformity(report: &Report) -> Result<String, String> {
 fn peaks(report: &Report) -> Result<String, String> {
     let measured: Vec<_> = report.peaks.iter().filter(|peak| peak.is_measured).collect();
     let mut body = heading(2, "How far each peak could be lowered", false);
+    // A peak without misses breaks the line.
     let level = |of: fn(&CacheFigures) -> Option<f64>| -> Vec<(f64, f64)> {
-        let all =
-            measured.iter().zip(1..).filter_map(|(peak, nth)| Some((f64::from(nth), of(&peak.infinite)?)));
-        all.map(|(nth, bytes)| (nth, bytes / 1e6)).collect()
+        let all = measured.iter().map(|peak| of(&peak.infinite).map_or(f64::NAN, |bytes| bytes / 1e6));
+        (1..).map(f64::from).zip(all).collect()
     };
     let highest = level(|figures| figures.target.map(|_| figures.level_max));
     let target = level(|figures| figures.target.map(|target| target.target_level));
-    if !highest.is_empty() {
-        let x =
-            Axis::linear("measured peak", [measured.len() as f64].into_iter()).upto(measured.len() as f64);
+    if highest.iter().any(|(_, bytes)| bytes.is_finite()) {
+        let ticks = (1..).map(f64::from).zip(measured.iter().map(|peak| peak.date.clone()));
+        let x = Axis::linear("measured peaks", [measured.len() as f64].into_iter())
+            .upto(measured.len() as f64)
+            .with_ticks(ticks.collect());
         let y = Axis::linear("MB in a quarter of an hour", highest.iter().map(|(_, y)| *y));
         let mut all = [line("highest level, L_m", highest), line("target level, L_t", target)];
         all.iter_mut().for_each(|line| line.marked = measured.len() <= ROWS);
@@ -364,14 +372,6 @@ fn notes(report: &Report, about: &str) -> String {
 fn offset(minutes: i16) -> String {
     let sign = if minutes < 0 { '-' } else { '+' };
     format!("UTC{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60)
-}
-
-/// 10^6 bytes, as the thesis has them.
-fn mb(bytes: f64) -> String {
-    match bytes / 1e6 {
-        large if large >= 1000.0 => format!("{} MB", thousands(large as u64)),
-        some => format!("{some:.2} MB"),
-    }
 }
 
 #[cfg(test)]

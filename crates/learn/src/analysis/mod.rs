@@ -27,6 +27,7 @@ use serde::Serialize;
 use service::Served;
 use split::{Known, Verdict};
 use std::collections::{BTreeMap, HashMap};
+use trace::statistics::is_unchanged;
 use trace::{Access, Requests};
 
 /// Requests after which it is settled whether the trace has modification dates.
@@ -68,8 +69,9 @@ pub struct Analysis {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     calendar: Calendar,
-    /// Seconds since 1970.
+    /// Seconds since 1970: of the first request, of the earliest and of the latest.
     first: u64,
+    earliest: u64,
     last: u64,
 }
 
@@ -92,8 +94,11 @@ struct Measured {
     infinite: Side,
     finite: Side,
     served: Served,
-    /// What of the prefetchable misses of the infinite cache an inventory had.
+    /// What of the prefetchable misses of the infinite cache an inventory had: as it says, and as the trace does.
     offered_and_missed: Amount,
+    missed_and_offered: Amount,
+    /// Of these, those whose sizes are not alike.
+    other_size: u64,
     /// Asked for also before, since the off-peak began; and of this, what was altered in between.
     again: Amount,
     altered_again: Amount,
@@ -195,7 +200,7 @@ impl Analysis {
         let clock = self.clock.get_or_insert_with(|| Clock::begun(time, self.settings.utc_offset));
         let Clock { calendar, first, .. } = *clock;
         self.counted.out_of_order += u64::from(time + crate::day::LEVEL < clock.last);
-        clock.last = clock.last.max(time);
+        (clock.earliest, clock.last) = (clock.earliest.min(time), clock.last.max(time));
         let since_first = |time: u64| u32::try_from(time.saturating_sub(first)).unwrap_or(u32::MAX);
 
         let lacks_date = by_date && modified == 0;
@@ -281,10 +286,13 @@ impl Analysis {
             level.prefetchable += prefetchable;
             *measured.served.entry(request.server).or_default() += prefetchable;
             if matches!(verdict, Verdict::Unaltered | Verdict::Assumed)
-                && let Some(size) =
+                && let Some(offered) =
                     self.offered.as_ref().and_then(|offered| offered.at(request.object, start))
             {
-                measured.offered_and_missed.count(size);
+                measured.offered_and_missed.count(offered);
+                measured.missed_and_offered.count(size);
+                let is_other = offered > 0 && !is_unchanged((0, offered), (0, size));
+                measured.other_size += u64::from(is_other);
             }
         }
         Ok(())
@@ -295,7 +303,7 @@ impl Clock {
     fn begun(time: u64, utc_offset: i16) -> Clock {
         let has_dates = time >= YEAR;
         let utc_offset = if has_dates { utc_offset } else { 0 };
-        Clock { calendar: Calendar { utc_offset, has_dates }, first: time, last: time }
+        Clock { calendar: Calendar { utc_offset, has_dates }, first: time, earliest: time, last: time }
     }
 }
 
@@ -312,7 +320,7 @@ impl Servers {
             ("", _) => format!("server {}", access.server),
             (_, "") => "without a name".into(),
             // Whoever wrote the URL chose the name, which goes to terminals.
-            (_, name) => name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect(),
+            (_, name) => name.chars().filter(|c| trace::is_harmless(*c)).take(NAME_MAX).collect(),
         };
         self.all.push(Server { name: name.into(), first: time });
         Ok((place, true))
@@ -327,6 +335,17 @@ impl Servers {
             Some(server) => server.name.to_string(),
             None => String::new(),
         }
+    }
+}
+
+/// An error if too many requests are earlier than one before them to take the trace as it comes: a tenth.
+pub(crate) fn check_order(out_of_order: u64, requests: u64) -> Result<(), String> {
+    match out_of_order.saturating_mul(10) < requests.max(1) {
+        true => Ok(()),
+        false => Err(format!(
+            "{out_of_order} of {requests} requests are over a quarter of an hour earlier than one before them: sort the trace by time, \
+             or name its files in their order"
+        )),
     }
 }
 

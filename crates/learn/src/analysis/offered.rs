@@ -3,6 +3,7 @@
 use super::split::Amount;
 use serde::Serialize;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use trace::hash;
 use trace::inventory::Row;
 
@@ -26,23 +27,27 @@ pub struct Rows {
     pub not_cacheable: u64,
     /// Left out: nothing says since when they are as they are.
     pub undated: u64,
+    /// Left out: of one URL the first row that says enough counts.
+    pub twice: u64,
 }
 
 impl Offered {
-    /// Takes the rows of an inventory; of one URL the last one counts. An error is one line: a row's, or too many.
+    /// Takes the rows of an inventory; of one URL the first that can be used counts. An error is one line: a row's, or too many.
     pub fn of(rows: impl Iterator<Item = Result<Row, String>>) -> Result<Offered, String> {
         let mut offered = Offered::default();
         for row in rows {
             let row = row?;
             offered.counted.rows += 1;
             let object = hash(row.url.as_bytes());
-            offered.objects.remove(&object);
             match row.modified.max(row.created) {
                 _ if !row.cacheable => offered.counted.not_cacheable += 1,
                 0 => offered.counted.undated += 1,
-                since => {
-                    offered.objects.insert(object, (since, row.size));
-                }
+                since => match offered.objects.entry(object) {
+                    Entry::Vacant(new) => {
+                        new.insert((since, row.size));
+                    }
+                    Entry::Occupied(_) => offered.counted.twice += 1,
+                },
             }
             if offered.objects.len() > ROWS_MAX {
                 return Err(format!("the inventory has more than {ROWS_MAX} objects"));
@@ -88,11 +93,11 @@ mod tests {
             row("http://a.test/1", 15, 110, 0, true),
         ];
         let offered = Offered::of(rows.into_iter()).unwrap();
-        assert_eq!(offered.counted, Rows { rows: 5, not_cacheable: 1, undated: 1 });
-        let all = [99, 109, 110, 200].map(|time| offered.all_at(time).bytes);
-        assert_eq!(all, [0, 0, 15, 35]);
+        assert_eq!(offered.counted, Rows { rows: 5, not_cacheable: 1, undated: 1, twice: 1 });
+        let all = [99, 100, 199, 200].map(|time| offered.all_at(time).bytes);
+        assert_eq!(all, [0, 10, 10, 30]);
         let first = hash(b"http://a.test/1");
-        assert_eq!([109, 110].map(|time| offered.at(first, time)), [None, Some(15)]);
+        assert_eq!([99, 100].map(|time| offered.at(first, time)), [None, Some(10)]);
         assert!(Offered::of([Err("x: line 1: bad".into())].into_iter()).is_err());
     }
 }

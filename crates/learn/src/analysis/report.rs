@@ -55,6 +55,8 @@ pub struct Report {
     /// Only with an inventory: the share of the prefetchable bytes that it has.
     pub inventory_share: Option<f64>,
     pub inventory: Option<super::offered::Rows>,
+    /// Prefetchable misses whose size the inventory has otherwise.
+    pub other_sizes: u64,
     pub notes: Vec<Note>,
 }
 
@@ -133,7 +135,8 @@ pub(super) fn report(analysis: Analysis) -> Result<Report, String> {
     if counted.referenced.bytes == 0 {
         return Err("the trace has no sizes: there is no bandwidth to measure".into());
     }
-    if clock.first == clock.last && counted.referenced.requests > 1 {
+    super::check_order(counted.out_of_order, counted.referenced.requests)?;
+    if clock.earliest == clock.last && counted.referenced.requests > 1 {
         return Err("all requests are of one second: the trace has no times".into());
     }
     let (settings, calendar) = (analysis.settings, clock.calendar);
@@ -179,12 +182,15 @@ pub(super) fn report(analysis: Analysis) -> Result<Report, String> {
     let no_miss: Vec<Amount> = measured.iter().filter_map(|peak| peak.no_miss_prefetchable).collect();
     let mean =
         |of: fn(&Amount) -> u64| share(no_miss.iter().map(|a| of(a) as f64).sum(), no_miss.len() as f64);
-    let offered_and_missed: u64 = measured.iter().map(|peak| of_day(peak.day).offered_and_missed.bytes).sum();
+    let offered = measured.iter().map(|peak| of_day(peak.day));
+    let (missed_and_offered, other_sizes) = offered.fold((Amount::default(), 0), |(all, others), of| {
+        (all + of.missed_and_offered, others + of.other_size)
+    });
     let has_inventory = analysis.offered.is_some();
     let mut report = Report {
         settings,
         calendar,
-        first: clock.first,
+        first: clock.earliest,
         last: clock.last,
         objects: analysis.caches.len() as u64,
         servers: analysis.servers.all.len() as u64,
@@ -209,8 +215,9 @@ pub(super) fn report(analysis: Analysis) -> Result<Report, String> {
         no_miss_prefetchable: (!no_miss.is_empty())
             .then(|| (mean(|amount| amount.requests), mean(|amount| amount.bytes))),
         inventory_share: has_inventory
-            .then(|| share(offered_and_missed as f64, infinite.misses.prefetchable().bytes as f64)),
+            .then(|| share(missed_and_offered.bytes as f64, infinite.misses.prefetchable().bytes as f64)),
         inventory: analysis.offered.as_ref().map(|offered| offered.counted),
+        other_sizes,
         peaks,
         notes: Vec::new(),
     };
@@ -465,20 +472,33 @@ fn notes(report: &Report) -> Vec<Note> {
                  peak after it."
                     .into(),
             );
-            if rows.undated > 0 || rows.not_cacheable > 0 {
+            let left_out = rows.undated + rows.not_cacheable + rows.twice;
+            if left_out > 0 {
                 note(
                     "inventory",
                     format!(
-                        "Of {} rows, {} have no date and {} are not cacheable; they are left out.",
-                        rows.rows, rows.undated, rows.not_cacheable
+                        "Of {} rows, {} have no date, {} are not cacheable and {} are of a URL that was there already; they are left out.",
+                        rows.rows, rows.undated, rows.not_cacheable, rows.twice
                     ),
                 );
             }
-            if report.inventory_share == Some(0.0) && report.infinite.misses.prefetchable().bytes > 0 {
+            if report.other_sizes > 0 {
                 note(
                     "inventory",
-                    "Nothing that was missed is in the inventory: do both spell URLs alike, and does the trace have URLs?".into(),
+                    format!(
+                        "{} of what was missed has another size in the inventory: shares are by the trace's sizes.",
+                        report.other_sizes
+                    ),
                 );
+            }
+            let nothing_there = report.no_miss_prefetchable.is_some_and(|(objects, _)| objects == 0.0);
+            if report.inventory_share == Some(0.0) && report.infinite.misses.prefetchable().bytes > 0 {
+                let why = match (left_out == rows.rows, nothing_there) {
+                    (true, _) => "no row of it can be used.",
+                    (_, true) => "all of it is newer than the off-peaks before the measured peaks.",
+                    _ => "do both spell URLs alike, and does the trace have URLs?",
+                };
+                note("inventory", format!("Nothing that was missed is in the inventory: {why}"));
             }
         }
     }

@@ -351,7 +351,7 @@ impl Encoding {
         into: &mut Examples,
     ) -> Result<(), String> {
         let row = &candidate.row;
-        let (server, media_type) = (server(&row.url), media_type(row));
+        let (server, media_type) = (trace::host(&row.url), media_type(row));
         let words = match self.attributes.iter().any(|attribute| attribute.kind == Kind::Set) {
             true => words(path(&row.url)),
             false => Vec::new(),
@@ -360,12 +360,6 @@ impl Encoding {
         let values: Vec<Value> = self.attributes.iter().map(|attribute| (attribute.value)(&facts)).collect();
         into.push(&values, class, row.size.max(1) as f64)
     }
-}
-
-/// Host and port of a URL, without a user's name.
-pub fn server(url: &str) -> &str {
-    let authority = trace::host(url);
-    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
 /// Whether a link has a query, or names a program.
@@ -473,7 +467,7 @@ mod tests {
         assert_eq!(types, ["text/html", "image/gif", "", "text/html", "text/html"]);
         let said = Row { content_type: "image/png".into(), ..row("http://a.test/x.gif") };
         assert_eq!(media_type(&said), "image/png");
-        assert_eq!(server("http://me:secret@a.test:81/b"), "a.test:81");
+        assert_eq!(trace::host("http://me:secret@a.test:81/b"), "a.test:81");
         assert_eq!(words("/news/2024/a-b/front-page.html"), ["news", "front", "page", "html"]);
         let queries =
             ["http://a.test/b?c", "http://a.test/b;c", "http://a.test/cgi-bin/x", "http://a.test/b"];

@@ -5,9 +5,11 @@
 
 use super::{Budget, Offers, Positives, Settings};
 use crate::analysis::cache::{Ask, Caches, is_dated};
+use crate::analysis::check_order;
 use crate::candidate::{Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use crate::day::{Day, LEVELS, Period};
 use crate::examples::Examples;
+use crate::profile::DAYS_MAX;
 use crate::target::{Performance, Usage};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use trace::inventory::Row;
@@ -83,6 +85,8 @@ pub struct Fact {
     pub object: u64,
     /// Of the response in the peak if it is prefetchable, else as offered.
     pub bytes: u64,
+    /// As offered: all that is known when the night begins.
+    pub offered: u64,
     /// The level, counted from the begin of the night, in which it was missed first.
     pub missed: Option<u8>,
     /// It was asked for on a day before.
@@ -101,6 +105,8 @@ pub struct Survey {
     pub by_date: bool,
     /// Modification dates that are later than the request.
     pub ahead: u64,
+    /// Requests over a quarter of an hour earlier than one before them.
+    pub out_of_order: u64,
     pub no_size: u64,
     /// Days with a peak, warm-up included.
     pub days: u64,
@@ -108,8 +114,6 @@ pub struct Survey {
     pub service: Vec<(u64, u64)>,
 }
 
-/// A longer trace has a wrong time in it.
-const DAYS_MAX: u64 = 4000;
 /// Seconds.
 const DAY: u64 = 86_400;
 /// Examples of one day.
@@ -126,12 +130,15 @@ pub fn survey(
     // Whether there are dates is known at the end, and so are two answers until then.
     let (mut by_date, mut by_size) = (Cycle::new(settings, true), Cycle::new(settings, false));
     let mut services: [HashMap<u64, u64>; 2] = Default::default();
-    let mut days = HashSet::new();
+    let (mut days, mut latest) = (HashSet::new(), 0);
     while web.next(&mut access)? {
         name(&mut access);
         found.requests += 1;
         found.dated += u64::from(access.modified > 0);
-        found.ahead += u64::from(access.modified > access.time / 1_000_000);
+        let seconds = access.time / 1_000_000;
+        found.ahead += u64::from(access.modified > seconds);
+        found.out_of_order += u64::from(seconds + crate::day::LEVEL < latest);
+        latest = latest.max(seconds);
         found.no_size += u64::from(access.unusable() == Some(Unusable::Empty));
         for (cycle, service) in [&mut by_date, &mut by_size].into_iter().zip(&mut services) {
             let seen = cycle.see(&access)?;
@@ -146,6 +153,7 @@ pub fn survey(
             progress(found.requests);
         }
     }
+    check_order(found.out_of_order, found.requests)?;
     found.by_date = settings.by_date.unwrap_or_else(|| is_dated(found.dated, found.requests));
     found.days = days.len() as u64;
     let [dated, sized] = services;
@@ -265,7 +273,7 @@ impl<'s> Cycle<'s> {
         let seconds = access.time / 1_000_000;
         let first = *self.first.get_or_insert(seconds);
         let apart = seconds.abs_diff(first) / DAY;
-        if apart > DAYS_MAX {
+        if apart >= DAYS_MAX as u64 {
             return Err(format!(
                 "the trace has requests that are {apart} days apart, more than {DAYS_MAX}: one of their times is wrong"
             ));
@@ -430,6 +438,7 @@ impl Walker<'_> {
                     let fact = Fact {
                         object: scratch.object,
                         bytes: row.size,
+                        offered: row.size,
                         missed: None,
                         seen: past.uses > 0,
                         new_in: is_new.then(|| section(&row.url)),
@@ -476,10 +485,10 @@ impl Walker<'_> {
             };
             let mut candidate = Candidate { row, ..Candidate::default() };
             candidate.remember(&self.history, &mut scratch);
-            let seen = candidate.past.uses > 0;
+            let (seen, offered) = (candidate.past.uses > 0, candidate.row.size);
             let night = material.night;
             self.settings.encoding.push(&candidate, night, PREFETCHABLE, &mut material.examples)?;
-            material.facts.push(Fact { object, bytes, missed: Some(level), seen, new_in: None });
+            material.facts.push(Fact { object, bytes, offered, missed: Some(level), seen, new_in: None });
         }
         for fact in &material.facts {
             if let Some(section) = fact.new_in {

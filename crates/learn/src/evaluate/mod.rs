@@ -394,6 +394,12 @@ impl<'r, 'l> Run<'r, 'l> {
         let positives: u64 = self.given.iter().map(|day| day.positives.objects).sum();
         let candidates: usize = self.given.iter().map(|day| day.candidates).sum();
         let mut notes = limits(self.settings, survey);
+        let twice: u64 = self.given.iter().map(|day| day.left_out.twice).sum();
+        if twice > 0 {
+            notes.push(format!(
+                "{twice} offers are of a URL that was offered already in the same night: the first counts"
+            ));
+        }
         if candidates == 0 {
             notes.push("there was no candidate on any day: nothing could be fetched".into());
         } else if positives == 0 {
@@ -495,6 +501,12 @@ fn limits(settings: &Settings, survey: &Survey) -> Vec<String> {
         notes.push(format!(
             "{} responses have a modification date later than their request: they count as altered",
             survey.ahead
+        ));
+    }
+    if survey.out_of_order > 0 {
+        notes.push(format!(
+            "{} requests are over a quarter of an hour earlier than one before them: those of a day that was over count for no peak",
+            survey.out_of_order
         ));
     }
     if survey.no_size > 0 {

@@ -132,11 +132,12 @@ impl Day {
     }
 }
 
-/// Which of the chosen fit: the likeliest first, then the smaller, then by number; and the bytes of those that do not.
+/// Which of the chosen fit, by the sizes that are known when the night begins: the likeliest first, then the smaller, then by number; and the
+/// bytes of those that do not.
 fn within(budget: u64, facts: &[Fact], chosen: &[Option<f64>]) -> (Vec<bool>, u64) {
     let mut fetched: Vec<bool> = chosen.iter().map(Option::is_some).collect();
     let bytes = |fetched: &[bool]| -> u64 {
-        facts.iter().zip(fetched).filter(|(_, fetched)| **fetched).map(|(fact, _)| fact.bytes).sum()
+        facts.iter().zip(fetched).filter(|(_, fetched)| **fetched).map(|(fact, _)| fact.offered).sum()
     };
     let all = bytes(&fetched);
     if all <= budget {
@@ -148,12 +149,12 @@ fn within(budget: u64, facts: &[Fact], chosen: &[Option<f64>]) -> (Vec<bool>, u6
         .filter_map(|(nth, likely)| Some((likely.as_ref().copied()?, nth)))
         .collect();
     order.sort_unstable_by(|(one, a), (other, b)| {
-        let of = |nth: &usize| (facts[*nth].bytes, facts[*nth].object);
+        let of = |nth: &usize| (facts[*nth].offered, facts[*nth].object);
         other.total_cmp(one).then_with(|| of(a).cmp(&of(b)))
     });
     let mut left = budget;
     for (_, nth) in order {
-        match left.checked_sub(facts[nth].bytes) {
+        match left.checked_sub(facts[nth].offered) {
             Some(rest) => left = rest,
             None => fetched[nth] = false,
         }

@@ -247,3 +247,34 @@ fn days_read_as_dates() {
     assert_eq!([0, 10_364].map(date), ["1970-01-01", "1998-05-18"]);
     assert!(date(i64::MAX).starts_with("day"));
 }
+
+#[test]
+fn what_fits_into_a_budget_is_told_by_the_sizes_that_are_offered() {
+    let mut web = Small::habits(6);
+    let of_good = |access: &&mut Access| access.url.starts_with("http://good.test");
+    web.accesses.iter_mut().filter(of_good).for_each(|access| access.size = 5000);
+    let settings = Settings { budget: Budget::Bytes(3500), ..settings() };
+    let report = run(&web, &settings, &[fixed("oracle", How::Oracle)]).unwrap();
+    let day = &report.strategies[0].days[0];
+    assert_eq!((day.objects.hit, day.bytes.hit, day.over_budget), (3, 15_000, 5000));
+}
+
+#[test]
+fn rows_that_come_twice_and_times_out_of_order_are_noted_or_refused() {
+    let web = Small::habits(6);
+    let oracle = || [fixed("oracle", How::Oracle)];
+    let once = run(&web, &settings(), &oracle()).unwrap();
+    let mut twice = web.clone();
+    twice.rows.extend(web.rows.iter().map(|row| Row { size: 1, ..row.clone() }));
+    let found = run(&twice, &settings(), &oracle()).unwrap();
+    assert_eq!(found.strategies[0].totals.bytes, once.strategies[0].totals.bytes);
+    let is_noted = |report: &Report, says: &str| report.notes.iter().any(|note| note.contains(says));
+    assert!(is_noted(&found, "the first counts") && !is_noted(&once, "the first counts"));
+    let mut swapped = web.clone();
+    let last = swapped.accesses.len() - 1;
+    swapped.accesses.swap(last - 3, last);
+    assert!(is_noted(&run(&swapped, &settings(), &oracle()).unwrap(), "3 requests are over a quarter"));
+    let mut falling = web;
+    falling.accesses.reverse();
+    assert!(run(&falling, &settings(), &oracle()).unwrap_err().contains("sort the trace by time"));
+}

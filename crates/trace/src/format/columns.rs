@@ -88,13 +88,18 @@ impl Columns {
         &self.text[from..self.ends[nth]]
     }
 
-    fn header(&mut self, line: &[u8]) -> Result<(), String> {
+    /// What the columns are that a line names.
+    fn named(&mut self, line: &[u8]) -> Vec<Option<Column>> {
         let count = self.cut(line);
         let column = |nth| {
             let name = String::from_utf8_lossy(self.field(nth)).trim().to_lowercase();
             NAMES.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(column, _)| *column)
         };
-        let columns: Vec<Option<Column>> = (0..count).map(column).collect();
+        (0..count).map(column).collect()
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<(), String> {
+        let columns = self.named(line);
         let has = |column| columns.contains(&Some(column));
         if !has(Column::Size) || !(has(Column::Url) || has(Column::Object)) {
             return Err(
@@ -104,6 +109,15 @@ impl Columns {
         self.columns = columns;
         Ok(())
     }
+}
+
+/// Whether a first line names a time and a URL or an object, but no size.
+pub fn lacks_size(line: &[u8]) -> bool {
+    b"\t,".iter().any(|separator| {
+        let columns = Columns::new(*separator).named(line);
+        let has = |column| columns.contains(&Some(column));
+        has(Column::Time) && (has(Column::Url) || has(Column::Object)) && !has(Column::Size)
+    })
 }
 
 impl Parser for Columns {

@@ -81,9 +81,19 @@ pub fn named(name: &str) -> Result<&'static Format, String> {
     })
 }
 
+/// Whether its traces say what a cache could store.
+pub fn tells_cacheable(format: &Format) -> bool {
+    format.name == json::FORMAT.name
+}
+
 /// The format of a file that begins so.
 pub fn of_beginning(bytes: &[u8]) -> Option<&'static Format> {
     ALL.iter().find(|format| (format.begins)(bytes))
+}
+
+/// Whether a file that begins so has columns with names, but no sizes.
+pub fn lacks_size(bytes: &[u8]) -> bool {
+    columns::lacks_size(first_line(bytes))
 }
 
 /// The first line that is no comment, without its end.
