@@ -52,8 +52,8 @@ async fn order(shared: &Shared, mut phases: watch::Receiver<Phase>) {
         let ordering = async {
             loop {
                 let settings = shared.settings.newest();
-                let wanted =
-                    (!settings.tls.acme.certificates.is_empty()).then(|| settings.tls.acme_server.config());
+                let wanted = (!settings.tls.acme.certificates.is_empty())
+                    .then(|| settings.tls.acme_server.config(false));
                 match wanted.transpose() {
                     Ok(Some(network)) => keeper.tend(&settings.tls.acme, &network).await,
                     Ok(None) => {}
