@@ -93,11 +93,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "results",
             // What is replayed for whom, and how it is shown.
             "experiments",
+            // Bandwidth smoothing in a synthetic world.
+            "smooth",
             "report",
             // The production store filled.
             "fill",
-            // Bandwidth smoothing in a synthetic world.
-            "smooth",
         ],
     ),
 ];
