@@ -22,10 +22,10 @@ const RECORD: usize = 16 << 10;
 /// Pieces of one write.
 const PIECES: usize = 16;
 
-/// Bytes beyond a record that all connections together keep, about, and how many there may be before they write by single records:
+/// Bytes beyond a record that all connections together keep, about. Where they are `BEYOND_MOST`, each writes by single records:
 /// clients that do not read would otherwise have four times as much.
 static BEYOND: AtomicUsize = AtomicUsize::new(0);
-const MOST_BEYOND: usize = 4 << 20;
+pub const BEYOND_MOST: usize = 4 << 20;
 
 /// What was agreed on in a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Secure {
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let all: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let most = if BEYOND.load(Relaxed) < MOST_BEYOND { BATCH } else { RECORD };
+        let most = if BEYOND.load(Relaxed) < BEYOND_MOST { BATCH } else { RECORD };
         let mut taken = 0;
         while taken < all {
             match self.encrypt(bufs, taken, most)? {
@@ -184,7 +184,9 @@ impl Secure {
                 n => taken += n,
             }
         }
-        if !self.gathers && let Poll::Ready(written) = self.poll_out(cx) {
+        if !self.gathers
+            && let Poll::Ready(written) = self.poll_out(cx)
+        {
             written?;
         }
         Poll::Ready(Ok(taken))
@@ -351,5 +353,142 @@ impl Write for Polled<'_, '_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rustls::crypto::aws_lc_rs::default_provider;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::{RootCertStore, ServerConfig};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio_rustls::TlsAcceptor;
+
+    /// Two ends of a connection.
+    async fn pair() -> (Socket, Socket) {
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let provider = Arc::new(default_provider());
+        let server =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let server =
+            server.unwrap().with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key.into());
+        let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let client = client.unwrap().with_root_certificates(roots).with_no_client_auth();
+        let (here, there) = UnixStream::pair().unwrap();
+        let accept = TlsAcceptor::from(Arc::new(server.unwrap())).accept(Socket::Unix(here));
+        let connect = secure_to(Socket::Unix(there), "a.test".try_into().unwrap(), Arc::new(client));
+        let (accepted, connected) = tokio::join!(accept, connect);
+        (secure(accepted.unwrap()).0, connected.unwrap().0)
+    }
+
+    fn secured(socket: &Socket) -> &Secure {
+        let Socket::Tls(stream) = socket else { unreachable!() };
+        stream
+    }
+
+    /// What the kernel takes at once, of bytes that nobody reads.
+    fn written(socket: &mut Socket, bytes: &[u8]) -> usize {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut all = 0;
+        while let Poll::Ready(n) = Pin::new(&mut *socket).poll_write(&mut cx, bytes) {
+            all += n.unwrap();
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_is_kept_a_batch_at_most_and_gets_all_of_it_later() {
+        let (mut here, mut there) = pair().await;
+        let bytes: Vec<u8> = (0..100_000).map(|n| n as u8).collect();
+        let all = written(&mut here, &bytes);
+        let kept = secured(&here).unsent;
+        assert!(kept <= BATCH && all > kept, "{kept} of {all}");
+        assert_eq!(secured(&here).beyond, kept.saturating_sub(RECORD));
+        let read = async {
+            let mut got = vec![0; all];
+            there.read_exact(&mut got).await.unwrap();
+            got
+        };
+        let (flushed, got) = tokio::join!(here.flush(), read);
+        flushed.unwrap();
+        // The last write was taken in part.
+        assert!(got.iter().zip(bytes.iter().cycle()).take(bytes.len()).all(|(a, b)| a == b));
+        assert_eq!((secured(&here).unsent, secured(&here).beyond), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn where_many_do_not_read_a_record_each_is_kept() {
+        let (mut here, _there) = pair().await;
+        BEYOND.fetch_add(BEYOND_MOST, Relaxed);
+        written(&mut here, &[0; 100_000]);
+        BEYOND.fetch_sub(BEYOND_MOST, Relaxed);
+        assert!(secured(&here).unsent <= RECORD, "{}", secured(&here).unsent);
+    }
+
+    #[tokio::test]
+    async fn what_is_gathered_goes_when_it_is_flushed() {
+        let (mut here, mut there) = pair().await;
+        here.gather();
+        for _ in 0..2 {
+            here.write_all(b"frame").await.unwrap();
+        }
+        assert!(there.is_quiet());
+        here.flush().await.unwrap();
+        let mut got = [0; 10];
+        there.read_exact(&mut got).await.unwrap();
+        assert_eq!(&got, b"frameframe");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// However it is cut into writes, and whatever is flushed.
+        #[test]
+        fn bytes_arrive_as_they_were_written(
+            gathers: bool,
+            writes in prop::collection::vec((prop::collection::vec(0usize..40_000, 1..20), any::<bool>()), 1..8),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (mut here, mut there) = pair().await;
+                if gathers {
+                    here.gather();
+                }
+                let mut next = 0u8;
+                let mut expected = Vec::new();
+                let mut pieces = Vec::new();
+                for (lengths, flushes) in writes {
+                    let of = |n: usize| { next = next.wrapping_add(1); vec![next; n] };
+                    let bufs: Vec<Vec<u8>> = lengths.into_iter().map(of).collect();
+                    bufs.iter().for_each(|buf| expected.extend_from_slice(buf));
+                    pieces.push((bufs, flushes));
+                }
+                let write = async {
+                    for (bufs, flushes) in &pieces {
+                        let mut slices: Vec<IoSlice<'_>> = bufs.iter().map(|buf| IoSlice::new(buf)).collect();
+                        let mut rest = &mut slices[..];
+                        IoSlice::advance_slices(&mut rest, 0);
+                        while !rest.is_empty() {
+                            let n = here.write_vectored(rest).await.unwrap();
+                            IoSlice::advance_slices(&mut rest, n);
+                        }
+                        if *flushes {
+                            here.flush().await.unwrap();
+                        }
+                    }
+                    here.shutdown().await.unwrap();
+                };
+                let mut got = Vec::new();
+                let (_, read) = tokio::join!(write, there.read_to_end(&mut got));
+                read.unwrap();
+                assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
+            });
+        }
     }
 }
