@@ -13,8 +13,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::{TlsConnector, TlsStream};
 
-/// Bytes that are encrypted and written at a time: four records, by one call of the kernel.
-const BATCH: usize = 64 << 10;
+/// Bytes that are encrypted and written at a time, by one call of the kernel: four records, and the heads of what has so many bytes.
+const BATCH: usize = (64 + 4) << 10;
 
 /// Bytes that a connection keeps when the kernel takes no more, where others keep much already: a record of the largest size.
 const RECORD: usize = 16 << 10;
