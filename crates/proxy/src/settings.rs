@@ -191,7 +191,7 @@ pub struct Bounds {
     /// TLS handshakes under way of all workers together. Those that take longest are ended for new ones.
     pub handshakes: usize,
     /// Idle connections kept for one origin by one worker. More are closed. For all origins and workers together a
-    /// quarter of `connections` is kept.
+    /// quarter of `connections` is kept, of either protocol. Of HTTP/2 it is also how many are made to one origin, at least one.
     pub idle_per_origin: usize,
     /// Bytes of response that one fill keeps for its readers. A fill that is full waits for its slowest reader, or
     /// lets go of what the store already holds.

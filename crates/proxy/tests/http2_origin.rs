@@ -493,6 +493,7 @@ async fn what_breaks_the_rules_is_a_502_that_says_so() {
         ("a line", raw(&[(":status", "200"), ("x", "a\r\nb: c")]), 1, INVALID),
         ("of a connection", raw(&[(":status", "200"), ("connection", "x")]), 1, INVALID),
         ("a coding", raw(&[(":status", "200"), ("transfer-encoding", "chunked")]), 1, INVALID),
+        ("another protocol", head(1, 0, "101", &[("x", "y")]), 1, INVALID),
         ("data first", frame(DATA, END_STREAM, 1, b"x"), 1, INVALID),
         ("no such stream", frame(HEADERS, END_HEADERS, 7, &block(&[(":status", "200")])), 1, INVALID),
         (

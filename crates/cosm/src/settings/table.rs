@@ -433,8 +433,8 @@ pub static TABLE: &[Setting] = &[
         "Maximum number of TLS handshakes at once; beyond it those that have taken longest are ended for new ones"),
     row!(LIMITS, "origin-idle-max", Count(0..=100_000, |c, v| c.proxy.bounds.idle_per_origin = v as usize),
         [], "4096", Proxy, Reload,
-        "Maximum number of idle connections that a worker keeps to one origin; to all origins together, a quarter of \
-         connections-max"),
+        "Maximum number of idle connections that a worker keeps to one origin, and of all of HTTP/2 that it makes to one, which \
+         is at least 1; idle ones to all origins together, of either protocol, a quarter of connections-max"),
     row!(LIMITS, "head-max", Size(8 * KIB..=16 * MIB, |c, v| c.proxy.bounds.head_bytes = v as usize),
         [], "64KiB", Proxy, Reload,
         "Maximum size of the header section of a request (else 431) or response (else 502)"),

@@ -22,6 +22,10 @@ pub enum Zone {
     Loopback,
 }
 
+impl Zone {
+    pub const ALL: [Zone; 3] = [Zone::Public, Zone::Private, Zone::Loopback];
+}
+
 /// Who may reach a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {

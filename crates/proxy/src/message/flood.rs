@@ -9,10 +9,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Window updates in a minute, beside one for each `UPDATED` bytes that went out.
 const UPDATES: u64 = 1000;
 const UPDATED: u64 = 256;
-/// Bytes that went out for which one ping more is let pass: clients measure by pings what a connection carries.
+/// Bytes that went out for which one ping more is let pass, as one is for each frame of content, however small: by pings many measure what
+/// a connection carries (gRPC's do so at each frame).
 const PINGED: u64 = 4 << 10;
-/// Bytes that go out until the time is looked at.
+/// Bytes, or frames of content, that go out until the time is looked at.
 const LOOK: u64 = 1 << 20;
+const LOOK_FRAMES: u64 = 256;
 
 macro_rules! table {
     ($($(#[$meta:meta])* $kind:ident $name:literal $limit:expr;)*) => {
@@ -29,12 +31,12 @@ macro_rules! table {
 table! {
     /// By either side: a client may make the proxy reset (MadeYouReset) as well as reset by itself (Rapid Reset).
     Resets "resets of streams" |of, _| of.resets.into();
-    Pings "pings" |of, counts| u64::from(of.pings) + counts.sent / PINGED;
+    Pings "pings" |of, counts| u64::from(of.pings) + counts.content + counts.sent / PINGED;
     Settings "settings" |of, _| of.settings.into();
-    Priorities "changes of priorities" |of, counts| u64::from(of.priorities) + 2 * counts.requests;
-    Continuations "continued heads" |of, _| of.continuations.into();
-    Empty "empty frames" |of, _| of.empty.into();
-    Updates "updates of windows" |_, counts| UPDATES + counts.sent / UPDATED;
+    Priorities "changes of priorities" |of, counts| u64::from(of.priorities) + 2 * counts.heads;
+    Continuations "continued heads" |of, counts| u64::from(of.continuations) + counts.heads;
+    Empty "empty frames" |of, counts| u64::from(of.empty) + counts.heads;
+    Updates "updates of windows" |_, counts| UPDATES + 2 * counts.content + counts.sent / UPDATED;
 }
 
 impl Flood {
@@ -62,28 +64,37 @@ pub struct Counts {
     since: Instant,
     of: [u64; Flood::ALL.len()],
     /// Heads that came.
-    requests: u64,
+    heads: u64,
+    /// Frames of content that went out.
+    content: u64,
     /// Bytes that went out.
     sent: u64,
 }
 
 impl Counts {
     pub fn new(now: Instant) -> Counts {
-        Counts { since: now, of: [0; Flood::ALL.len()], requests: 0, sent: 0 }
+        Counts { since: now, of: [0; Flood::ALL.len()], heads: 0, content: 0, sent: 0 }
     }
 
     /// Counts a frame that came; `Some` when it is one too many.
     pub fn came(&mut self, frame: Frame, bounds: &Http2, now: impl FnOnce() -> Instant) -> Option<Flood> {
-        self.requests += u64::from(frame.kind == Frame::HEADERS);
+        self.heads += u64::from(frame.ends_head());
         self.count(Flood::of(frame)?, bounds, now)
     }
 
     /// The same of one that went.
     pub fn went(&mut self, frame: Frame, bounds: &Http2, now: impl FnOnce() -> Instant) -> Option<Flood> {
-        if frame.kind != Frame::RST_STREAM {
-            return None;
+        match frame.kind {
+            Frame::RST_STREAM => self.count(Flood::Resets, bounds, now),
+            Frame::DATA => {
+                self.content += 1;
+                if self.content.is_multiple_of(LOOK_FRAMES) {
+                    self.looks(now());
+                }
+                None
+            }
+            _ => None,
         }
-        self.count(Flood::Resets, bounds, now)
     }
 
     /// What went out counts for a minute too, if that is looked at now and then.
@@ -91,10 +102,13 @@ impl Counts {
         let before = self.sent;
         self.sent += bytes as u64;
         if before / LOOK != self.sent / LOOK {
-            let now = now();
-            if now.duration_since(self.since) >= MINUTE {
-                *self = Counts::new(now);
-            }
+            self.looks(now());
+        }
+    }
+
+    fn looks(&mut self, now: Instant) {
+        if now.duration_since(self.since) >= MINUTE {
+            *self = Counts::new(now);
         }
     }
 
@@ -172,5 +186,25 @@ mod tests {
         assert_eq!(counts.came(frame(Frame::PING, 8), &bounds, || begin), Some(Flood::Pings));
         counts.sent(LOOK as usize, || begin + MINUTE);
         assert_eq!(counts.sent, 0, "another minute");
+    }
+
+    #[test]
+    fn each_frame_of_content_earns_a_ping_and_two_windows() {
+        let (bounds, begin) = (Http2::default(), Instant::now());
+        let mut counts = Counts::new(begin);
+        for _ in 0..2000 {
+            assert_eq!(counts.went(frame(Frame::DATA, 10), &bounds, || begin), None);
+            for (kind, length) in [(Frame::PING, 8), (Frame::WINDOW_UPDATE, 4), (Frame::WINDOW_UPDATE, 4)] {
+                assert_eq!(counts.came(frame(kind, length), &bounds, || begin), None);
+            }
+        }
+        for _ in 0..60 {
+            assert_eq!(counts.came(frame(Frame::PING, 8), &bounds, || begin), None);
+        }
+        assert_eq!(counts.came(frame(Frame::PING, 8), &bounds, || begin), Some(Flood::Pings));
+        for _ in 0..LOOK_FRAMES {
+            assert_eq!(counts.went(frame(Frame::DATA, 10), &bounds, || begin + MINUTE), None);
+        }
+        assert!(counts.content < LOOK_FRAMES, "another minute");
     }
 }

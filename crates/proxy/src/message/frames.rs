@@ -1,5 +1,7 @@
 //! Frames as they pass (RFC 9113 section 4.1), of which the heads alone are read: the library says nothing of most of them.
 
+use std::io::IoSlice;
+
 /// Bytes that a connection begins with (RFC 9113 section 3.4).
 pub const PREFACE: usize = 24;
 
@@ -81,6 +83,15 @@ impl Frames {
                 (self.have, self.left) = (0, length as usize);
                 seen(Frame { kind, flags, stream, length });
             }
+        }
+    }
+
+    /// So many bytes of what was to be written.
+    pub fn feed_written(&mut self, bufs: &[IoSlice<'_>], mut bytes: usize, mut seen: impl FnMut(Frame)) {
+        for buf in bufs {
+            let taken = bytes.min(buf.len());
+            self.feed(&buf[..taken], &mut seen);
+            bytes -= taken;
         }
     }
 

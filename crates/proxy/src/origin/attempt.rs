@@ -21,6 +21,8 @@ pub enum Failed {
     },
     /// The connection, or the stream, broke before a response came.
     Broken(String),
+    /// The connection ended for what came on another stream of it; and why.
+    Ruined(String),
     /// What came is no response, or its head is too large; and why.
     Invalid(String),
     Refused(Refusal),

@@ -61,12 +61,15 @@ impl Http2Incoming {
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let frame = ready!(poll_stream(&mut self.stream, cx));
+        // The library looks at it too, but for what has no length of its own, such as 204.
         match &frame {
             Some(Ok(frame)) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
-                self.left = self.left.map(|left| left.saturating_sub(bytes));
+                if self.left.is_some_and(|left| bytes > left) {
+                    return Poll::Ready(Some(Err(ErrorKind::InvalidData.into())));
+                }
+                self.left = self.left.map(|left| left - bytes);
             }
-            // The library looks at it too, but for what has no length of its own.
             None if self.left.is_some_and(|left| left > 0) => {
                 return Poll::Ready(Some(Err(ErrorKind::UnexpectedEof.into())));
             }

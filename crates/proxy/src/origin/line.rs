@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_local};
 
 /// Origins keep an idle connection open for at least this long.
-const SURE: Duration = Duration::from_secs(1);
+pub const SURE: Duration = Duration::from_secs(1);
 
 /// A connection to an origin.
 pub struct Line {

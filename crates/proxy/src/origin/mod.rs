@@ -34,6 +34,7 @@ use crate::message::refusal::{self, Refusal};
 use crate::message::target::Target;
 use crate::report::Exit;
 use crate::route::Route;
+use crate::scheme::Scheme;
 use crate::settings::current::Current;
 use crate::settings::{Offline, OriginHttp2, Settings};
 use crate::tls::OriginTls;
@@ -46,7 +47,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Of the client connections that may be, one in so many idle connections to origins, for all workers together.
+/// Of the client connections that may be, one in so many idle connections to origins, of either protocol, for all workers together.
 const IDLE_SHARE: usize = 4;
 
 /// How often a request is sent that its origin does not process. Several connections that began together may end together.
@@ -159,7 +160,7 @@ impl Origins {
     /// taken for the request's content is also the response's.
     ///
     /// What the origin has not processed is sent again. So is, once, what can safely be repeated, where its connection was there
-    /// before: the origin may have closed it meanwhile.
+    /// before, since the origin may have closed it meanwhile, or ended for the response to another.
     pub async fn send(
         self: &Rc<Origins>,
         target: &Target,
@@ -227,10 +228,17 @@ impl Origins {
                         (None, _) => return Err(broken(&key.hop, "it was not processed")),
                     }
                 }
-                Failed::Broken(_) if gate.broke_off() => {
+                Failed::Broken(_) | Failed::Ruined(_) if gate.broke_off() => {
                     return Err(Refusal::closing("the request's content ended before its end").clients());
                 }
                 Failed::Broken(_) if is_reused && !once && !is_again => again.flatten(),
+                Failed::Ruined(_) if !once && !is_again => {
+                    // Where it can be, apart from who is asked for what ruins connections.
+                    if key.scheme == Scheme::Https {
+                        key.protocol = Protocol::Http1;
+                    }
+                    again.flatten()
+                }
                 Failed::Refused(refusal) => {
                     tracing::warn!(target: "origin", hop = %key.hop, cause = &*refusal.text, "an answer is of no use");
                     return Err(refusal);
@@ -240,7 +248,7 @@ impl Origins {
                     tracing::warn!(target: "origin", hop = %key.hop, cause = why, "{text}");
                     return Err(Refusal::new(StatusCode::BAD_GATEWAY, text).personal());
                 }
-                Failed::Broken(why) => return Err(broken(&key.hop, &why)),
+                Failed::Broken(why) | Failed::Ruined(why) => return Err(broken(&key.hop, &why)),
                 Failed::Unprocessed { .. } => return Err(broken(&key.hop, "it was not processed")),
             };
         }
@@ -318,7 +326,6 @@ fn broken(hop: &Hop, why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheme::Scheme;
     use crate::settings::current::InForce;
     use std::cell::Cell;
     use std::future::poll_fn;

@@ -73,8 +73,9 @@ pub fn begin(
     stream.note_response(&response);
     let status = response.status();
     let (mut parts, body) = response.map(|body| body.carrying(flight, status)).into_parts();
-    fields_of(&mut parts.headers, status, &body, asked.is_head);
-    let is_over = asked.is_head || body.is_end_stream();
+    let is_bodyless = asked.is_head || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    fields_of(&mut parts.headers, &body, is_bodyless);
+    let is_over = is_bodyless || body.is_end_stream();
     let Ok(mut outgoing) = respond.send_response(Response::from_parts(parts, ()), is_over) else {
         drop(body);
         stream.broken_off();
@@ -101,15 +102,12 @@ pub fn begin(
 }
 
 /// What a message of HTTP/2 has no other way to say, and what HTTP/1 adds by itself.
-fn fields_of(headers: &mut HeaderMap, status: StatusCode, body: &ReplyBody, is_head: bool) {
+fn fields_of(headers: &mut HeaderMap, body: &ReplyBody, is_bodyless: bool) {
     headers.remove(CONNECTION);
     if !headers.contains_key(DATE) {
         let now = httpdate::fmt_http_date(SystemTime::now());
         headers.extend(HeaderValue::try_from(now).ok().map(|now| (DATE, now)));
     }
-    let is_bodyless = is_head
-        || status.is_informational()
-        || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     if !is_bodyless
         && let Some(length) = body.size_hint().exact()
         && !headers.contains_key(CONTENT_LENGTH)

@@ -104,19 +104,14 @@ impl WatchedSocket {
     fn went(&mut self, bufs: &[IoSlice<'_>], bytes: usize) {
         let WatchedSocket { outgoing, counts, bounds, link, .. } = self;
         counts.sent(bytes, clock::moment);
-        let mut left = bytes;
-        for buf in bufs {
-            let taken = left.min(buf.len());
-            outgoing.feed(&buf[..taken], |frame| {
-                if frame.kind == Frame::RST_STREAM && link.reset_by_itself() {
-                    return;
-                }
-                if let Some(flood) = counts.went(frame, bounds, clock::moment) {
-                    link.flooded(flood);
-                }
-            });
-            left -= taken;
-        }
+        outgoing.feed_written(bufs, bytes, |frame| {
+            if frame.kind == Frame::RST_STREAM && link.reset_by_itself() {
+                return;
+            }
+            if let Some(flood) = counts.went(frame, bounds, clock::moment) {
+                link.flooded(flood);
+            }
+        });
     }
 
     /// Notes whether the client takes what is written.

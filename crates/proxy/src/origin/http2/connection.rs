@@ -2,21 +2,26 @@
 //!
 //! A task of the worker that dialled it drives it. It ends when it is let go of here and its last stream has ended.
 
+use super::room::Room;
 use super::stream::Sending;
-use super::wire::{Heard, Wire};
+use super::wire::{Passed, Wire};
 use super::{NARROW, WIDE, Wish};
 use crate::access::reach::Zone;
 use crate::origin::Origins;
+use crate::origin::line::SURE;
 use crate::report::Exit;
 use crate::report::counters::Number;
 use crate::transport::{Hop, Socket};
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
-use std::cell::{Cell, OnceCell};
+use h2::{Ping, PingPong};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
@@ -29,26 +34,44 @@ const UNSENT: usize = 64 << 10;
 /// Bytes by which small pieces of bodies that wait here may exceed what they carry, all of a connection.
 const SMALL_PIECES: usize = 4 << 20;
 
-/// Streams that the origin makes us reset by what is not allowed, of one connection.
-const ERRORS: usize = 256;
+/// Streams of one connection at a time, whatever its origin allows.
+const STREAMS: usize = 1000;
+
+/// Heads of requests that wait in the library until they are written: an origin that reads nothing has no more of them kept.
+const HEADS_UNSENT: usize = 64;
+
+/// What comes for a stream that was reset is let pass for so long: the origin may have sent much before it knew.
+const STRAY: Duration = Duration::from_secs(30);
+
+/// A connection with so many streams that were reset from here takes no new ones. Of those that it still has, all may be reset, and what
+/// comes for them let pass.
+const RESETS: u32 = 500;
+const RESETS_IN_ALL: usize = RESETS as usize + STREAMS;
+
+/// Frames for which the library resets a stream, of one connection: what is not allowed, or came too late.
+const ERRORS: usize = 1000;
+
+/// No new requests go by a connection that is older: names and balancers change.
+const OLD: Duration = Duration::from_secs(600);
 
 /// A window of a connection that stops nothing: each stream has its own (RFC 9113 section 6.9.1).
 const WINDOW: u32 = (1 << 31) - 1;
 
 pub struct Connection {
     requests: SendRequest<Bytes>,
+    pings: RefCell<PingPong>,
     wide: bool,
     /// Where a client has to be to reach its address.
     needs: Zone,
     shareable: bool,
-    heard: Heard,
-    active: Cell<usize>,
+    passed: Passed,
+    active: Rc<Cell<usize>>,
+    opened: Instant,
     /// Since when it is as active as it is.
     since: Cell<Instant>,
     is_late: Cell<bool>,
     /// A request was sent on it.
     used: Cell<bool>,
-    freed: OnceCell<Rc<Notify>>,
     exit: Rc<Exit>,
     /// Its task ends soon when this is gone.
     _open: oneshot::Sender<()>,
@@ -58,7 +81,10 @@ pub struct Connection {
 pub struct Ticket {
     pub(super) connection: Rc<Connection>,
     reused: bool,
-    heard: u64,
+    /// It was given on a connection that had idled for longer than origins surely keep one open.
+    rested: bool,
+    /// What had come of the origin before.
+    answers: u64,
     /// Content on its way, which ends with the place.
     pub(super) sending: Option<Sending>,
 }
@@ -73,52 +99,60 @@ impl Connection {
     ) -> Result<Rc<Connection>, h2::Error> {
         let settings = origins.settings();
         let head = u32::try_from(settings.bounds.head_bytes).unwrap_or(u32::MAX);
-        let heard = Heard::default();
-        let wire = Wire::new(socket, heard.clone(), settings.http2);
-        let (requests, connection) = Builder::new()
+        let passed = Passed::default();
+        let wire = Wire::new(socket, passed.clone(), settings.http2);
+        let (requests, mut connection) = Builder::new()
             .enable_push(false)
             .initial_window_size(if wide { WIDE } else { NARROW } as u32)
             .initial_connection_window_size(WINDOW)
             .max_header_list_size(head)
             .max_send_buffer_size(UNSENT)
+            .max_concurrent_reset_streams(RESETS_IN_ALL)
+            .reset_stream_duration(STRAY)
             .max_local_error_reset_streams(Some(ERRORS))
             .data_frame_budget(SMALL_PIECES)
             .handshake::<_, Bytes>(wire)
             .await?;
         origins.exit.add(Number::OriginOpen, 1);
         origins.exit.add(Number::OriginOpenHttp2, 1);
+        let pings = RefCell::new(connection.ping_pong().expect("nobody has it yet"));
         let (open, mut closed) = oneshot::channel();
-        let (hop, ends) = (hop.copied(), heard.clone());
+        let active = Rc::<Cell<usize>>::default();
+        let (hop, ends, streams) = (hop.copied(), passed.clone(), active.clone());
         spawn_local(async move {
-            let mut connection = connection;
             let ended = tokio::select! {
                 ended = &mut connection => ended,
                 _ = &mut closed => timeout(LINGER, connection).await.unwrap_or(Ok(())),
             };
-            ends.ended();
-            if let Err(error) = ended {
+            ends.changed();
+            // Whoever closes what idles needs no word.
+            let is_said = |error: &h2::Error| {
+                streams.get() > 0 || error.get_io().is_none_or(|error| error.kind() == ErrorKind::Other)
+            };
+            if let Some(error) = ended.err().filter(is_said) {
                 tracing::warn!(target: "origin", %hop, cause = %error, "a connection of HTTP/2 ended");
             }
         });
         Ok(Rc::new(Connection {
             requests,
+            pings,
             wide,
             needs,
             shareable,
-            heard,
-            active: Cell::new(0),
+            passed,
+            active,
+            opened: Instant::now(),
             since: Cell::new(Instant::now()),
             is_late: Cell::new(false),
             used: Cell::new(false),
-            freed: OnceCell::new(),
             exit: origins.exit.clone(),
             _open: open,
         }))
     }
 
-    /// Whom to tell when a stream has ended.
-    pub fn tells(&self, freed: Rc<Notify>) {
-        let _ = self.freed.set(freed);
+    /// Who waits for places is told of them there.
+    pub fn tells(&self, room: Rc<Room>) {
+        self.passed.tells(room, self.wide, self.needs);
     }
 
     pub fn active(&self) -> usize {
@@ -133,34 +167,43 @@ impl Connection {
         self.since.get()
     }
 
-    /// The origin takes no more requests on it.
+    /// It takes no more requests.
     pub fn is_closed(&self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         let is_ready = self.requests.clone().poll_ready(&mut context);
-        self.is_late.get() || matches!(is_ready, Poll::Ready(Err(_)))
+        self.is_late.get()
+            || self.passed.resets() >= RESETS
+            || self.opened.elapsed() >= OLD
+            || matches!(is_ready, Poll::Ready(Err(_)))
     }
 
     pub fn suits(&self, wish: Wish) -> bool {
         self.needs <= wish.client && self.wide == wish.wide
     }
 
-    /// Where the origin allows no stream at all, or has not said yet what it allows, one goes first.
     pub fn has_room(&self) -> bool {
-        let allows = if self.is_new() { 1 } else { self.requests.current_max_send_streams() };
-        self.active() < allows.max(1)
+        self.active() < self.most() && self.passed.unsent() < HEADS_UNSENT
     }
 
-    /// Nothing came of the origin yet.
-    pub fn is_new(&self) -> bool {
-        !self.heard.any()
+    /// It would have room if the origin told what it allows, or read what was sent.
+    pub fn may_have_room(&self) -> bool {
+        !self.passed.any() || self.is_blocked()
     }
 
-    pub async fn is_heard_of(&self) {
-        self.heard.first().await;
+    /// What was sent is not read.
+    pub fn is_blocked(&self) -> bool {
+        self.active() < self.most() && self.passed.unsent() >= HEADS_UNSENT
     }
 
-    /// Whether it may stay open.
+    /// Where the origin allows no stream at all, or has not said yet what it allows, one goes first.
+    fn most(&self) -> usize {
+        let allows = if self.passed.any() { self.requests.current_max_send_streams() } else { 1 };
+        allows.clamp(1, STREAMS)
+    }
+
+    /// Whether it may stay open. What an origin does not read is not kept when nobody waits for it.
     pub fn is_wanted(&self, now: Instant, limit: Duration) -> bool {
+        let limit = if self.passed.unsent() > 0 { limit.min(LINGER) } else { limit };
         let is_old = self.is_idle() && now.saturating_duration_since(self.since()) >= limit;
         !is_old && !self.is_closed()
     }
@@ -179,11 +222,12 @@ impl Drop for Connection {
 
 impl Ticket {
     pub fn new(connection: Rc<Connection>) -> Ticket {
-        let (active, heard) = (connection.active(), connection.heard.answers());
+        let (active, answers) = (connection.active(), connection.passed.answers());
+        let rested = active == 0 && connection.since().elapsed() > SURE;
         connection.active.set(active + 1);
         let reused = connection.used.replace(true);
         connection.exit.add(Number::OriginStreams, 1);
-        Ticket { connection, reused, heard, sending: None }
+        Ticket { connection, reused, rested, answers, sending: None }
     }
 
     pub fn is_shareable(&self) -> bool {
@@ -194,11 +238,36 @@ impl Ticket {
         self.reused
     }
 
+    /// Whether the connection is there still: where it has rested, a PING asks. One that is not takes no more requests.
+    pub async fn is_sure(&self) -> bool {
+        if !self.rested {
+            return true;
+        }
+        let Connection { pings, is_late, .. } = &*self.connection;
+        // One that is under way, of somebody who left, will do.
+        let _ = pings.borrow_mut().send_ping(Ping::opaque());
+        let pong = poll_fn(|cx| pings.borrow_mut().poll_pong(cx));
+        let is_sure = matches!(timeout(SURE, pong).await, Ok(Ok(_)));
+        is_late.set(!is_sure || is_late.get());
+        is_sure
+    }
+
     /// Its response did not come in time. A connection on which nothing came since its request was sent may be gone.
     pub fn is_late(&self) {
-        if self.connection.heard.answers() == self.heard {
+        if self.connection.passed.answers() == self.answers {
             self.connection.is_late.set(true);
+            self.connection.passed.changed();
         }
+    }
+
+    /// A request went by it, as that stream.
+    pub(super) fn asked(&self, stream: u32) {
+        self.connection.passed.asked(stream);
+    }
+
+    /// Whether what ended the connection may have been of that stream.
+    pub(super) fn is_blamed(&self, stream: u32) -> bool {
+        self.connection.passed.is_blamed(stream)
     }
 }
 
@@ -207,8 +276,6 @@ impl Drop for Ticket {
         let connection = &self.connection;
         connection.active.set(connection.active() - 1);
         connection.since.set(Instant::now());
-        if let Some(freed) = connection.freed.get() {
-            freed.notify_one();
-        }
+        connection.passed.freed(connection.is_idle());
     }
 }

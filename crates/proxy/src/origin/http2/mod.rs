@@ -5,15 +5,17 @@
 //! asked for: what a narrow one brings, every request has anyway; on a wide one each stream has taken its window from the budget.
 
 mod connection;
+mod room;
 mod stream;
 mod wire;
 
 pub use self::connection::{Connection, Ticket};
 pub use self::stream::attempt;
 
-use super::Origins;
+use self::room::Room;
 use super::pool::Key;
 use super::way::Way;
+use super::{Origins, TRIES, broken};
 use crate::access::reach::Zone;
 use crate::budget::HELD_ANYWAY;
 use crate::message::refusal::{self, Refusal};
@@ -25,8 +27,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::{spawn_local, yield_now};
-use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 /// Bytes that a stream of a wide connection may bring before they are asked for; the same of a narrow one.
 pub const WIDE: usize = 256 << 10;
@@ -42,7 +43,7 @@ const REMEMBERED: usize = 4096;
 #[derive(Default)]
 pub struct Shared {
     hops: HashMap<Rc<Key>, Hop>,
-    /// Connections, at most, without those that carry requests.
+    /// Connections that carry no request, at most.
     idle_most: usize,
 }
 
@@ -51,8 +52,8 @@ struct Hop {
     known: Option<Known>,
     open: Vec<Rc<Connection>>,
     dialing: Vec<Rc<Dialing>>,
-    /// Told when a stream has ended.
-    freed: Rc<Notify>,
+    /// Those who wait for a place.
+    room: Rc<Room>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,8 @@ impl Shared {
     pub fn forget(&mut self) {
         // Who dials notices by itself.
         self.hops.retain(|_, hop| {
-            (hop.known, hop.open) = (None, Vec::new());
+            hop.known = None;
+            hop.keeps(|_| false);
             !hop.dialing.is_empty()
         });
     }
@@ -108,10 +110,11 @@ impl Shared {
     /// Closes connections that the origin closed, or that nobody needed for too long.
     pub fn sweep(&mut self, now: Instant, limit: Duration) {
         self.hops.retain(|_, hop| {
-            hop.open.retain(|connection| connection.is_wanted(now, limit));
+            hop.keeps(|connection| connection.is_wanted(now, limit));
             let is_http1 = hop.known.is_some_and(|known| known.is_http1(now));
             is_http1 || !hop.open.is_empty() || !hop.dialing.is_empty()
         });
+        self.end_idle(self.idle_most);
     }
 
     fn hop(&mut self, key: &Key) -> &mut Hop {
@@ -125,55 +128,69 @@ impl Shared {
         self.hops.get_mut(key).expect("it was inserted")
     }
 
-    fn end_idle(&mut self) {
-        let idle = || self.hops.values().flat_map(|hop| &hop.open).filter(|connection| connection.is_idle());
-        if idle().count() < self.idle_most.max(1) {
-            return;
-        }
-        let Some(oldest) = idle().min_by_key(|connection| connection.since()).cloned() else { return };
+    /// Those that have idled longest end, until there are so many.
+    fn end_idle(&mut self, most: usize) {
+        let all = self.hops.values().flat_map(|hop| &hop.open);
+        let mut since: Vec<_> = all.filter(|open| open.is_idle()).map(|open| open.since()).collect();
+        let Some(excess) = since.len().checked_sub(most).filter(|excess| *excess > 0) else { return };
+        since.sort_unstable();
+        let last = since[excess - 1];
         for hop in self.hops.values_mut() {
-            hop.open.retain(|connection| !Rc::ptr_eq(connection, &oldest));
+            hop.keeps(|connection| !connection.is_idle() || connection.since() > last);
         }
-    }
-}
-
-impl Hop {
-    /// A place on a connection that suits, on the fullest one: so that others may end.
-    fn take(&mut self, wish: Wish) -> Option<Ticket> {
-        self.open.retain(|connection| !connection.is_closed());
-        let suits = |connection: &&Rc<Connection>| connection.suits(wish) && connection.has_room();
-        let fullest = self.open.iter().filter(suits).max_by_key(|connection| connection.active())?;
-        Some(Ticket::new(fullest.clone()))
     }
 }
 
 /// What one does for whom no connection has room.
 enum Next {
+    /// For one that is being made, or for a place.
     Waits(Rc<Dialing>),
-    /// Until it is known what the origin allows on this one.
-    Asks(Rc<Connection>),
-    Queues(Rc<Notify>),
+    Queues,
     Dials,
+    /// Whether the hop speaks HTTP/2 by now, others find out.
+    GoesByHttp1,
 }
 
 impl Hop {
-    /// With so many connections at most.
-    fn next(&self, wish: Wish, most: usize) -> Next {
-        let is_alike = |dialing: &&Rc<Dialing>| dialing.client == wish.client && dialing.wide == wish.wide;
-        if let Some(dialing) = self.dialing.iter().find(is_alike) {
-            return Next::Waits(dialing.clone());
-        }
-        let mut open = self.open.iter();
-        match open.find(|connection| connection.suits(wish) && connection.is_new()) {
-            Some(new) => Next::Asks(new.clone()),
-            None if self.open.len() >= most => Next::Queues(self.freed.clone()),
-            None => Next::Dials,
+    /// Lets go of the connections that are not kept. They take no more requests, and end when they carry none.
+    fn keeps(&mut self, kept: impl FnMut(&Rc<Connection>) -> bool) {
+        let before = self.open.len();
+        self.open.retain(kept);
+        if self.open.len() < before {
+            self.room.changes();
         }
     }
-}
 
-fn late(_: Elapsed) -> Refusal {
-    refusal::too_slow()
+    /// A place on a connection that suits, on the fullest one: so that others may end.
+    fn take(&mut self, wish: Wish) -> Option<Ticket> {
+        self.keeps(|connection| !connection.is_closed());
+        let suits = |connection: &&Rc<Connection>| connection.suits(wish) && connection.has_room();
+        let fullest = self.open.iter().filter(suits).max_by_key(|connection| connection.active())?;
+        Some(Ticket::new(fullest.clone()))
+    }
+
+    /// With so many connections at most; `dials` if another may be tried for who asks.
+    fn next(&mut self, wish: Wish, most: usize, dials: bool) -> Next {
+        let is_alike = |dialing: &&Rc<Dialing>| dialing.client == wish.client && dialing.wide == wish.wide;
+        if !dials {
+            return Next::Queues;
+        }
+        if let Some(dialing) = self.dialing.iter().find(is_alike) {
+            return match self.known {
+                Some(Known::Http1Until(_)) => Next::GoesByHttp1,
+                _ => Next::Waits(dialing.clone()),
+            };
+        }
+        if self.open.iter().any(|connection| connection.suits(wish) && connection.may_have_room()) {
+            return Next::Queues;
+        }
+        if self.open.len() >= most {
+            let gives_way = |connection: &Rc<Connection>| connection.is_idle() && !connection.suits(wish);
+            let Some(at) = self.open.iter().position(gives_way) else { return Next::Queues };
+            self.open.swap_remove(at);
+        }
+        Next::Dials
+    }
 }
 
 impl Dialing {
@@ -211,7 +228,10 @@ impl Origins {
 
     /// The hop wants to be asked by HTTP/1.1 for what it was asked.
     pub(super) fn wants_http1(&self, key: &Key) {
-        self.http2.borrow_mut().hop(key).known = Known::http1(Instant::now());
+        let mut shared = self.http2.borrow_mut();
+        let hop = shared.hop(key);
+        hop.known = Known::http1(Instant::now());
+        hop.room.changes();
     }
 
     /// A stream of a connection, once there is one; `None`: the hop speaks HTTP/1.
@@ -220,34 +240,63 @@ impl Origins {
         key: &Key,
         wish: Wish,
     ) -> Result<Option<Way>, Refusal> {
-        let settings = self.settings();
         if wish.once {
             // Who ends a connection says so, which is read first.
             yield_now().await;
         }
+        // Whether one has just been made, how many were of no use when they were, and why none could be.
+        let (mut is_made, mut vain, mut failed) = (false, 0, None);
+        let mut until = None;
         loop {
-            let next = {
+            if !self.may_speak_http2(key) {
+                return Ok(None);
+            }
+            let taken = self.http2.borrow_mut().hop(key).take(wish);
+            if let Some(ticket) = taken {
+                if wish.once && !ticket.is_sure().await {
+                    continue;
+                }
+                return Ok(Some(Way::Http2(ticket)));
+            }
+            let settings = self.settings();
+            let (next, room) = {
                 let mut shared = self.http2.borrow_mut();
                 let hop = shared.hop(key);
-                if let Some(ticket) = hop.take(wish) {
-                    return Ok(Some(Way::Http2(ticket)));
+                if !hop.open.iter().any(|connection| connection.suits(wish)) {
+                    if let Some(refusal) = failed {
+                        return Err(refusal);
+                    }
+                    vain += u32::from(std::mem::take(&mut is_made));
+                    if vain == TRIES {
+                        return Err(broken(&key.hop, "its connections end when they begin"));
+                    }
                 }
-                if hop.known.is_some_and(|known| known.is_http1(Instant::now())) {
-                    return Ok(None);
-                }
-                hop.next(wish, settings.bounds.idle_per_origin.max(1))
+                let most = settings.bounds.idle_per_origin.max(1);
+                (hop.next(wish, most, failed.is_none()), hop.room.clone())
             };
-            let patience = settings.timeouts.origin_first_byte;
-            let way = match next {
-                Next::Waits(dialing) => dialing.wait().await?,
-                Next::Dials => self.dial_shared(key, wish).wait().await?,
-                Next::Asks(new) => timeout(patience, new.is_heard_of()).await.map(|()| None).map_err(late)?,
-                Next::Queues(freed) => {
-                    timeout(patience, freed.notified()).await.map(|()| None).map_err(late)?
+            let place = room.waited_for(wish).notified();
+            let outcome = match next {
+                Next::GoesByHttp1 => return Ok(None),
+                Next::Dials => self.dial_shared(key, wish).wait().await,
+                Next::Waits(dialing) => tokio::select! {
+                    outcome = dialing.wait() => outcome,
+                    () = place => continue,
+                },
+                Next::Queues => {
+                    let patience = settings.timeouts.origin_first_byte;
+                    let until = *until.get_or_insert_with(|| Instant::now() + patience);
+                    if timeout_at(until.into(), place).await.is_ok() {
+                        continue;
+                    }
+                    let mut shared = self.http2.borrow_mut();
+                    shared.hop(key).keeps(|connection| !(connection.suits(wish) && connection.is_blocked()));
+                    return Err(failed.unwrap_or_else(refusal::too_slow));
                 }
             };
-            if way.is_some() {
-                return Ok(way);
+            match outcome {
+                Ok(None) => is_made = true,
+                Ok(way) => return Ok(way),
+                Err(refusal) => failed = Some(refusal),
             }
         }
     }
@@ -266,7 +315,9 @@ impl Origins {
         spawn_local(async move {
             let outcome = origins.made(&key, wish).await;
             let mut shared = origins.http2.borrow_mut();
-            shared.hop(&key).dialing.retain(|other| !Rc::ptr_eq(other, &made));
+            let hop = shared.hop(&key);
+            hop.dialing.retain(|other| !Rc::ptr_eq(other, &made));
+            hop.room.changes();
             drop(shared);
             made.outcome.replace(Some(outcome));
             made.done.notify_waiters();
@@ -288,10 +339,11 @@ impl Origins {
                 Ok(Some(Way::Http1(Box::new(line))))
             }
             Made::Http2(connection) => {
-                shared.end_idle();
+                let most = shared.idle_most.max(1);
+                shared.end_idle(most - 1);
                 let hop = shared.hop(key);
                 hop.known = Some(Known::Http2);
-                connection.tells(hop.freed.clone());
+                connection.tells(hop.room.clone());
                 hop.open.push(connection);
                 Ok(None)
             }

@@ -56,8 +56,10 @@ pub async fn attempt(
         Ok(sent) => sent,
         // It ended meanwhile; else the library does not take the head.
         Err(error) if error.is_io() || error.is_go_away() => return Err(Failed::unsent(upload)),
-        Err(error) => return Err(Failed::Broken(error.to_string())),
+        Err(_) => return Err(Failed::Refused(Refusal::bad_request("the request has no form in HTTP/2"))),
     };
+    let stream = response.stream_id().as_u32();
+    ticket.asked(stream);
     if !is_over {
         ticket.sending = Some(Sending::new(upload, to));
     }
@@ -92,7 +94,11 @@ pub async fn attempt(
             let text = "the origin sent interim responses without end";
             Err(Failed::Refused(Refusal::new(StatusCode::BAD_GATEWAY, text).personal()))
         }
-        Err(Ended::Failed(error)) => Err(failed(&error, ticket.sending.take())),
+        Err(Ended::Switched) => Err(Failed::Invalid("101, which HTTP/2 does not have".into())),
+        Err(Ended::Failed(error)) => {
+            let is_blamed = ticket.is_blamed(stream);
+            Err(failed(&error, is_blamed, ticket.sending.take()))
+        }
     }
 }
 
@@ -138,6 +144,8 @@ enum Ended {
     Late(Refusal),
     /// Interim responses did not end.
     Endless,
+    /// To another protocol (RFC 9113 section 8.6).
+    Switched,
 }
 
 impl Answer {
@@ -156,6 +164,7 @@ impl Answer {
             }
             match head.status {
                 StatusCode::CONTINUE => gate.open(),
+                StatusCode::SWITCHING_PROTOCOLS => return Poll::Ready(Err(Ended::Switched)),
                 status => relay(Interim { status, headers: head.headers }),
             }
         }
@@ -163,8 +172,8 @@ impl Answer {
     }
 }
 
-/// What is known of a request that got no response.
-fn failed(error: &h2::Error, sending: Option<Sending>) -> Failed {
+/// What is known of a request that got no response, and that may be to blame for the end of its connection.
+fn failed(error: &h2::Error, is_blamed: bool, sending: Option<Sending>) -> Failed {
     let is_theirs = error.is_remote();
     let reason = error.reason();
     let wants_http1 = is_theirs && reason == Some(Reason::HTTP_1_1_REQUIRED);
@@ -175,7 +184,8 @@ fn failed(error: &h2::Error, sending: Option<Sending>) -> Failed {
         return Failed::Unprocessed { content, wants_http1 };
     }
     if error.is_library() {
-        return Failed::Invalid(error.to_string());
+        let ended = error.is_go_away() && !is_blamed;
+        return if ended { Failed::Ruined(error.to_string()) } else { Failed::Invalid(error.to_string()) };
     }
     Failed::Broken(error.to_string())
 }
