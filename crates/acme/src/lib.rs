@@ -16,6 +16,7 @@ mod hook;
 mod keeper;
 mod name;
 mod network;
+mod note;
 mod order;
 mod schedule;
 mod settings;
