@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use tokio::time::sleep;
 
     fn program(folder: &Path, text: &str) -> std::path::PathBuf {
         let path = folder.join("hook");
@@ -157,28 +158,40 @@ mod tests {
         let why = record.call(&hook, "present", Duration::from_millis(50)).await.unwrap_err();
         assert!(why.contains("it takes longer than"), "{why}");
         // What it has started ends with it; what goes on when it has ended is not waited for.
-        let began = folder.path().join("began");
-        let hook = program(folder.path(), &format!("sleep 600 & echo $! > {}; wait", began.display()));
-        record.call(&hook, "present", Duration::from_secs(1)).await.unwrap_err();
-        let id = fs::read_to_string(&began).unwrap();
-        let id = Pid::from_raw(id.trim().parse().unwrap()).unwrap();
-        // It may not be collected yet.
-        let has_ended = || {
-            fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()))
-                .map_or(true, |text| text.contains(") Z "))
+        let log = folder.path().join("began");
+        let began = || {
+            let id = fs::read_to_string(&log).ok()?.strip_suffix('\n')?.parse().ok()?;
+            fs::remove_file(&log).unwrap();
+            Pid::from_raw(id)
         };
-        for _ in 0..1000 {
-            if has_ended() {
+        let hook = program(folder.path(), &format!("sleep 600 & echo $! > {}; wait", log.display()));
+        let id = tokio::select! {
+            ended = record.present(&hook) => panic!("{ended:?}"),
+            id = async {
+                loop {
+                    if let Some(id) = began() {
+                        return id;
+                    }
+                    sleep(Duration::from_millis(5)).await;
+                }
+            } => id,
+        };
+        // Nobody may have collected it yet.
+        let goes_on = |id: Pid| {
+            let state = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
+            state.is_ok_and(|state| !state.contains(") Z "))
+        };
+        for _ in 0..2000 {
+            if !goes_on(id) {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            sleep(Duration::from_millis(5)).await;
         }
-        assert!(has_ended());
-        let hook =
-            program(folder.path(), &format!("sleep 600 & echo $! > {}; echo said >&2", began.display()));
-        record.call(&hook, "present", PATIENCE).await.unwrap();
-        let id = fs::read_to_string(&began).unwrap();
-        let id = Pid::from_raw(id.trim().parse().unwrap()).unwrap();
+        assert!(!goes_on(id));
+        let hook = program(folder.path(), &format!("sleep 600 & echo $! > {}; echo said >&2", log.display()));
+        record.present(&hook).await.unwrap();
+        let id = began().unwrap();
+        assert!(goes_on(id));
         rustix::process::kill_process(id, Signal::KILL).unwrap();
     }
 }

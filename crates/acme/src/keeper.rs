@@ -1,7 +1,7 @@
 //! Orders what is missing and renews what is due.
 //!
 //! `tend` is called again and again, and does one thing at a time. It may be dropped at any moment: challenges close, the lock is let go,
-//! and what is half ordered is ordered anew.
+//! and what is half ordered is ordered anew after a while, as after a failure. Records that it has put into DNS are taken out then.
 
 use crate::account;
 use crate::certificate::Certificate;
@@ -62,8 +62,8 @@ struct State {
     /// When the authority is asked again for its window, in seconds since 1970.
     ask: u64,
     note: Note,
-    /// What was issued, and could not be written.
-    issued: Option<String>,
+    /// What was issued for these names, and could not be written.
+    issued: Option<(Names, String)>,
 }
 
 impl Keeper {
@@ -130,11 +130,12 @@ impl Keeper {
             let chance = (self.chance)();
             self.states.insert(path.clone(), State { stamp, held, chance, note, ..State::default() });
         }
-        if let Some(State { note, .. }) = self.states.get_mut(&path)
-            && note.look()
-            && note.holds_back(names, now())
+        if let Some(state) = self.states.get_mut(&path)
+            && state.note.look()
+            && state.is_wanted(names, now())
+            && state.note.holds_back(names, now())
         {
-            let (again, cause) = (note.again().saturating_sub(now()), note.cause());
+            let (again, cause) = (state.note.again().saturating_sub(now()), state.note.cause());
             tracing::info!(target: "acme", names = %names, again, cause, "the next order waits");
         }
     }
@@ -224,7 +225,7 @@ impl Keeper {
             Ok(ordered) => ordered,
             Err(_) => Err(format!("the order took longer than {} min", ORDER.as_secs() / 60).into()),
         };
-        match ordered.and_then(|pem| self.keep(&path, pem)) {
+        match ordered.and_then(|pem| self.keep(&path, names, pem)) {
             Ok(()) => {
                 tracing::info!(target: "acme", names = %names, "a certificate was issued");
                 self.look(folder, names, network.crypto_provider());
@@ -257,7 +258,8 @@ impl Keeper {
         failures: u32,
     ) -> Result<String, Failure> {
         let path = folder.certificate(names);
-        if let Some(pem) = self.states.get_mut(&path).and_then(|state| state.issued.take()) {
+        let issued = self.states.get_mut(&path).and_then(|state| state.issued.take());
+        if let Some((_, pem)) = issued.filter(|(of, _)| of == names) {
             return Ok(pem);
         }
         // Whatever becomes of this process: it counts.
@@ -279,10 +281,10 @@ impl Keeper {
         wish.order(&account, note, now()).await
     }
 
-    fn keep(&mut self, path: &Path, pem: String) -> Result<(), Failure> {
+    fn keep(&mut self, path: &Path, names: &Names, pem: String) -> Result<(), Failure> {
         replace(path, pem.as_bytes()).map_err(|error| {
             if let Some(state) = self.states.get_mut(path) {
-                state.issued = Some(pem);
+                state.issued = Some((names.clone(), pem));
             }
             format!("cannot write {}: {error}", path.display()).into()
         })

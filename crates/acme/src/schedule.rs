@@ -6,6 +6,8 @@ use std::time::Duration;
 /// After the first failure: Let's Encrypt bears five in an hour for a name.
 const FIRST: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
+/// Of whatever life a certificate is, it is not ordered more often.
+const SPACING: Duration = Duration::from_secs(30);
 /// No time that is waited for lies further ahead.
 const AHEAD: u64 = 24 * 3600;
 /// How often an authority is asked when to renew, whatever it says itself (RFC 9773 section 4.3.2).
@@ -48,16 +50,21 @@ pub fn is_over(until: u64, now: u64) -> bool {
     until <= now || until > now.saturating_add(AHEAD)
 }
 
-/// How long after one order the next may be, though the certificate that came of it be due at once: a 20th of its life, at most 6 hours.
+/// How long after one order the next may be, though the certificate that came of it be due at once: a 20th of its life, at least half a
+/// minute, at most 6 hours.
 pub fn spacing(life: Life) -> Duration {
-    LONGEST.min(Duration::from_secs((life.length() / 20).max(1)))
+    twentieth(life).clamp(SPACING, LONGEST)
+}
+
+fn twentieth(life: Life) -> Duration {
+    Duration::from_secs((life.length() / 20).max(1))
 }
 
 /// How long to wait after so many failures in a row: twice as long each time, spread by chance (0 to 1); a 20th of the life of the
 /// certificate that there is, at most, so that one of minutes is renewed before it ends; and at least as long as the last failure wants.
 pub fn pause(failures: u32, held: Option<Life>, least: Duration, chance: f64) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST);
-    let bounded = held.map_or(doubled, |life| doubled.min(spacing(life)));
+    let bounded = held.map_or(doubled, |life| doubled.min(twentieth(life)));
     bounded.max(least).mul_f64(1.0 + chance / 10.0)
 }
 
@@ -118,7 +125,7 @@ mod tests {
     #[test]
     fn one_order_follows_another_not_at_once() {
         let of = |seconds| spacing(life(seconds)).as_secs();
-        assert_eq!((of(90 * DAY), of(6 * DAY), of(DAY), of(60), of(0)), (6 * 3600, 6 * 3600, 4320, 3, 1));
+        assert_eq!((of(90 * DAY), of(6 * DAY), of(DAY), of(60), of(0)), (6 * 3600, 6 * 3600, 4320, 30, 30));
     }
 
     #[test]

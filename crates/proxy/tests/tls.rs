@@ -336,7 +336,7 @@ fn what_is_ordered_stays_while_its_file_is_of_no_use() {
     std::fs::write(&one, "spoilt").unwrap();
     let again = held.again().unwrap();
     assert!(again.names() == ["a.test"] && again.is_outdated() && again.is_same(&held));
-    assert!(again.why_one_stays().unwrap().contains("one.pem has no private key"));
+    assert!(again.why_one_stays().unwrap().contains("one.pem has no certificate"));
     write(&two, &["b.test"]);
     let again = again.again().unwrap();
     assert!(again.names() == ["a.test", "b.test"] && again.is_outdated() && !again.is_same(&held));

@@ -39,6 +39,10 @@ pub struct Will {
     pub fails: Option<(&'static str, &'static str)>,
     /// Requests for this path are not answered.
     pub silent: Option<&'static str>,
+    /// Of each challenge.
+    pub token: &'static str,
+    /// Authorizations beyond one for each name.
+    pub more: usize,
     /// Stands before the chain.
     pub before: String,
     pub accounts: usize,
@@ -99,6 +103,8 @@ impl Authority {
             refuses: None,
             fails: None,
             silent: None,
+            token: "token",
+            more: 0,
             before: String::new(),
             accounts: 0,
             orders: 0,
@@ -252,7 +258,7 @@ impl Will {
             "/certificate" => (200, String::new(), self.order.chain.clone().unwrap()),
             "/challenge" => {
                 self.order.proved += 1;
-                json(challenge(&url, "processing"))
+                json(self.challenge(&url, "processing"))
             }
             _ => match path.strip_prefix("/authorization/").and_then(|n| n.parse::<usize>().ok()) {
                 Some(n) => {
@@ -260,7 +266,7 @@ impl Will {
                     json(json!({
                         "identifier": { "type": "dns", "value": name.trim_start_matches("*.") },
                         "status": if n < self.order.proved { "valid" } else { "pending" },
-                        "challenges": [challenge(&url, "pending")],
+                        "challenges": [self.challenge(&url, "pending")],
                     }))
                 }
                 None if path.starts_with("/renewal/") => {
@@ -282,7 +288,7 @@ impl Will {
     fn state(&self, url: &dyn Fn(&str) -> String, problem: &dyn Fn((&str, &str)) -> Value) -> Value {
         let Order { identifiers, replaces, proved, chain } = &self.order;
         let authorizations: Vec<_> =
-            (0..identifiers.len()).map(|n| url(&format!("/authorization/{n}"))).collect();
+            (0..identifiers.len() + self.more).map(|n| url(&format!("/authorization/{n}"))).collect();
         let status = match chain {
             _ if self.fails.is_some() => "invalid",
             Some(_) => "valid",
@@ -315,8 +321,8 @@ impl Will {
         params.use_authority_key_identifier_extension = true;
         params.signed_by(&key, issuer).unwrap().pem()
     }
-}
 
-fn challenge(url: &dyn Fn(&str) -> String, status: &str) -> Value {
-    json!({ "type": "dns-01", "url": url("/challenge"), "token": "token", "status": status })
+    fn challenge(&self, url: &dyn Fn(&str) -> String, status: &str) -> Value {
+        json!({ "type": "dns-01", "url": url("/challenge"), "token": self.token, "status": status })
+    }
 }
