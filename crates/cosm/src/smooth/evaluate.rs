@@ -152,7 +152,7 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let mut keep = |name: &str, day: i64, text: &str| match &rules_out {
         None => Ok(()),
         Some(folder) => written::write_in(folder, &format!("{name}-{}.rules", date(day)), text)
-            .map_err(|Failure::Failed(why)| Failure::Usage(why) | why),
+            .map_err(|(Failure::Failed(why) | Failure::Usage(why))| why),
     };
     let mut shown = Shown::new();
     let mut open = || source.open(settings.calendar);
