@@ -4,7 +4,7 @@
 //! FOLDER/lock
 //! FOLDER/acme-v02.api.letsencrypt.org-directory/account.json
 //! FOLDER/acme-v02.api.letsencrypt.org-directory/www.example.com.pem     the chain and its key
-//! FOLDER/acme-v02.api.letsencrypt.org-directory/www.example.com.json    what went wrong, and when it is tried again
+//! FOLDER/acme-v02.api.letsencrypt.org-directory/www.example.com.order.json    what became of its last order, and when the next may be
 //! ```
 
 use crate::name::Names;
@@ -17,6 +17,10 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a file that is read.
 const MOST: u64 = 1 << 20;
+/// Bytes that are there for what will be written: a chain and its key are a few thousand.
+const RESERVED: usize = 64 << 10;
+/// How names of files end that are this program's.
+const OURS: [&str; 3] = [".pem", ".json", ".new"];
 
 /// What there is of one authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +32,10 @@ pub struct Folder {
 /// While it is there, no other process orders. A process that ends leaves none behind.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "it is unlocked when it is closed")] File);
+
+/// Room on the disk for a file; it is given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Room(PathBuf);
 
 /// By which a file is told from what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,15 +56,16 @@ impl Folder {
         self.place.join(names.file_stem() + ".pem")
     }
 
-    pub(crate) fn failures(&self, names: &Names) -> PathBuf {
-        self.place.join(names.file_stem() + ".json")
+    /// What is written down of its orders. No certificate's name makes it the account's.
+    pub(crate) fn note(&self, names: &Names) -> PathBuf {
+        self.place.join(names.file_stem() + ".order.json")
     }
 
     pub(crate) fn account(&self) -> PathBuf {
         self.place.join("account.json")
     }
 
-    /// What is wrong with it, as far as it is there; writes nothing.
+    /// What is wrong with it, as far as it is there; writes nothing. Files of others in it are let alone.
     ///
     /// # Errors
     /// One line.
@@ -74,7 +83,11 @@ impl Folder {
         }
         let files =
             fs::read_dir(&self.place).map_err(|error| format!("{}: {error}", self.place.display()))?;
-        for file in files.flatten() {
+        let is_ours = |file: &fs::DirEntry| {
+            let name = file.file_name();
+            OURS.iter().any(|end| name.as_encoded_bytes().ends_with(end.as_bytes()))
+        };
+        for file in files.flatten().filter(is_ours) {
             if let Ok(found) = file.metadata() {
                 ours_alone(&file.path(), &found, false)?;
             }
@@ -126,6 +139,9 @@ impl Stamp {
 fn ours_alone(path: &Path, found: &fs::Metadata, is_folder: bool) -> Result<(), String> {
     let wrong = |why: &str| Err(format!("{}: {why}", path.display()));
     let mode = if is_folder { 700 } else { 600 };
+    if found.is_symlink() {
+        return wrong("it is a link: put the file itself there");
+    }
     if found.is_dir() != is_folder {
         return wrong(if is_folder { "it is no folder" } else { "it is no file" });
     }
@@ -158,8 +174,24 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
+/// Sees that what `replace` will put there can be written: what is issued in vain counts.
+///
+/// # Errors
+/// One line.
+pub(crate) fn reserve(path: &Path) -> Result<Room, String> {
+    match write_new(path, &[0; RESERVED]) {
+        Ok(new) => Ok(Room(new)),
+        Err(error) => Err(format!("cannot write {}: {error}", path.display())),
+    }
+}
+
 /// Puts a file of this user alone in the place of what was there: at once, and lastingly.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::rename(write_new(path, bytes)?, path)?;
+    File::open(above(path))?.sync_all()
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let new = path.with_added_extension("new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -168,8 +200,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     to.write_all(bytes)?;
     to.sync_all()?;
-    fs::rename(&new, path)?;
-    File::open(above(path))?.sync_all()
+    Ok(new)
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 fn above(path: &Path) -> &Path {
@@ -223,10 +260,33 @@ mod tests {
             fs::set_permissions(path, fs::Permissions::from_mode(good)).unwrap();
             folder.check().unwrap();
         }
+        // What is not ours is let alone, whoever may read it.
+        fs::write(folder.place.join("a.example.pem.bak"), "").unwrap();
+        fs::create_dir(folder.place.join("lost+found")).unwrap();
+        folder.check().unwrap();
+        std::os::unix::fs::symlink(&file, folder.place.join("a.example.pem")).unwrap();
+        assert!(folder.check().unwrap_err().contains("it is a link"));
+        fs::remove_file(folder.place.join("a.example.pem")).unwrap();
         fs::write(&file, vec![0; MOST as usize + 1]).unwrap();
         assert!(read(&file).unwrap_err().contains("larger"));
         let nowhere = Folder::of(&temporary.path().join("none/acme"), DIRECTORY);
         assert!(nowhere.make().unwrap_err().starts_with("cannot make "));
+    }
+
+    #[test]
+    fn there_is_room_for_what_comes() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (file, new) = (temporary.path().join("a.pem"), temporary.path().join("a.pem.new"));
+        let room = reserve(&file).unwrap();
+        assert_eq!((mode(&new), fs::metadata(&new).unwrap().len()), (0o600, RESERVED as u64));
+        replace(&file, b"chain").unwrap();
+        drop(room);
+        assert_eq!((fs::read(&file).unwrap(), new.exists()), (b"chain".to_vec(), false));
+        drop(reserve(&file).unwrap());
+        assert!(!new.exists());
+        assert!(reserve(Path::new("/dev/full/x")).unwrap_err().starts_with("cannot write /dev/full/x: "));
+        let account = Folder::of(Path::new("/f"), DIRECTORY);
+        assert_ne!(account.note(&"account".parse().unwrap()), account.account());
     }
 
     #[test]

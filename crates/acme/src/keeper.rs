@@ -1,24 +1,24 @@
 //! Orders what is missing and renews what is due.
 //!
 //! `tend` is called again and again, and does one thing at a time. It may be dropped at any moment: challenges close, the lock is let go,
-//! and what is half ordered is ordered anew.
+//! and what is half ordered is ordered anew after a while, as after a failure. Records that it has put into DNS are taken out then.
 
 use crate::account;
-use crate::certificate::{Certificate, Life};
+use crate::certificate::Certificate;
 use crate::challenges::Challenges;
-use crate::folder::{Folder, Stamp, read, replace};
+use crate::folder::{Folder, Stamp, read, replace, reserve};
 use crate::name::Names;
+use crate::note::Note;
 use crate::order::{Failure, Kind, Wish};
-use crate::schedule::{Window, ask_again, due, pause};
-use crate::settings::Settings;
+use crate::schedule::{Window, ask_again, due, is_over, pause, spacing};
+use crate::settings::{Challenge, Settings};
 use instant_acme::Account;
 use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
-use serde_json::json;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
 /// For one order with all that its authority takes for it.
@@ -27,17 +27,28 @@ const ORDER: Duration = Duration::from_secs(20 * 60);
 const ANOTHERS: u64 = 10;
 /// How long an account is used before its authority's directory is read again.
 const ACCOUNT: u64 = 24 * 3600;
+/// How often it is said again that something cannot be read.
+const AGAIN: Duration = Duration::from_secs(3600);
 
 pub struct Keeper {
     challenges: Arc<Challenges>,
     /// From 0 to 1.
     chance: fn() -> f64,
     /// By the file of the certificate.
-    states: HashMap<std::path::PathBuf, State>,
-    /// With what it was opened, and when.
-    account: Option<(Folder, Account, u64)>,
-    /// What was said of the folder.
-    failed: Option<String>,
+    states: HashMap<PathBuf, State>,
+    account: Option<Open>,
+    /// What was said of files, and when.
+    said: HashMap<PathBuf, (String, Instant)>,
+}
+
+/// An account in use.
+struct Open {
+    account: Account,
+    /// With what it was opened.
+    folder: Folder,
+    network: Arc<ClientConfig>,
+    /// In seconds since 1970.
+    until: u64,
 }
 
 /// Of one certificate.
@@ -50,27 +61,26 @@ struct State {
     chance: f64,
     /// When the authority is asked again for its window, in seconds since 1970.
     ask: u64,
-    failures: u32,
-    /// Nothing is ordered before, in seconds since 1970.
-    wait: u64,
+    note: Note,
+    /// What was issued for these names, and could not be written.
+    issued: Option<(Names, String)>,
 }
 
 impl Keeper {
     pub fn new(challenges: Arc<Challenges>, chance: fn() -> f64) -> Keeper {
-        Keeper { challenges, chance, states: HashMap::new(), account: None, failed: None }
+        Keeper { challenges, chance, states: HashMap::new(), account: None, said: HashMap::new() }
     }
 
     /// Does what is to be done now. `network`: by which the authority is asked.
     pub async fn tend(&mut self, settings: &Settings, network: &Arc<ClientConfig>) {
         let folder = Folder::of(&settings.folder, &settings.directory);
         if let Err(why) = folder.make() {
-            if self.failed.as_ref() != Some(&why) {
+            if self.says(&settings.folder, &why) {
                 tracing::error!(target: "acme", cause = why, "no certificates can be kept");
-                self.failed = Some(why);
             }
             return;
         }
-        self.failed = None;
+        self.said.remove(&settings.folder);
         for names in &settings.certificates {
             self.look(&folder, names, network.crypto_provider());
             self.ask(&folder, settings, names, network).await;
@@ -80,32 +90,54 @@ impl Keeper {
         }
     }
 
-    /// Reads a certificate that is another than it was: another process may have ordered it.
+    /// Whether this is to be said of a file: it is new, or was said long ago.
+    fn says(&mut self, path: &Path, why: &str) -> bool {
+        let is_said = self.said.get(path).is_some_and(|(what, at)| what == why && at.elapsed() < AGAIN);
+        if !is_said {
+            self.said.insert(path.into(), (why.into(), Instant::now()));
+        }
+        !is_said
+    }
+
+    /// Reads a certificate that is another than it was, and what is written down of its orders: another process may have ordered it.
     fn look(&mut self, folder: &Folder, names: &Names, provider: &CryptoProvider) {
         let path = folder.certificate(names);
         let stamp = Stamp::of(&path);
-        if self.states.get(&path).is_some_and(|state| state.stamp == stamp) {
-            return;
-        }
-        let found =
-            read(&path).and_then(|text| text.map(|pem| Certificate::of_pem(&pem, provider)).transpose());
-        let held = found.unwrap_or_else(|why| {
-            tracing::warn!(target: "acme", names = %names, cause = why, "the certificate that is there is of no use");
-            None
-        });
-        let (failures, wait) = match &held {
-            Some(held) if held.covers(names) => (0, 0),
-            _ => Failures::read(&folder.failures(names)),
-        };
-        let chance = (self.chance)();
-        let until = held.as_ref().map(|held| held.life.until);
-        match until {
-            Some(until) => tracing::info!(target: "acme", names = %names, until, "a certificate is there"),
-            None => {
-                tracing::warn!(target: "acme", names = %names, "there is no certificate yet: handshakes for it fail until it is issued")
+        if self.states.get(&path).is_none_or(|state| state.stamp != stamp) {
+            let pem = match read(&path) {
+                Ok(pem) => pem,
+                // It may be good: what was known of it holds, and where nothing was, none is ordered.
+                Err(why) if self.says(&path, &why) => {
+                    return tracing::error!(target: "acme", names = %names, cause = why, "whether a certificate is there cannot be seen");
+                }
+                Err(_) => return,
+            };
+            self.said.remove(&path);
+            let held = pem.map(|pem| Certificate::of_pem(&pem, provider)).transpose().unwrap_or_else(|why| {
+                tracing::warn!(target: "acme", names = %names, cause = why, "the certificate that is there is of no use");
+                None
+            });
+            match held.as_ref().map(|held| held.life.until) {
+                Some(until) => {
+                    tracing::info!(target: "acme", names = %names, until, "a certificate is there")
+                }
+                None => {
+                    tracing::warn!(target: "acme", names = %names, "there is no certificate yet: who asks for its names gets another one, or none")
+                }
             }
+            let note = self.states.remove(&path).map(|state| state.note);
+            let note = note.unwrap_or_else(|| Note::at(folder.note(names)));
+            let chance = (self.chance)();
+            self.states.insert(path.clone(), State { stamp, held, chance, note, ..State::default() });
         }
-        self.states.insert(path, State { stamp, held, window: None, chance, ask: 0, failures, wait });
+        if let Some(state) = self.states.get_mut(&path)
+            && state.note.look()
+            && state.is_wanted(names, now())
+            && state.note.holds_back(names, now())
+        {
+            let (again, cause) = (state.note.again().saturating_sub(now()), state.note.cause());
+            tracing::info!(target: "acme", names = %names, again, cause, "the next order waits");
+        }
     }
 
     fn is_due(&self, folder: &Folder, names: &Names) -> bool {
@@ -122,12 +154,13 @@ impl Keeper {
     ) {
         let path = folder.certificate(names);
         let id = match self.states.get(&path) {
-            Some(State { held: Some(held), ask, .. }) if *ask <= now() => held.id.clone(),
+            Some(State { held: Some(held), ask, .. }) if is_over(*ask, now()) => held.id.clone(),
             _ => return,
         };
-        let answer = match (id, self.account(folder, settings, network).await) {
-            (Some(id), Ok(account)) => account.renewal_info(&id).await.map_err(Failure::from),
+        let answer = match (id, self.kept(folder, settings, network).await) {
+            (Some(id), Ok(Some(account))) => account.renewal_info(&id).await.map_err(Failure::from),
             (None, _) => Err("the certificate does not say whose it is".into()),
+            (_, Ok(None)) => Err("there is no account yet".into()),
             (_, Err(failure)) => Err(failure),
         };
         let chance = (self.chance)();
@@ -164,149 +197,209 @@ impl Keeper {
         network: &Arc<ClientConfig>,
     ) {
         let path = folder.certificate(names);
-        let lock = match folder.lock() {
+        let _lock = match folder.lock() {
             Ok(Some(lock)) => lock,
-            Ok(None) => return self.wait_for(&path, ANOTHERS),
-            Err(why) => return self.fail(folder, names, &why.into()),
+            Ok(None) => {
+                if let Some(state) = self.states.get_mut(&path) {
+                    state.note.wait(names, now() + ANOTHERS);
+                }
+                return;
+            }
+            Err(why) => {
+                let failures = self.failures(&path, names).saturating_add(1);
+                return self.fail(&path, names, failures, &why.into());
+            }
         };
         // Whoever had the lock may have ordered this one.
         self.look(folder, names, network.crypto_provider());
         if !self.is_due(folder, names) {
             return;
         }
-        let ordered = match timeout(ORDER, self.order(folder, settings, names, network)).await {
+        // Of an order that was broken off.
+        self.clean_up(&path, &settings.challenge).await;
+        if !self.states.get(&path).is_some_and(|state| state.is_wanted(names, now())) {
+            return;
+        }
+        let failures = self.failures(&path, names).saturating_add(1);
+        let ordered = match timeout(ORDER, self.order(folder, settings, names, network, failures)).await {
             Ok(ordered) => ordered,
             Err(_) => Err(format!("the order took longer than {} min", ORDER.as_secs() / 60).into()),
         };
-        let kept = ordered.and_then(|pem| {
-            replace(&path, pem.as_bytes())
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-            let _ = std::fs::remove_file(folder.failures(names));
-            Ok(())
-        });
-        match kept {
+        match ordered.and_then(|pem| self.keep(&path, names, pem)) {
             Ok(()) => {
                 tracing::info!(target: "acme", names = %names, "a certificate was issued");
                 self.look(folder, names, network.crypto_provider());
+                self.succeed(&path, names);
             }
             Err(failure) => {
                 if failure.kind == Kind::UnknownAccount {
-                    account::forget(folder);
+                    account::forget(folder, now());
                 }
                 // Its directory may have moved.
                 self.account = None;
-                self.fail(folder, names, &failure);
+                self.fail(&path, names, failures, &failure);
             }
         }
-        drop(lock);
+        self.clean_up(&path, &settings.challenge).await;
     }
 
+    /// Orders that failed in a row.
+    fn failures(&self, path: &Path, names: &Names) -> u32 {
+        self.states.get(path).map_or(0, |state| state.note.failures(names))
+    }
+
+    /// The chain and its key, as PEM: newly issued, unless one is there that could not be written. `failures`: in a row, if this is one.
     async fn order(
         &mut self,
         folder: &Folder,
         settings: &Settings,
         names: &Names,
         network: &Arc<ClientConfig>,
+        failures: u32,
     ) -> Result<String, Failure> {
+        let path = folder.certificate(names);
+        let issued = self.states.get_mut(&path).and_then(|state| state.issued.take());
+        if let Some((_, pem)) = issued.filter(|(of, _)| of == names) {
+            return Ok(pem);
+        }
+        // Whatever becomes of this process: it counts.
+        self.hold_back(&path, names, failures, "the order was broken off", Duration::ZERO)?;
+        let _room = reserve(&path)?;
         let account = self.account(folder, settings, network).await?;
-        let held = self.states.get(&folder.certificate(names)).and_then(|state| state.held.as_ref());
-        // Only where the authority has said when to renew it does it know of replacing.
-        let window = self.states.get(&folder.certificate(names)).and_then(|state| state.window);
+        let Some(State { held, window, note, .. }) = self.states.get_mut(&path) else {
+            return Err("nothing is known of the certificate".into());
+        };
         let wish = Wish {
             names,
             profile: settings.profile.as_deref(),
-            replaces: held.filter(|_| window.is_some()).and_then(|held| held.id.clone()),
+            // Only where the authority has said when to renew it does it know of replacing.
+            replaces: held.as_ref().filter(|_| window.is_some()).and_then(|held| held.id.clone()),
             challenge: &settings.challenge,
             challenges: &self.challenges,
             provider: network.crypto_provider(),
         };
-        wish.order(&account).await
+        wish.order(&account, note, now()).await
     }
 
+    fn keep(&mut self, path: &Path, names: &Names, pem: String) -> Result<(), Failure> {
+        replace(path, pem.as_bytes()).map_err(|error| {
+            if let Some(state) = self.states.get_mut(path) {
+                state.issued = Some((names.clone(), pem));
+            }
+            format!("cannot write {}: {error}", path.display()).into()
+        })
+    }
+
+    /// The account, made if there is none. The folder has to be locked.
     async fn account(
         &mut self,
         folder: &Folder,
         settings: &Settings,
         network: &Arc<ClientConfig>,
     ) -> Result<Account, Failure> {
-        if let Some((of, account, until)) = &self.account
-            && of == folder
-            && now() < *until
+        match self.kept(folder, settings, network).await? {
+            Some(account) => Ok(account),
+            None => {
+                let account = account::make(folder, settings, network).await?;
+                Ok(self.open(folder, network, account))
+            }
+        }
+    }
+
+    /// The account that is there.
+    async fn kept(
+        &mut self,
+        folder: &Folder,
+        settings: &Settings,
+        network: &Arc<ClientConfig>,
+    ) -> Result<Option<Account>, Failure> {
+        if let Some(open) = &self.account
+            && open.folder == *folder
+            && Arc::ptr_eq(&open.network, network)
+            && !is_over(open.until, now())
         {
-            return Ok(account.clone());
+            return Ok(Some(open.account.clone()));
         }
-        let account = account::open(folder, settings, network).await?;
-        self.account = Some((folder.clone(), account.clone(), now() + ACCOUNT));
-        Ok(account)
+        let kept = account::kept(folder, settings, network).await?;
+        Ok(kept.map(|account| self.open(folder, network, account)))
     }
 
-    fn wait_for(&mut self, path: &Path, seconds: u64) {
-        if let Some(state) = self.states.get_mut(path) {
-            state.wait = now() + seconds;
+    fn open(&mut self, folder: &Folder, network: &Arc<ClientConfig>, account: Account) -> Account {
+        let (folder, network) = (folder.clone(), network.clone());
+        self.account = Some(Open { account: account.clone(), folder, network, until: now() + ACCOUNT });
+        account
+    }
+
+    /// Takes out of DNS what an order has put there. Each record is tried once: a program that fails would fail for ever.
+    async fn clean_up(&mut self, path: &Path, challenge: &Challenge) {
+        let Some(State { note, .. }) = self.states.get_mut(path) else { return };
+        while let Some(record) = note.records().first() {
+            let gone = match challenge {
+                Challenge::Dns(program) => record.cleanup(program).await,
+                _ => Err(format!("{}: there is no acme-dns-hook any more", record.name)),
+            };
+            if let Err(why) = gone.and(note.remove()) {
+                tracing::warn!(target: "acme", cause = why, "a record of a challenge may be left in DNS");
+            }
         }
     }
 
-    /// What is there stays. It is written down, so that a process that is started again and again does not ask again and again.
-    fn fail(&mut self, folder: &Folder, names: &Names, failure: &Failure) {
-        let path = folder.certificate(names);
+    /// So many failures in a row, the last by this cause: nothing is ordered for a while, at least so long. It is written down.
+    fn hold_back(
+        &mut self,
+        path: &Path,
+        names: &Names,
+        failures: u32,
+        cause: &str,
+        least: Duration,
+    ) -> Result<(), String> {
         let chance = (self.chance)();
-        let Some(state) = self.states.get_mut(&path) else { return };
-        state.failures = state.failures.saturating_add(1);
-        let life = state.held.as_ref().map(|held| held.life);
-        let wait = pause(state.failures, life, failure.kind == Kind::RateLimited, chance);
-        state.wait = now() + wait.as_secs();
-        let again = wait.as_secs();
+        let Some(State { note, held, .. }) = self.states.get_mut(path) else { return Ok(()) };
+        let wait = pause(failures, held.as_ref().map(|held| held.life), least, chance);
+        note.tell(names, failures, now() + wait.as_secs(), Some(cause))
+    }
+
+    fn succeed(&mut self, path: &Path, names: &Names) {
+        let Some(State { note, held: Some(held), chance, .. }) = self.states.get_mut(path) else { return };
+        if due(held.life, None, *chance) <= now() {
+            tracing::warn!(target: "acme", names = %names, until = held.life.until, "the new certificate is to be renewed already: is the clock of this host right?");
+        }
+        if let Err(why) = note.tell(names, 0, now() + spacing(held.life).as_secs(), None) {
+            tracing::warn!(target: "acme", cause = why, "when the next order may be cannot be written down");
+        }
+    }
+
+    /// What is there stays. `failures`: in a row, with this one.
+    fn fail(&mut self, path: &Path, names: &Names, failures: u32, failure: &Failure) {
         let cause = &failure.why;
-        match life.filter(|life| now() < life.until) {
-            Some(Life { until, .. }) => {
+        if let Err(why) = self.hold_back(path, names, failures, cause, failure.kind.least()) {
+            tracing::warn!(target: "acme", cause = why, "when the next order may be cannot be written down");
+        }
+        let Some(State { note, held, .. }) = self.states.get(path) else { return };
+        let again = note.again().saturating_sub(now());
+        match held.as_ref().map(|held| held.life.until).filter(|until| now() < *until) {
+            Some(until) => {
                 tracing::warn!(target: "acme", names = %names, cause, again, until, "no certificate: the one that is there stays");
             }
             None => {
-                tracing::error!(target: "acme", names = %names, cause, again, "no certificate: handshakes for it fail")
+                tracing::error!(target: "acme", names = %names, cause, again, "no certificate: who asks for its names gets another one, or none")
             }
-        }
-        if let Err(error) =
-            (Failures { count: state.failures, wait: state.wait }).write(&folder.failures(names), cause)
-        {
-            tracing::warn!(target: "acme", cause = %error, "when it is tried again cannot be written down");
         }
     }
 }
 
 impl State {
     fn is_due(&self, names: &Names, now: u64) -> bool {
-        let is_wanted = match &self.held {
+        let has_to_do = self.is_wanted(names, now) || !self.note.records().is_empty();
+        has_to_do && !self.note.holds_back(names, now)
+    }
+
+    /// Whether another certificate is to take its place.
+    fn is_wanted(&self, names: &Names, now: u64) -> bool {
+        match &self.held {
             Some(held) if held.covers(names) => due(held.life, self.window, self.chance) <= now,
             _ => true,
-        };
-        is_wanted && self.wait <= now
-    }
-}
-
-/// What is written down of failures.
-struct Failures {
-    count: u32,
-    wait: u64,
-}
-
-impl Failures {
-    /// How many, and until when nothing is ordered; none where the file is not there, or is of no use.
-    fn read(path: &Path) -> (u32, u64) {
-        let told: Option<serde_json::Value> =
-            read(path).ok().flatten().and_then(|text| serde_json::from_slice(&text).ok());
-        let number = |name: &str| told.as_ref().and_then(|told| told[name].as_u64());
-        match (number("failures"), number("again")) {
-            // A clock that was wrong, or whatever else: not longer than any pause.
-            (Some(count), Some(again)) if again < now() + 24 * 3600 => {
-                (u32::try_from(count).unwrap_or(u32::MAX), again)
-            }
-            _ => (0, 0),
         }
-    }
-
-    fn write(&self, path: &Path, cause: &str) -> std::io::Result<()> {
-        let told = json!({ "failures": self.count, "again": self.wait, "cause": cause });
-        replace(path, format!("{told:#}\n").as_bytes())
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! What always holds:
 //! - A certificate that is there is replaced by a whole one of the same names, at once, or not at all.
-//! - Of processes with the same folder one orders at a time.
+//! - Of processes with the same folder one orders at a time, and answers what the authority asks. Before it does, it writes down when the
+//!   next order may be at the earliest.
 //! - A private key is in files of mode 600 in folders of mode 700, in no message and in no `Debug`.
 
 mod account;
@@ -16,6 +17,7 @@ mod hook;
 mod keeper;
 mod name;
 mod network;
+mod note;
 mod order;
 mod schedule;
 mod settings;

@@ -1,6 +1,6 @@
 //! How an authority is asked: one request a connection, over TLS, each within a time and a size.
 
-use http::header::{HOST, HeaderValue};
+use http::header::{HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Request, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
@@ -8,16 +8,22 @@ use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use serde_json::Value;
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// For one request, with its connection.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// For a connection to one of the addresses that a host has: another one may be reached.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Seconds that an authority may want to be let alone.
+const LONGEST: u64 = 24 * 3600;
 /// Bytes of an answer: a chain is a few thousand.
 const MOST: usize = 1 << 20;
 
@@ -66,22 +72,110 @@ async fn send(
     *request.uri_mut() = path.parse::<Uri>().map_err(|error| error.to_string())?;
     let field = HeaderValue::try_from(authority.as_str()).map_err(|error| error.to_string())?;
     request.headers_mut().insert(HOST, field);
-    let socket = TcpStream::connect((host.as_str(), authority.port_u16().unwrap_or(443)));
-    let socket = socket.await.map_err(|error| format!("cannot connect: {error}"))?;
+    let socket = connect(&host, authority.port_u16().unwrap_or(443)).await;
+    let socket = socket.map_err(|error| format!("cannot connect: {error}"))?;
     let secure = TlsConnector::from(config).connect(name, socket);
     let secure = secure.await.map_err(|error| format!("no TLS: {error}"))?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(secure)).await.map_err(|error| error.to_string())?;
     let exchange = async move {
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let (parts, body) = answer.into_parts();
-        let body = Limited::new(body, MOST).collect().await.map_err(|error| error.to_string())?;
-        Ok(BytesResponse { parts, body: Box::new(body.to_bytes()) })
+        let (mut parts, body) = answer.into_parts();
+        let body = Limited::new(body, MOST).collect().await.map_err(|error| error.to_string())?.to_bytes();
+        bound(&mut parts.headers);
+        check(&body)?;
+        Ok(BytesResponse { parts, body: Box::new(body) })
     };
     let mut exchange = pin!(exchange);
     tokio::select! {
         biased;
         answer = &mut exchange => answer,
         _ = connection => exchange.await,
+    }
+}
+
+/// By the first address that takes it.
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("the host has no address");
+    for address in lookup_host((host, port)).await? {
+        match timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(socket)) => return Ok(socket),
+            Ok(Err(error)) => failed = error,
+            Err(_) => failed = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failed)
+}
+
+/// `instant-acme` adds what Retry-After says to the time, and panics where there is no such time.
+fn bound(headers: &mut HeaderMap) {
+    let Some(text) = headers.get(RETRY_AFTER).and_then(|field| field.to_str().ok()) else { return };
+    let text = text.trim();
+    let is_long = match text.parse::<u64>() {
+        Ok(seconds) => seconds > LONGEST,
+        Err(_) => text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty(),
+    };
+    if is_long {
+        headers.insert(RETRY_AFTER, LONGEST.into());
+    }
+}
+
+/// Nor does it expect anything but a URL in a directory's `newNonce`.
+fn check(body: &[u8]) -> Result<(), String> {
+    let told: Value = serde_json::from_slice(body).unwrap_or_default();
+    let Some(url) = told["newNonce"].as_str() else { return Ok(()) };
+    match url.parse::<Uri>().is_ok_and(|url| url.scheme_str() == Some("https")) {
+        true => Ok(()),
+        false => Err("its directory is of no use: newNonce is no URL with https".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_cannot_be_let_alone_for_ever() {
+        for (says, is) in [
+            ("5", "5"),
+            ("86400", "86400"),
+            ("86401", "86400"),
+            ("9999999999999999999", "86400"),
+            ("+9999999999999999999", "86400"),
+            (" 99999999999999999999999 ", "86400"),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"),
+            ("-1", "-1"),
+            ("", ""),
+        ] {
+            let mut headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(says))]);
+            bound(&mut headers);
+            assert_eq!(headers[RETRY_AFTER], is, "{says}");
+        }
+        let mut headers = HeaderMap::new();
+        bound(&mut headers);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn a_directory_has_urls() {
+        for fine in
+            ["", "{}", "[]", "-----BEGIN", r#"{"newNonce": 5}"#, r#"{"newNonce": "https://a.example/n"}"#]
+        {
+            check(fine.as_bytes()).unwrap();
+        }
+        for wrong in ["https://a b/", "", "/nonce", "http://a.example/n", "https://a.example/ "] {
+            let body = format!(r#"{{"newNonce": "{wrong}"}}"#);
+            assert!(check(body.as_bytes()).is_err_and(|why| why.lines().count() == 1), "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_address_that_takes_it_is_used() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // Of ::1 and 127.0.0.1, as far as a host has both.
+        connect("localhost", port).await.unwrap();
+        drop(listener);
+        assert!(connect("localhost", port).await.is_err());
     }
 }

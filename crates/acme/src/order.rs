@@ -1,9 +1,10 @@
 //! One order, from its names to the chain.
 
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, Life};
 use crate::challenges::{Challenges, Opened};
 use crate::hook::Record;
 use crate::name::{Name, Names};
+use crate::note::Note;
 use crate::settings::Challenge;
 use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeHandle, ChallengeType, Error, Identifier,
@@ -11,7 +12,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use rustls::crypto::CryptoProvider;
-use std::path::Path;
+use rustls::pki_types::pem::{PemObject, SectionKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ const POLLS: RetryPolicy = RetryPolicy::new()
     .backoff(1.3)
     .timeout(Duration::from_secs(180));
 
+/// Authorizations that an authority may want for each name (RFC 8555 section 7.1.3 does not say one).
+const EACH: usize = 4;
+/// How far the authority's clock may be ahead of this one, in seconds.
+const AHEAD: u64 = 3600;
 /// Characters of what an authority says that are told.
 const SAID: usize = 500;
 
@@ -38,6 +43,8 @@ pub enum Kind {
     RateLimited,
     /// It does not know the account.
     UnknownAccount,
+    /// It issued something that is of no use.
+    Useless,
     /// Anything else.
     Other,
 }
@@ -53,15 +60,10 @@ pub struct Wish<'a> {
     pub provider: &'a CryptoProvider,
 }
 
-/// What is to be closed when the order has ended, whatever came of it.
-enum Proof {
-    Open(#[expect(dead_code, reason = "it closes when dropped")] Opened),
-    Record(Record),
-}
-
 impl Wish<'_> {
-    /// The chain and its key, as one text of PEM that was checked.
-    pub async fn order(&self, account: &Account) -> Result<String, Failure> {
+    /// The chain and its key, as one text of PEM that was checked. `note`: where records are told before they are put into DNS; they are
+    /// left there. `now`: seconds since 1970.
+    pub async fn order(&self, account: &Account, note: &mut Note, now: u64) -> Result<String, Failure> {
         let identifiers: Vec<Identifier> = self.names.iter().map(identifier).collect();
         let new = || match self.profile {
             Some(profile) => NewOrder::new(&identifiers).profile(profile),
@@ -70,28 +72,20 @@ impl Wish<'_> {
         let mut order = match &self.replaces {
             None => account.new_order(&new()).await?,
             Some(before) => match account.new_order(&new().replaces(before.clone())).await {
-                // That one was replaced before, or is not this account's: it is ordered as a new one.
-                Err(Error::Api(problem)) if Kind::of(&problem) == Kind::Other => {
-                    account.new_order(&new()).await?
-                }
-                order => order?,
+                Ok(order) => order,
+                // That one was replaced before, or is not this account's, or the authority does not say that it has understood: it is
+                // ordered as a new one.
+                Err(error) => match Failure::from(error) {
+                    Failure { kind: Kind::Other, .. } => account.new_order(&new()).await?,
+                    failure => return Err(failure),
+                },
             },
         };
-        let mut proofs = Vec::new();
-        let made = self.make(&mut order, &mut proofs).await;
-        if let Challenge::Dns(program) = self.challenge {
-            for proof in &proofs {
-                if let Proof::Record(record) = proof
-                    && let Err(why) = record.cleanup(program).await
-                {
-                    tracing::warn!(target: "acme", cause = why, "a record of a challenge may be left in DNS");
-                }
-            }
+        if order.state().authorizations.len() > EACH * identifiers.len() {
+            return Err("the authority wants more authorizations than the order has names".into());
         }
-        made
-    }
-
-    async fn make(&self, order: &mut Order, proofs: &mut Vec<Proof>) -> Result<String, Failure> {
+        // They close when it has ended, whatever came of it.
+        let mut open = Vec::new();
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization?;
@@ -107,13 +101,24 @@ impl Wish<'_> {
                 let wanted = self.challenge.name();
                 format!("{name}: the authority does not take {wanted}, but {}", offered.join(", "))
             })?;
-            proofs.push(self.open(&challenge).await?);
+            open.extend(self.open(&challenge, note).await?);
             challenge.set_ready().await?;
         }
         match order.poll_ready(&POLLS).await {
             Ok(OrderStatus::Ready) => {}
-            Err(error @ Error::Timeout(_)) => return Err(error.into()),
-            _ => return Err(refused(order).await),
+            Ok(status) => {
+                let why = format!("the authority says that the order is {status:?}, and not why");
+                return Err(refused(&mut order).await.unwrap_or(why.into()));
+            }
+            // What is wrong with a name says more than that something is.
+            Err(error @ Error::Api(_)) => {
+                let failure = Failure::from(error);
+                return Err(match failure.kind {
+                    Kind::Other => refused(&mut order).await.unwrap_or(failure),
+                    _ => failure,
+                });
+            }
+            Err(error) => return Err(error.into()),
         }
         let key = KeyPair::generate().map_err(|error| error.to_string())?;
         let names = self.names.iter().map(Name::to_string).collect::<Vec<_>>();
@@ -122,12 +127,18 @@ impl Wish<'_> {
         let request = params.serialize_request(&key).map_err(|error| error.to_string())?;
         order.finalize_csr(request.der()).await?;
         let chain = order.poll_certificate(&POLLS).await?;
-        let pem = format!("{}\n{}", chain.trim_end(), key.serialize_pem());
-        self.check(&pem).map_err(|why| format!("what the authority sent is of no use: {why}"))?;
-        Ok(pem)
+        self.joined(&chain, &key.serialize_pem(), now).map_err(|why| Failure {
+            kind: Kind::Useless,
+            ..format!("what the authority sent is of no use: {why}").into()
+        })
     }
 
-    async fn open(&self, challenge: &ChallengeHandle<'_>) -> Result<Proof, Failure> {
+    /// Makes what proves a name. What it gives closes when dropped.
+    async fn open(
+        &self,
+        challenge: &ChallengeHandle<'_>,
+        note: &mut Note,
+    ) -> Result<Option<Opened>, Failure> {
         let authorization = challenge.key_authorization();
         let identifier = challenge.identifier().identifier;
         let name = self
@@ -135,42 +146,48 @@ impl Wish<'_> {
             .iter()
             .find(|name| self::identifier(name) == *identifier || is_behind(name, identifier));
         let name = name.ok_or("the authority asks for a name that was not ordered")?;
+        let is_base64url = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if challenge.token.is_empty() || !challenge.token.bytes().all(is_base64url) {
+            return Err(format!("{name}: the challenge's token is not base64url").into());
+        }
         Ok(match self.challenge {
-            Challenge::Http => {
-                Proof::Open(self.challenges.open_http(&challenge.token, authorization.as_str()))
-            }
+            Challenge::Http => Some(self.challenges.open_http(&challenge.token, authorization.as_str())),
             Challenge::TlsAlpn => {
                 let digest = authorization.digest();
-                Proof::Open(self.challenges.open_tls(name, digest.as_ref(), self.provider)?)
+                Some(self.challenges.open_tls(name, digest.as_ref(), self.provider)?)
             }
             Challenge::Dns(program) => {
                 let record = Record::of(name, authorization.dns_value())?;
-                present(&record, program).await?;
-                Proof::Record(record)
+                note.add(record.clone())?;
+                record.present(program).await?;
+                None
             }
         })
     }
 
-    /// That the key is that of the chain, and the chain is for the names.
-    fn check(&self, pem: &str) -> Result<(), String> {
-        match Certificate::of_pem(pem.as_bytes(), self.provider)?.covers(self.names) {
-            true => Ok(()),
-            false => Err("it is for other names".into()),
+    /// The chain with its key, if it is nothing but a chain, for the names, of that key, and holds now.
+    fn joined(&self, chain: &str, key: &str, now: u64) -> Result<String, String> {
+        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(chain.as_bytes()) {
+            if section.map_err(|error| error.to_string())?.0 != SectionKind::Certificate {
+                return Err("not all of it are certificates".into());
+            }
+        }
+        let pem = format!("{}\n{key}", chain.trim_end());
+        let read = Certificate::of_pem(pem.as_bytes(), self.provider)?;
+        let clock = "is the clock of this host right?";
+        match read.life {
+            _ if !read.covers(self.names) => Err("it is for other names".into()),
+            Life { until, .. } if until <= now => Err(format!("it has expired: {clock}")),
+            Life { from, .. } if from > now.saturating_add(AHEAD) => {
+                Err(format!("it does not hold yet: {clock}"))
+            }
+            _ => Ok(pem),
         }
     }
 }
 
-async fn present(record: &Record, program: &Path) -> Result<(), Failure> {
-    let came = record.present(program).await;
-    if came.is_err() {
-        // It may have got half of the way.
-        let _ = record.cleanup(program).await;
-    }
-    Ok(came?)
-}
-
-/// What the authority says of the names that it could not see.
-async fn refused(order: &mut Order) -> Failure {
+/// What the authority says of the names that it could not see, if it says anything.
+async fn refused(order: &mut Order) -> Option<Failure> {
     let mut found = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -181,10 +198,7 @@ async fn refused(order: &mut Order) -> Failure {
     }
     let kind = found.iter().map(|(_, kind)| *kind).find(|kind| *kind != Kind::Other).unwrap_or(Kind::Other);
     let why = found.into_iter().map(|(why, _)| why).collect::<Vec<_>>().join("; ");
-    match why.is_empty() {
-        true => "the authority refuses the order, and does not say why".to_owned().into(),
-        false => Failure { kind, ..why.into() },
-    }
+    (!why.is_empty()).then(|| Failure { kind, ..why.into() })
 }
 
 fn said(problem: &instant_acme::Problem) -> String {
@@ -216,6 +230,17 @@ fn is_behind(name: &Name, identifier: &Identifier) -> bool {
 }
 
 impl Kind {
+    /// How long it is waited at least before the next order.
+    pub fn least(self) -> Duration {
+        Duration::from_secs(match self {
+            // It means hours.
+            Kind::RateLimited => 3600,
+            // Let's Encrypt issues five of the same names in a week.
+            Kind::Useless => 6 * 3600,
+            Kind::UnknownAccount | Kind::Other => 0,
+        })
+    }
+
     fn of(problem: &instant_acme::Problem) -> Kind {
         let kind = problem.r#type.as_deref().unwrap_or_default();
         match kind.strip_prefix("urn:ietf:params:acme:error:") {

@@ -6,8 +6,10 @@ use std::time::Duration;
 /// After the first failure: Let's Encrypt bears five in an hour for a name.
 const FIRST: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
-/// An authority that says that it is asked too often means hours.
-const RATE_LIMITED: Duration = Duration::from_secs(3600);
+/// Of whatever life a certificate is, it is not ordered more often.
+const SPACING: Duration = Duration::from_secs(30);
+/// No time that is waited for lies further ahead.
+const AHEAD: u64 = 24 * 3600;
 /// How often an authority is asked when to renew, whatever it says itself (RFC 9773 section 4.3.2).
 const ASKED: (u64, u64) = (60, 24 * 3600);
 
@@ -42,15 +44,27 @@ pub fn ask_again(said: Duration, life: Life) -> Duration {
     Duration::from_secs(said.as_secs().clamp(ASKED.0.min(most), most))
 }
 
+/// Whether a time is over that was to be waited for, both in seconds since 1970. One that lies too far ahead was set by a clock that
+/// was wrong.
+pub fn is_over(until: u64, now: u64) -> bool {
+    until <= now || until > now.saturating_add(AHEAD)
+}
+
+/// How long after one order the next may be, though the certificate that came of it be due at once: a 20th of its life, at least half a
+/// minute, at most 6 hours.
+pub fn spacing(life: Life) -> Duration {
+    twentieth(life).clamp(SPACING, LONGEST)
+}
+
+fn twentieth(life: Life) -> Duration {
+    Duration::from_secs((life.length() / 20).max(1))
+}
+
 /// How long to wait after so many failures in a row: twice as long each time, spread by chance (0 to 1); a 20th of the life of the
-/// certificate that there is, at most, so that one of minutes is renewed before it ends.
-pub fn pause(failures: u32, held: Option<Life>, is_rate_limited: bool, chance: f64) -> Duration {
+/// certificate that there is, at most, so that one of minutes is renewed before it ends; and at least as long as the last failure wants.
+pub fn pause(failures: u32, held: Option<Life>, least: Duration, chance: f64) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST);
-    let bounded = match held {
-        Some(life) => doubled.min(Duration::from_secs((life.length() / 20).max(1))),
-        None => doubled,
-    };
-    let least = if is_rate_limited { RATE_LIMITED } else { Duration::ZERO };
+    let bounded = held.map_or(doubled, |life| doubled.min(twentieth(life)));
     bounded.max(least).mul_f64(1.0 + chance / 10.0)
 }
 
@@ -99,11 +113,29 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_was_wrong_holds_nothing_back_for_long() {
+        for (until, is) in [(0, true), (FROM, true), (FROM + 1, false), (FROM + DAY, false)] {
+            assert_eq!(is_over(until, FROM), is, "{until}");
+        }
+        assert!(is_over(FROM + DAY + 1, FROM) && is_over(u64::MAX, FROM));
+        // Every pause can be waited for.
+        assert!(!is_over(FROM + pause(u32::MAX, None, LONGEST, 1.0).as_secs(), FROM));
+    }
+
+    #[test]
+    fn one_order_follows_another_not_at_once() {
+        let of = |seconds| spacing(life(seconds)).as_secs();
+        assert_eq!((of(90 * DAY), of(6 * DAY), of(DAY), of(60), of(0)), (6 * 3600, 6 * 3600, 4320, 30, 30));
+    }
+
+    #[test]
     fn failures_wait_longer_each_time() {
-        let waits =
-            |held, chance| (1..=9).map(|n| pause(n, held, false, chance).as_secs()).collect::<Vec<_>>();
+        let hour = Duration::from_secs(3600);
+        let waits = |held, chance| {
+            (1..=9).map(|n| pause(n, held, Duration::ZERO, chance).as_secs()).collect::<Vec<_>>()
+        };
         assert_eq!(waits(None, 0.0), [120, 240, 480, 960, 1920, 3840, 7680, 15_360, 21_600]);
-        assert_eq!(pause(u32::MAX, None, false, 1.0).as_secs(), 23_760);
+        assert_eq!(pause(u32::MAX, None, Duration::ZERO, 1.0).as_secs(), 23_760);
         // Five in the first hour.
         assert_eq!(
             waits(None, 0.0)
@@ -117,7 +149,7 @@ mod tests {
             4
         );
         assert_eq!(waits(Some(life(120)), 0.0), [6; 9]);
-        assert_eq!(pause(1, None, true, 0.0).as_secs(), 3600);
-        assert_eq!(pause(1, Some(life(120)), true, 0.0).as_secs(), 3600);
+        assert_eq!(pause(1, None, hour, 0.0).as_secs(), 3600);
+        assert_eq!(pause(1, Some(life(120)), hour, 0.0).as_secs(), 3600);
     }
 }

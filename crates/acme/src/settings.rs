@@ -11,6 +11,9 @@ use std::sync::LazyLock;
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
+/// Bytes of a file's name before its ending: systems allow 255 for both.
+const STEM: usize = 240;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// One certificate each.
@@ -54,6 +57,15 @@ impl Settings {
     pub fn check(&self) -> Result<(), String> {
         if self.certificates.is_empty() {
             return Ok(());
+        }
+        if self.directory.parse::<http::Uri>().is_err() {
+            return Err(format!("`{}` is no URL", self.directory));
+        }
+        if let Some(names) = self.certificates.iter().find(|names| names.file_stem().len() > STEM) {
+            return Err(format!(
+                "{} is too long for the name of a file: put a name of at most {STEM} characters before it",
+                names.first()
+            ));
         }
         let files: Vec<PathBuf> = self.files().collect();
         if let Some(n) = (0..files.len()).find(|n| files[..*n].contains(&files[*n])) {

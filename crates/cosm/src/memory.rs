@@ -70,7 +70,9 @@ pub fn divide(config: &mut Config, machine: &Machine) -> Result<Vec<Part>, Strin
     let connections = if auto.connections { CONNECTIONS.0 } else { bounds.connections as u64 };
     // First what each part takes at least.
     let mut sizes = Sizes {
-        program: PROGRAM + workers * (WORKER + proxy::SPAN_CACHE + recent),
+        program: PROGRAM
+            + workers * (WORKER + proxy::SPAN_CACHE + recent)
+            + if is_tls { proxy::TLS_BEYOND as u64 } else { 0 },
         index: disk.map_or(0, |disk| disk.index),
         buffers: disk.map_or(0, |disk| disk.sum() - disk.index)
             + if disks.len() > 1 { proxy::JOURNAL } else { 0 },

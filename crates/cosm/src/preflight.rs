@@ -4,7 +4,8 @@ use crate::machine::Machine;
 use crate::pid_file::PidFile;
 use crate::settings::Config;
 use crate::values::say_size;
-use proxy::{Address, TicketKeys, Tickets};
+use acme::Challenge;
+use proxy::{Address, Speaks, TicketKeys, Tickets};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -54,8 +55,12 @@ pub fn check(config: &Config) -> Found {
         for file in certificates.missing() {
             let name = file.file_stem().unwrap_or_default().display();
             let by = config.proxy.tls.acme.challenge.name();
+            let why = match file.exists() {
+                true => format!("the certificate in {} is of no use", file.display()),
+                false => format!("no certificate for {name} yet"),
+            };
             found.notes.push(format!(
-                "no certificate for {name} yet: a start will order it from {} by {by}",
+                "{why}: a start will order it from {} by {by}",
                 config.proxy.tls.acme.directory
             ));
         }
@@ -101,6 +106,23 @@ pub fn same_twice(stores: &[Options]) -> Option<String> {
     Some(format!("caches {one} and {other} are the same file or device: name each once"))
 }
 
+/// Why names cannot be proved to the authority that certificates are ordered from, as far as that is seen here.
+fn unprovable(config: &Config) -> Option<String> {
+    let (acme, listen) = (&config.proxy.tls.acme, &config.proxy.listen);
+    match &acme.challenge {
+        _ if acme.certificates.is_empty() => None,
+        Challenge::Http if listen.iter().all(|listen| listen.speaks == Speaks::Tls) => Some(
+            "acme-challenge http-01: nothing listens without TLS, where the authority asks: say listen redirect:ADDRESS, or tls-alpn-01".into(),
+        ),
+        // Another one is looked for in PATH.
+        Challenge::Dns(program) if program.components().count() > 1 => {
+            let error = access(program, Access::EXEC_OK).err()?;
+            Some(format!("acme-dns-hook {}: it cannot be run: {error}", program.display()))
+        }
+        _ => None,
+    }
+}
+
 /// What is possible, but hardly meant.
 pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
     let mut doubts = Vec::new();
@@ -120,6 +142,7 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
         doubts
             .push(format!("acme-eab {}: every user of this machine may read it (chmod 640)", path.display()));
     }
+    doubts.extend(unprovable(config));
     let memory = config.memory_total;
     if memory > machine.memory {
         doubts.push(format!(

@@ -26,7 +26,8 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 /// The same, by the name of a file in a folder.
 pub fn write_in(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = folder.join(name);
-    write(&path, text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+    let written = fs::create_dir_all(folder).and_then(|()| write(&path, text));
+    written.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Where an option says that something is written.
@@ -37,11 +38,20 @@ pub fn path(args: &ArgMatches, name: &str) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// The folder of an option, which is made if it is not there.
+/// The folder of an option. That it can be made is tried at once; it is made by what is written in it, so that who is stopped before leaves none.
 pub fn folder(args: &ArgMatches, name: &str) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = path(args, name)? else { return Ok(None) };
-    fs::create_dir_all(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    try_folder(&path).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     Ok(Some(path))
+}
+
+fn try_folder(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|part| !part.as_os_str().is_empty() && !part.exists()).collect();
+    fs::create_dir_all(path)?;
+    // Of an empty folder nothing is lost, and one in which somebody wrote meanwhile stays.
+    missing.into_iter().for_each(|part| drop(fs::remove_dir(part)));
+    Ok(())
 }
 
 /// An error if a file that is to be written is one of those that are read.
@@ -73,6 +83,18 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "another");
         assert!(write(&folder.path().join("gone/rules"), "").is_err());
         write(Path::new("/dev/null"), "read by nobody").unwrap();
+    }
+
+    #[test]
+    fn a_folder_is_there_when_something_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one/two");
+        try_folder(&path).unwrap();
+        assert!(!folder.path().join("one").exists());
+        write_in(&path, "a", "text").unwrap();
+        try_folder(&path).unwrap();
+        assert!(path.join("a").exists());
+        assert!(try_folder(&path.join("a/b")).is_err(), "a file is no folder");
     }
 
     #[test]

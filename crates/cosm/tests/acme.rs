@@ -4,6 +4,7 @@
 mod support;
 
 use rcgen::{CertificateParams, KeyPair};
+use rustix::process::Signal;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -248,6 +249,11 @@ fn a_check_says_what_will_be_ordered_and_what_cannot_be() {
     assert!(!Path::new(&at("acme")).exists(), "nothing is written");
     let (is_fine, said) = check(&format!("{agreed} {folder} --acme *.a.example --acme-dns-hook /bin/true"));
     assert!(is_fine && said.contains("by dns-01"), "{said}");
+    let (is_fine, said) = check(&format!("{agreed} {folder} --acme a.example --acme-challenge http-01"));
+    assert!(is_fine && said.contains("nothing listens without TLS, where the authority asks"), "{said}");
+    let (is_fine, said) =
+        check(&format!("{agreed} {folder} --acme a.example --acme-dns-hook {}", at("none")));
+    assert!(is_fine && said.contains("it cannot be run: No such file"), "{said}");
     let eab = at("eab");
     write(Path::new(&eab), "kid short", 0o600);
     for (more, says) in [
@@ -297,36 +303,74 @@ fn without_an_authority_what_is_there_is_served() {
     params.not_after = std::time::SystemTime::now().checked_add(Duration::from_secs(60)).unwrap().into();
     let own = params.self_signed(&key).unwrap();
     write(&place.join("a.test.pem"), &(own.pem() + &key.serialize_pem()), 0o600);
+    let options = "--listen tls:127.0.0.1:0 --cache-size 4MiB --packet 64KiB";
     let file = format!(
         "acme a.test,b.test\nacme-directory https://{nowhere}/dir\nacme-folder {}\nacme-agree-terms yes\norigin {}\n",
         root.display(),
         origin.url("").trim_end_matches('/')
     );
-    let service = Service::start("--listen tls:127.0.0.1:0 --cache-size 4MiB --packet 64KiB", &file);
+    let service = Service::start(options, &file);
     let config = believing(own.pem().as_bytes());
     let until = Instant::now() + SOON;
-    while service.events("no certificate: ") < 2 || !place.join("b.test.json").exists() {
+    while service.events("no certificate: ") < 2 {
         assert!(Instant::now() < until, "{}", service.errors());
         thread::sleep(Duration::from_millis(10));
     }
     let errors = service.errors();
     for says in [
         "names=b.test",
-        "there is no certificate yet: handshakes for it fail until it is issued",
-        "no certificate: handshakes for it fail",
+        "there is no certificate yet: who asks for its names gets another one, or none",
+        "no certificate: who asks for its names gets another one, or none",
         "no certificate: the one that is there stays",
         "cannot connect",
     ] {
         assert!(errors.contains(says), "{says}: {errors}");
     }
-    assert!(get(service.address, "a.test", &config, "/").unwrap().0.starts_with("HTTP/1.1 200 "));
-    // A start that comes soon does not ask again.
-    let noted: Value = serde_json::from_slice(&fs::read(place.join("b.test.json")).unwrap()).unwrap();
-    assert!(noted["failures"] == 1 && noted["cause"].as_str().unwrap().contains("cannot connect"), "{noted}");
+    let gets = |service: &Service, name: &str| get(service.address, name, &config, "/");
+    assert!(gets(&service, "a.test").unwrap().0.starts_with("HTTP/1.1 200 "));
+    let note = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(place.join(format!("{name}.order.json"))).unwrap()).unwrap()
+    };
+    let noted = ["a.test", "b.test"].map(note);
+    for note in &noted {
+        assert!(
+            note["failures"] == 1 && note["cause"].as_str().unwrap().contains("cannot connect"),
+            "{note}"
+        );
+    }
+    // A start that comes soon does not ask again, neither for what is missing nor for what is to be renewed.
+    drop(service);
+    let service = Service::start(options, &file);
+    let until = Instant::now() + SOON;
+    while service.events("the next order waits") < 2 {
+        assert!(Instant::now() < until, "{}", service.errors());
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!((service.events("no certificate: "), ["a.test", "b.test"].map(note)), (0, noted));
     // What spoils the file does not take what is served.
     write(&place.join("a.test.pem"), "spoilt", 0o600);
-    thread::sleep(Duration::from_millis(2500));
-    assert!(get(service.address, "a.test", &config, "/").unwrap().0.starts_with("HTTP/1.1 200 "));
+    let until = Instant::now() + SOON;
+    while service.events("certificates stay as they were") == 0 {
+        assert!(Instant::now() < until, "{}", service.errors());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gets(&service, "a.test").unwrap().0.starts_with("HTTP/1.1 200 "));
+    // Nor does a reload, and it is looked at again until it is of use.
+    service.signal(service.id(), Signal::HUP);
+    while service.events("settings were read again") == 0 {
+        assert!(Instant::now() < until, "{}", service.errors());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gets(&service, "a.test").unwrap().0.starts_with("HTTP/1.1 200 "));
+    let other = KeyPair::generate().unwrap();
+    let new = CertificateParams::new(vec!["a.test".into()]).unwrap().self_signed(&other).unwrap();
+    write(&place.join("a.test.pem"), &(new.pem() + &other.serialize_pem()), 0o600);
+    let renewed = believing(new.pem().as_bytes());
+    while get(service.address, "a.test", &renewed, "/").is_err() {
+        assert!(Instant::now() < until, "{}", service.errors());
+        thread::sleep(Duration::from_millis(10));
+    }
     for secret in [key.serialize_pem().lines().nth(1).unwrap(), "PRIVATE KEY"] {
         assert!(!service.errors().contains(secret));
     }
@@ -369,9 +413,11 @@ fn pebble_issues_what_is_proved_in_each_way() {
             assert!(life.abs_diff(days * 86_400) < 60, "{folder}: {life} s");
         }
         let own = ["account.json".to_owned()].into_iter();
-        let certificates =
-            names.split(',').map(|one| one.split('+').next().unwrap().replace('*', "_") + ".pem");
-        assert_eq!(pebble.files(folder), own.chain(certificates).collect(), "{folder}");
+        let files = names.split(',').flat_map(|one| {
+            let first = one.split('+').next().unwrap().replace('*', "_");
+            [format!("{first}.pem"), format!("{first}.order.json")]
+        });
+        assert_eq!(pebble.files(folder), own.chain(files).collect(), "{folder}");
         assert_eq!(service.events("an account was made"), 1);
         for secret in ["PRIVATE KEY", EAB.1] {
             assert!(!service.errors().contains(secret));

@@ -177,6 +177,15 @@ fn what_is_wrong_is_said_in_a_line() {
     fs::write(folder.join("half"), "{\"url\":\"http://a.test/\",\"size\":1}\n{\"url\":\"http://a.te")
         .unwrap();
     fs::write(folder.join("none"), "").unwrap();
+    let newer =
+        RULES.replace("size: number", "section-newer: number").replace("' (90", "', section-newer<=3 (90");
+    fs::write(folder.join("newer"), newer).unwrap();
+    fails(
+        folder,
+        "plan /dev/null --rules newer --budget 1MiB",
+        1,
+        "section-newer, so it is read twice and has to be a file",
+    );
     fails(folder, "plan rows --rules rules", 2, "--b-pre is missing");
     fails(folder, "plan rows --rules cut --budget 1", 1, "cut: line ");
     fails(folder, "plan rows --rules odd --budget 1", 1, "there is no attribute `colour`");

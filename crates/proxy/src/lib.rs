@@ -69,7 +69,7 @@ pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Obstacle, Opening, Patience, Stores, Successor, Unopened,
 };
 pub use tls::{Certificates, KeyFiles, LeastVersion, OriginTls, Roots, TicketKeys, Tickets};
-pub use transport::{Address, Handed, Hop, Listen, Peer, Secured, Service, Speaks, UnixPath};
+pub use transport::{Address, Handed, Hop, Listen, Peer, Secured, Service, Speaks, TLS_BEYOND, UnixPath};
 
 use crate::client::ConnectionLimit;
 use crate::handover::{Sockets, go};
@@ -281,10 +281,14 @@ impl Running {
     /// then. Of listeners, workers, origin, names, memory and the like it keeps what it started with.
     pub fn reloader(&self) -> impl Fn(Settings) + Send + use<> {
         let shared = self.shared.clone();
-        move |settings| {
+        move |mut settings| {
             shared.fills.set_turn(turn(&settings.timeouts));
             // At once, or what is read anew meanwhile (`renewal`) could bring the old terms back.
             shared.settings.change(|held| {
+                // What was ordered is served on, also where its file is of no use any more.
+                if let (Some(new), Some(before)) = (&mut settings.tls.certificates, &held.tls.certificates) {
+                    *new = Arc::new(new.with_those_of(before));
+                }
                 *held = settings;
                 shared.renew_terms(held);
             });

@@ -8,13 +8,18 @@ use acme::Keeper;
 use aws_lc_rs::rand;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 /// How often it looks at the files.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often it is said again that a certificate has expired.
+const AGAIN: Duration = Duration::from_secs(24 * 3600);
+
+/// A certificate of which little or nothing is left: whether it had expired when that was said, and when that was.
+type Warned = (NamedLife, bool, Instant);
 
 /// Until told to stop, or another process accepts.
 pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
@@ -28,8 +33,10 @@ pub fn run(shared: &Shared, mut phases: watch::Receiver<Phase>) -> io::Result<()
             // An error means that the sender is gone.
             _ = phases.wait_for(ends) => {}
         }
-        Ok(())
-    })
+    });
+    // A name that is looked up for an order is not waited for.
+    runtime.shutdown_background();
+    Ok(())
 }
 
 async fn look_and_tend(shared: &Shared) {
@@ -55,8 +62,12 @@ async fn order(shared: &Shared, mut phases: watch::Receiver<Phase>) {
                 let wanted = (!settings.tls.acme.certificates.is_empty())
                     .then(|| settings.tls.acme_server.config(false));
                 match wanted.transpose() {
-                    Ok(Some(network)) => keeper.tend(&settings.tls.acme, &network).await,
-                    Ok(None) => {}
+                    Ok(network) => {
+                        failed = None;
+                        if let Some(network) = network {
+                            keeper.tend(&settings.tls.acme, &network).await;
+                        }
+                    }
                     Err(why) if failed.as_ref() == Some(&why) => {}
                     Err(why) => {
                         tracing::error!(target: "acme", cause = why, "no certificates are ordered");
@@ -87,31 +98,44 @@ fn look(shared: &Shared, failed: &mut Option<String>) {
     let Some(before) = settings.tls.certificates.as_ref().filter(|held| held.is_outdated()) else {
         return *failed = None;
     };
-    match before.again() {
+    let stays = match before.again() {
         Ok(new) => {
-            tracing::info!(target: "tls", names = new.names().join(","), "certificates were read anew");
-            adopt(shared, before, Arc::new(new));
-            *failed = None;
-        }
-        Err(why) => {
-            if failed.as_ref() != Some(&why) {
-                tracing::warn!(target: "tls", cause = why, "certificates stay as they were");
-                *failed = Some(why);
+            let stays = new.why_one_stays().map(str::to_owned);
+            if !new.is_same(before) {
+                tracing::info!(target: "tls", names = new.names().join(","), "certificates were read anew");
+                adopt(shared, before, Arc::new(new));
             }
+            stays
         }
+        Err(why) => Some(why),
+    };
+    if let Some(why) = stays.as_ref().filter(|why| failed.as_ref() != Some(why)) {
+        tracing::warn!(target: "tls", cause = why, "certificates stay as they were");
     }
+    *failed = stays;
 }
 
-/// Of each certificate of which little is left, once. `warned`: of which it was said.
-fn warn(shared: &Shared, warned: &mut Vec<NamedLife>) {
+/// Of each certificate of which little is left, once, and daily of one that has expired. `warned`: of which it was said.
+fn warn(shared: &Shared, warned: &mut Vec<Warned>) {
     let settings = shared.settings.newest();
     let mut near = settings.tls.certificates.as_ref().map_or_else(Vec::new, |all| all.lives());
     near.retain(|one| one.life.nears_its_end(now()));
-    for NamedLife { name, life } in near.iter().filter(|one| !warned.contains(one)) {
+    warned.retain(|(one, expired, at)| near.contains(one) && !(*expired && at.elapsed() >= AGAIN));
+    for one in near {
+        let NamedLife { name, life } = &one;
         let left = life.until.saturating_sub(now());
-        tracing::warn!(target: "tls", name, left, "less than a tenth of the certificate's life is left");
+        let expired = left == 0;
+        if warned.iter().any(|(other, was_expired, _)| *other == one && *was_expired == expired) {
+            continue;
+        }
+        match expired {
+            true => tracing::error!(target: "tls", name, until = life.until, "a certificate has expired"),
+            false => {
+                tracing::warn!(target: "tls", name, left, "less than a tenth of the certificate's life is left")
+            }
+        }
+        warned.push((one, expired, Instant::now()));
     }
-    *warned = near;
 }
 
 /// Those that are there go on to be used where that fails, for as long as they last.

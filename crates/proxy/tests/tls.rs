@@ -2,14 +2,14 @@
 
 mod support;
 
-use proxy::{KeyFiles, LeastVersion, Listen, Roots, Settings, TicketKeys};
+use proxy::{Certificates, KeyFiles, LeastVersion, Listen, Roots, Settings, TicketKeys};
 use rustls::version::{TLS12, TLS13};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use support::http2::Http2;
-use support::tls::{Authority, connect};
+use support::tls::{Authority, believing, connect};
 use support::{Client, Origin, Proxy, SOON, cache_status, ok, origin_of, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -321,6 +321,56 @@ fn files_that_do_not_fit_are_refused_in_words() {
     let secure = Settings { listen: listen("tls:127.0.0.1:0"), ..Settings::default() };
     let error = proxy::start(secure, None).err().unwrap().to_string();
     assert_eq!(error, "tls:127.0.0.1:0 needs a certificate");
+}
+
+#[test]
+fn what_is_ordered_stays_while_its_file_is_of_no_use() {
+    let authority = Authority::new();
+    let (one, two) = (authority.at("one.pem"), authority.at("two.pem"));
+    let write = |path, names: &[&str]| drop(authority.issue(names).write(path));
+    let of_files = || Certificates::with_ordered(Vec::new(), [one.clone(), two.clone()]).unwrap();
+    write(&one, &["a.test"]);
+    let held = of_files();
+    assert_eq!((held.names(), held.missing().count(), held.why_one_stays()), (vec!["a.test"], 1, None));
+    // Until it is of use it is looked at, and others are taken meanwhile.
+    std::fs::write(&one, "spoilt").unwrap();
+    let again = held.again().unwrap();
+    assert!(again.names() == ["a.test"] && again.is_outdated() && again.is_same(&held));
+    assert!(again.why_one_stays().unwrap().contains("one.pem has no certificate"));
+    write(&two, &["b.test"]);
+    let again = again.again().unwrap();
+    assert!(again.names() == ["a.test", "b.test"] && again.is_outdated() && !again.is_same(&held));
+    // So it is where settings are read anew, which know nothing of what was.
+    let new = of_files();
+    assert_eq!(new.names(), ["b.test"]);
+    let new = new.with_those_of(&again);
+    assert!(new.names() == ["a.test", "b.test"] && new.is_outdated());
+    write(&one, &["c.test"]);
+    let new = new.again().unwrap();
+    assert!(new.names() == ["b.test", "c.test"] && !new.is_outdated() && new.why_one_stays().is_none());
+}
+
+#[test]
+fn each_certificate_has_a_life() {
+    let authority = Authority::new();
+    let one = authority.write("one.pem", &["a.test"]);
+    let expired = authority.expired(&["a.test", "b.test"]).write(&authority.at("expired.pem"));
+    let nameless = authority.write("nameless.pem", &[]);
+    let lives = Certificates::load(vec![one, expired, nameless]).unwrap().lives();
+    let names: Vec<_> = lives.iter().map(|one| &*one.name).collect();
+    assert_eq!(names, ["a.test", authority.at("nameless.pem").to_str().unwrap()]);
+    assert_eq!(lives[0].life.until, 1_009_843_200, "of two, the one that ends first");
+}
+
+#[test]
+fn issuers_that_could_not_be_read_are_read_again() {
+    let authority = Authority::new();
+    let mut tls = believing(&authority);
+    tls.own = Some(KeyFiles::of(authority.at("own.pem").to_str().unwrap()));
+    assert!(tls.config(false).unwrap_err().contains("cannot read"));
+    authority.write("own.pem", &["a.test"]);
+    let made = tls.config(false).unwrap();
+    assert!(Arc::ptr_eq(&made, &tls.config(false).unwrap()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

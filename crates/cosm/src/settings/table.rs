@@ -152,7 +152,7 @@ pub static TABLE: &[Setting] = &[
         }), [Is("off", |c| c.proxy.tls.acme.certificates = Vec::new())], "off", Proxy, Reload,
         "Order certificates for these names or addresses from an authority by ACME, and renew them in time; needs acme-agree-terms. Each is one \
          certificate; several names of one stand together, as in example.com+www.example.com. They come behind those of tls-certificate. Until one is there, \
-         handshakes for its name fail"),
+         who asks for its name gets the first of the others, and no handshake without any"),
     row!(ACME, "acme-agree-terms", Choice, [
             Is("yes", |c| c.proxy.tls.acme.agrees_to_terms = true),
             Is("no", |c| c.proxy.tls.acme.agrees_to_terms = false)

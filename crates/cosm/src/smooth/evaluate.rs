@@ -151,10 +151,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let (out, rules_out) = (written::folder(args, "out")?, written::folder(args, "rules-out")?);
     let mut keep = |name: &str, day: i64, text: &str| match &rules_out {
         None => Ok(()),
-        Some(folder) => {
-            let path = folder.join(format!("{name}-{}.rules", date(day)));
-            written::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-        }
+        Some(folder) => written::write_in(folder, &format!("{name}-{}.rules", date(day)), text)
+            .map_err(|Failure::Failed(why)| Failure::Usage(why) | why),
     };
     let mut shown = Shown::new();
     let mut open = || source.open(settings.calendar);

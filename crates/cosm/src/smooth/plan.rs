@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::lab::{from_format, json, number, strict, text};
 use crate::values::size;
 use clap::{Arg, ArgMatches, Command};
-use learn::candidate::{Candidate, Encoding, History, Source as From};
+use learn::candidate::{Beside, Candidate, Encoding, History, Source as From};
 use learn::evaluate::{Offers, Settings, Step, Told, Web, survey, walk};
 use learn::plan::{LeftOut, Order, Plan, Planner, rules_for_queries};
 use learn::rules::Model;
@@ -49,7 +49,7 @@ pub fn command() -> Command {
          without, nothing was ever asked for",
     );
     let offered = source::inventory().help(
-        "What servers offered in the nights before, for rules that ask for section-yield. Of a folder of files named 1998-05-18.jsonl \
+        "What servers offered in the nights before, for rules that ask for section-yield or section-readers. Of a folder of files named 1998-05-18.jsonl \
          and so on, each night takes the last one up to the day on which it begins",
     );
     let strict = strict().help(
@@ -72,8 +72,8 @@ pub fn command() -> Command {
         .args(source::day_args().map(|arg| arg.requires("TRACE")))
         .args([night, confidence, json()])
         .after_help(
-            "The likeliest come first; of those, the smaller. Links with credentials are left out, and links with a query or to a \
-             program unless the rule that chose them says query=yes. Nothing is fetched.\n\n\
+            "The likeliest come first; of those, the smaller. Links with credentials are left out, those of private addresses and \
+             localhost, and links with a query or to a program unless the rule that chose them says query=yes. Nothing is fetched.\n\n\
              Example:\n  \
              cosm smooth plan offered.jsonl --rules rules --budget 2GiB",
         )
@@ -113,13 +113,28 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
         Model::Rules(rules) => rules_for_queries(rules),
         _ => Default::default(),
     };
+    let candidates = text(args, "CANDIDATES").unwrap_or_default();
+    let rows = || {
+        let rows = Inventory::open(Path::new(candidates)).map_err(Failure::Failed)?;
+        Ok::<_, Failure>(if args.get_flag("strict") { rows } else { rows.with_any_url() })
+    };
+    let mut beside = Beside::default();
+    if encoding.asks_beside() {
+        if !Path::new(candidates).is_file() {
+            let asked = encoding.taken_from(From::Beside).join(", ");
+            return Err(Failure::Failed(format!(
+                "{candidates}: the rules ask for {asked}, so it is read twice and has to be a file"
+            )));
+        }
+        for row in rows()? {
+            beside.note(&row.map_err(Failure::Failed)?);
+        }
+    }
     let mut planner = Planner::new(&model, encoding, Order { budget, night, query_rules, confidence });
     let mut scratch = Access::default();
-    let candidates = text(args, "CANDIDATES").unwrap_or_default();
-    let rows = Inventory::open(Path::new(candidates)).map_err(Failure::Failed)?;
-    for row in if args.get_flag("strict") { rows } else { rows.with_any_url() } {
+    for row in rows()? {
         let mut candidate = Candidate { row: row.map_err(Failure::Failed)?, ..Candidate::default() };
-        candidate.remember(history.unwrap_or(&nothing), &mut scratch);
+        candidate.remember(history.unwrap_or(&nothing), &beside, &mut scratch);
         let is_cached = told.as_ref().is_some_and(|told| told.has(scratch.object, &candidate.row));
         planner.add(candidate, is_cached).map_err(Failure::Failed)?;
     }

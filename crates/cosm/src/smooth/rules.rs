@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use learn::candidate::Encoding;
+use learn::judge::Judge;
 use learn::rules::Model;
 use std::io::Read;
 
@@ -26,11 +27,13 @@ pub fn encoding(model: &Model) -> Result<Encoding, String> {
         Model::Rules(rules) => rules.schema(),
         Model::Ensemble(ensemble) => ensemble.members()[0].1.schema(),
     };
-    if !learn::judge::Judge::classes(model).iter().any(|class| class == learn::candidate::PREFETCHABLE) {
+    if !model.classes().iter().any(|class| class == learn::candidate::PREFETCHABLE) {
         return Err(format!(
             "no class is named `{}`: such rules choose nothing",
             learn::candidate::PREFETCHABLE
         ));
     }
-    Encoding::for_schema(schema)
+    let all = Encoding::for_schema(schema)?;
+    let asked = model.attributes();
+    if asked.is_empty() { Ok(all) } else { Encoding::named(asked) }
 }

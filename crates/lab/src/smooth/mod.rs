@@ -16,7 +16,7 @@ mod tests;
 pub use gateway::{Gateway, Outcome, Served};
 pub use strategy::Strategy;
 
-use learn::candidate::{Candidate, Encoding, History, NON_PREFETCHABLE, PREFETCHABLE, section};
+use learn::candidate::{Beside, Candidate, Encoding, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use learn::examples::Examples;
 use learn::judge::Judge;
 use learn::plan::{Order, Planner};
@@ -197,6 +197,7 @@ struct Tonight {
     begins: u64,
     night: Night,
     known: HashMap<u64, Known>,
+    beside: Beside,
     /// As they were at midnight, for those who learn.
     examples: Option<Examples>,
     /// What is still to be fetched, the first at the end.
@@ -290,7 +291,7 @@ pub fn run(
             if let Some(tonight) = tonight.as_mut().filter(|_| is_first) {
                 state.learn_from(&world, tonight, &access)?;
             }
-            state.history.note(&access, in_peak && (missed || spared));
+            state.history.note(&access, in_peak && day.kind == DayKind::Weekday, missed || spared);
         }
         if let Some(tonight) = tonight {
             let levels = &run.levels[run.levels.len() - QUARTERS..];
@@ -333,6 +334,7 @@ impl State<'_> {
             begins: day.begins,
             night: Night { day: day.number, ..Night::default() },
             known: HashMap::new(),
+            beside: Beside::default(),
             examples: teaches.then(|| self.encoding.examples()),
             to_fetch: Vec::new(),
             room: Vec::new(),
@@ -355,6 +357,9 @@ impl State<'_> {
         };
         let future = if fetches { asked_for(world, day, self.strategy.draws()) } else { HashMap::new() };
         let (mut scratch, mut foreseen) = (Access::default(), Vec::new());
+        if self.strategy.learns() && self.encoding.asks_beside() {
+            world.inventory(day.begins).for_each(|row| tonight.beside.note(&row));
+        }
         for row in world.inventory(day.begins) {
             let Some((object, size)) = self.candidate(gateway, &row) else { continue };
             let is_new = row.modified + DAY > day.begins;
@@ -382,7 +387,7 @@ impl State<'_> {
             }
             if planner.is_some() || is_example {
                 let mut candidate = Candidate { row, ..Candidate::default() };
-                candidate.remember(&self.history, &mut scratch);
+                candidate.remember(&self.history, &tonight.beside, &mut scratch);
                 if let Some(examples) = tonight.examples.as_mut().filter(|_| is_example) {
                     let was_lately = candidate.row.modified + LATELY > day.begins;
                     self.encoding.push(&candidate, day.begins, NON_PREFETCHABLE, examples)?;
@@ -448,7 +453,7 @@ impl State<'_> {
         }
         let Some(offer) = world.offer(&access.url, tonight.begins) else { return Ok(()) };
         let mut candidate = Candidate { row: offer.row, ..Candidate::default() };
-        candidate.remember(&self.history, &mut Access::default());
+        candidate.remember(&self.history, &tonight.beside, &mut Access::default());
         self.encoding.push(&candidate, tonight.begins, PREFETCHABLE, examples)
     }
 

@@ -4,8 +4,10 @@
 //! says what is learned from them; [`Encoding`] writes them as rows of [`Examples`]. What a request of the coming day tells is
 //! never among them.
 
+mod beside;
 mod history;
 
+pub use beside::Beside;
 pub use history::{History, Past, section};
 
 use crate::examples::{Examples, Kind, Schema, Value};
@@ -23,14 +25,22 @@ pub struct Candidate {
     /// A line of an inventory.
     pub row: Row,
     pub past: Past,
+    /// Pages of its section that are offered beside it and were made after it; none where that is not known.
+    pub newer: Option<u32>,
 }
 
 impl Candidate {
-    /// Takes what the history knows of the URL. `scratch` saves allocations.
-    pub fn remember(&mut self, history: &History, scratch: &mut Access) {
+    /// Takes what the history knows of the URL, and what is offered beside it. `scratch` saves allocations.
+    pub fn remember(&mut self, history: &History, beside: &Beside, scratch: &mut Access) {
         scratch.set_url(self.row.url.as_bytes());
-        self.past = history.past(scratch);
+        self.past = history.past(scratch, made(&self.row));
+        self.newer = beside.newer(&self.row);
     }
+}
+
+/// When an object was made, seconds since 1970: as far as is known, since when it is as it is; 0 where nothing is.
+fn made(row: &Row) -> u64 {
+    if row.created > 0 { row.created } else { row.modified }
 }
 
 /// Where an attribute's value comes from.
@@ -38,6 +48,8 @@ impl Candidate {
 pub enum Source {
     /// What is offered.
     Offer,
+    /// What else is offered in the same night.
+    Beside,
     /// Requests of the days before.
     Requests,
     /// These, and what was offered in the nights before.
@@ -68,7 +80,7 @@ struct Facts<'c> {
 }
 
 /// docs/smoothing.md says what each of the further ones gained.
-pub static ATTRIBUTES: [Attribute; 23] = [
+pub static ATTRIBUTES: [Attribute; 25] = [
     Attribute {
         name: "age",
         kind: Kind::Number,
@@ -184,7 +196,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         kind: Kind::Number,
         of_thesis: false,
         from: Source::Requests,
-        says: "requests of the last day for anything in the URL's folder",
+        says: "requests of the last day with a peak for anything in the URL's folder",
         value: |facts| Value::Number(f64::from(facts.candidate.past.directory_uses)),
     },
     Attribute {
@@ -208,7 +220,7 @@ pub static ATTRIBUTES: [Attribute; 23] = [
         kind: Kind::Number,
         of_thesis: false,
         from: Source::Requests,
-        says: "requests of the last day for what is in the section",
+        says: "requests of the last day with a peak for what is in the section",
         value: |facts| Value::Number(f64::from(facts.candidate.past.section_uses)),
     },
     Attribute {
@@ -232,6 +244,22 @@ pub static ATTRIBUTES: [Attribute; 23] = [
             (0, _) | (_, 0) => Value::Missing,
             (modified, last) => yes(modified > last),
         },
+    },
+    Attribute {
+        name: "section-readers",
+        kind: Kind::Number,
+        of_thesis: false,
+        from: Source::Nights,
+        says: "how many readers of the section are expected in the peak who have not come since the object was made, in steps of 0.1. A reader is a client that came to the section in one of the last eight peaks, and to its server in two",
+        value: |facts| Value::Number((facts.candidate.past.section_readers * 10.0).round() / 10.0),
+    },
+    Attribute {
+        name: "section-newer",
+        kind: Kind::Number,
+        of_thesis: false,
+        from: Source::Beside,
+        says: "pages of the section that are offered beside it and were made after it",
+        value: |facts| facts.candidate.newer.map_or(Value::Missing, |newer| Value::Number(f64::from(newer))),
     },
     Attribute {
         name: "depth",
@@ -336,6 +364,11 @@ impl Encoding {
         self.attributes.iter().filter(|one| one.from == source).map(|one| one.name).collect()
     }
 
+    /// Whether one of them needs what is offered beside a candidate ([`Beside`]).
+    pub fn asks_beside(&self) -> bool {
+        self.attributes.iter().any(|attribute| attribute.from == Source::Beside)
+    }
+
     /// No rows yet, of the two classes.
     pub fn examples(&self) -> Examples {
         Examples::new(self.schema.clone(), [PREFETCHABLE, NON_PREFETCHABLE])
@@ -412,15 +445,22 @@ fn media_type(row: &Row) -> &str {
     if !row.content_type.is_empty() {
         return &row.content_type;
     }
-    let name = path(&row.url).rsplit('/').next().unwrap_or_default();
+    media_type_of(&row.url)
+}
+
+fn media_type_of(url: &str) -> &str {
+    let name = path(url).rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
         None => "text/html",
         Some((_, ending)) => mime_guess::from_ext(ending).first_raw().unwrap_or_default(),
     }
 }
 
+const PAGE: &str = "page";
+const EMBEDDED: &str = "embedded";
+
 fn role(media_type: &str) -> &'static str {
-    const EMBEDDED: [&str; 5] = [
+    const SHOWN: [&str; 5] = [
         "text/css",
         "text/javascript",
         "application/javascript",
@@ -429,9 +469,9 @@ fn role(media_type: &str) -> &'static str {
     ];
     match media_type {
         "" => "",
-        "text/html" | "application/xhtml+xml" => "page",
-        other if EMBEDDED.contains(&other) => "embedded",
-        other if other.starts_with("image/") || other.starts_with("font/") => "embedded",
+        "text/html" | "application/xhtml+xml" => PAGE,
+        other if SHOWN.contains(&other) => EMBEDDED,
+        other if other.starts_with("image/") || other.starts_with("font/") => EMBEDDED,
         _ => "other",
     }
 }
@@ -479,7 +519,7 @@ mod tests {
         let encoding = Encoding::all();
         let mut examples = encoding.examples();
         let mut push = |row: Row, night| {
-            let candidate = Candidate { row, past: Past::default() };
+            let candidate = Candidate { row, ..Candidate::default() };
             encoding.push(&candidate, night, NON_PREFETCHABLE, &mut examples).unwrap();
         };
         for url in ["", "://", "http://", "?", "http://\u{1F600}/\u{e9}/;?#@"] {

@@ -6,7 +6,7 @@
 use super::{Budget, Offers, Positives, Settings};
 use crate::analysis::cache::{Ask, Caches, is_dated};
 use crate::analysis::check_order;
-use crate::candidate::{Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, section};
+use crate::candidate::{Beside, Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, section};
 use crate::day::{Day, LEVELS, Period};
 use crate::examples::Examples;
 use crate::profile::DAYS_MAX;
@@ -326,6 +326,7 @@ struct Walker<'w> {
 /// The night and peak that go on.
 struct Now {
     material: Material,
+    beside: Beside,
     /// Missed in the peak, of the chosen servers: bytes, level, and the row where it is needed.
     positives: BTreeMap<u64, (u64, u8, Option<Row>)>,
 }
@@ -341,10 +342,10 @@ impl Walker<'_> {
             self.begin(day, web)?;
         }
         let seen = self.cycle.see(access)?;
-        let peak_miss = matches!(period, Period::Peak(_)) && seen.miss != Miss::Hit;
+        let in_peak = matches!(period, Period::Peak(_));
         // Without a size it is a browser's own hit, or nothing is known of it.
         if access.size > 0 {
-            self.history.note(access, peak_miss);
+            self.history.note(access, in_peak, seen.miss != Miss::Hit);
         }
         if self.settings.offers == Offers::Seen {
             self.known.note(access, self.settings.history);
@@ -360,7 +361,7 @@ impl Walker<'_> {
         if is_chosen {
             now.material.chosen[level as usize] += access.size;
         }
-        if !matches!(period, Period::Peak(_)) {
+        if !in_peak {
             return Ok(());
         }
         match seen.miss {
@@ -404,12 +405,22 @@ impl Walker<'_> {
                 room: self.usage.map(|usage| room(&usage)),
                 left_out: LeftOut::default(),
             },
+            beside: Beside::default(),
             positives: BTreeMap::new(),
         };
         // What the last day of the warm-up offers tells of the first day that is measured.
         if self.warm_up <= 1 {
             let Walker { settings, cycle, history, servers, known, .. } = self;
             let (mut scratch, mut offered) = (Access::default(), HashSet::new());
+            let beside = &mut now.beside;
+            match settings.offers {
+                _ if !settings.encoding.asks_beside() => {}
+                Offers::Listed => web.offers(night, &mut |row| {
+                    beside.note(&row);
+                    Ok(())
+                })?,
+                Offers::Seen => known.rows.iter().for_each(|row| beside.note(row)),
+            }
             let mut offer = |mut row: Row| -> Result<(), String> {
                 if settings.positives == Positives::Log {
                     // What the log does not say of positives would tell the others from them.
@@ -433,17 +444,18 @@ impl Walker<'_> {
                     if now.material.facts.len() >= ROWS_MAX {
                         return Err(format!("a night has more than {ROWS_MAX} candidates"));
                     }
-                    let past = history.past(&scratch);
                     let is_new = night - row.modified.min(night) < DAY || row.modified == 0;
-                    let fact = Fact {
+                    let mut fact = Fact {
                         object: scratch.object,
                         bytes: row.size,
                         offered: row.size,
                         missed: None,
-                        seen: past.uses > 0,
+                        seen: false,
                         new_in: is_new.then(|| section(&row.url)),
                     };
-                    let candidate = Candidate { row, past };
+                    let mut candidate = Candidate { row, ..Candidate::default() };
+                    candidate.remember(history, beside, &mut scratch);
+                    fact.seen = candidate.past.uses > 0;
                     settings.encoding.push(
                         &candidate,
                         night,
@@ -467,7 +479,7 @@ impl Walker<'_> {
 
     /// The peak is over: labels are known, and what was noted counts.
     fn close(&mut self) -> Result<(), String> {
-        let Some(Now { mut material, mut positives }) = self.at.take() else { return Ok(()) };
+        let Some(Now { mut material, beside, mut positives }) = self.at.take() else { return Ok(()) };
         self.usage = usage(&material, self.settings);
         let is_warm = self.warm_up == 0;
         self.warm_up = self.warm_up.saturating_sub(1);
@@ -484,7 +496,7 @@ impl Walker<'_> {
                 continue;
             };
             let mut candidate = Candidate { row, ..Candidate::default() };
-            candidate.remember(&self.history, &mut scratch);
+            candidate.remember(&self.history, &beside, &mut scratch);
             let (seen, offered) = (candidate.past.uses > 0, candidate.row.size);
             let night = material.night;
             self.settings.encoding.push(&candidate, night, PREFETCHABLE, &mut material.examples)?;

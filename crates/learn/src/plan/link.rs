@@ -1,7 +1,9 @@
 //! Which links a plan never has, whatever rules say of them, and when two spellings are one link.
 
 use super::LeftOut;
+use crate::candidate::has_query;
 use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Words of a parameter's name which say that its value is secret, or somebody's own.
 const SECRET: [&str; 32] = [
@@ -41,6 +43,10 @@ const SECRET: [&str; 32] = [
 /// Those that say so in longer words too.
 const WITHIN: [&str; 9] =
     ["token", "secret", "passw", "pwd", "sess", "credential", "signature", "apikey", "accesskey"];
+/// Endings of names of programs.
+const PROGRAMS: [&str; 14] = [
+    "asp", "aspx", "ashx", "asmx", "cfm", "cgi", "fcgi", "jsp", "jspx", "php", "php3", "php5", "phtml", "pl",
+];
 /// Layers of percent-encoding that are taken off.
 const LAYERS: usize = 3;
 
@@ -54,7 +60,23 @@ pub fn refused(url: &str) -> Option<LeftOut> {
         return Some(LeftOut::Credentials);
     }
     let is_one_word = url.chars().all(|character| character != ' ' && trace::is_harmless(character));
-    (!is_one_word || !is_server(trace::host(url))).then_some(LeftOut::NotHttp)
+    let server = trace::host(url);
+    match is_one_word && is_server(server) {
+        false => Some(LeftOut::NotHttp),
+        true => is_private(host_and_port(server).0).then_some(LeftOut::Private),
+    }
+}
+
+/// Whether a link has a query, or names a program: by its folder, or by the ending of a name in its path.
+pub fn asks_program(url: &str) -> bool {
+    let url = spelling(url);
+    let path =
+        url.split_once("://").map_or("", |(_, rest)| rest).split(['?', ';']).next().unwrap_or_default();
+    let is_program = |name: &str| {
+        name.rsplit_once('.')
+            .is_some_and(|(_, ending)| PROGRAMS.iter().any(|one| ending.eq_ignore_ascii_case(one)))
+    };
+    has_query(&url) || path.split('/').skip(1).any(is_program)
 }
 
 /// One spelling for all of a link (RFC 3986, sections 6.2.2 and 6.2.3): scheme and host in lower case, no port that the scheme has
@@ -105,6 +127,39 @@ fn is_server(authority: &str) -> bool {
         None => host.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_')),
     };
     is_port && is_host && host.chars().any(char::is_alphanumeric)
+}
+
+/// Whether a host is this machine or of its network by its name alone: `localhost`, or an address that is not a global one. What is only meant as an
+/// address, as `127.1` is, counts as one that is not.
+fn is_private(host: &str) -> bool {
+    let host = host.trim_end_matches('.').trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    let last = host.rsplit('.').next().unwrap_or_default();
+    match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(IpAddr::V4(address)) => is_private_v4(address),
+        Ok(IpAddr::V6(address)) => {
+            let [first, ..] = address.segments();
+            // fc00::/7 (RFC 4193), fe80::/10 (RFC 4291, 2.5.6), ff00::/8.
+            first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfe80 || first >= 0xff00 || first == 0
+        }
+        Err(_) if host.contains(':') => false,
+        Err(_) => last == "localhost" || is_number(last),
+    }
+}
+
+fn is_private_v4(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    // 0.0.0.0/8, 100.64.0.0/10 (RFC 6598), and from 224.0.0.0 on.
+    let is_special = first == 0 || (first == 100 && second & 0xc0 == 64) || first >= 224;
+    is_special || address.is_private() || address.is_loopback() || address.is_link_local()
+}
+
+/// As parsers of addresses read numbers: decimal, octal or hexadecimal.
+fn is_number(text: &str) -> bool {
+    match text.strip_prefix("0x") {
+        None if text.is_empty() => false,
+        Some(digits) => digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => text.bytes().all(|digit| digit.is_ascii_digit()),
+    }
 }
 
 /// A user's name before a host, of this URL or of one in it, or a parameter whose name says that its value is secret.
@@ -228,6 +283,62 @@ mod tests {
             "http://a.test/%3Ftoken=1",
         ] {
             assert_eq!(refused(url), Some(LeftOut::Credentials), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_our_own_network_is_left_out() {
+        for host in [
+            "localhost",
+            "LOCALHOST.",
+            "www.localhost:81",
+            "127.0.0.1",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "0",
+            "10.1.2.3:8080",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.1.1",
+            "100.64.0.1",
+            "[::1]",
+            "[fe80::1]",
+            "[fd00::1]",
+            "[::ffff:10.0.0.1]",
+        ] {
+            assert_eq!(refused(&format!("http://{host}/x")), Some(LeftOut::Private), "{host}");
+        }
+        for host in [
+            "a.localhost.test",
+            "8.8.8.8",
+            "100.128.0.1",
+            "172.32.0.1",
+            "[2001:db8::1]",
+            "1.test",
+            "fe80.test",
+        ] {
+            assert_eq!(refused(&format!("http://{host}/x")), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn programs_are_known_by_their_names() {
+        for url in [
+            "/x?a",
+            "/CGI-BIN/x",
+            "/x;y",
+            "/x.cgi",
+            "/x.PL",
+            "/a/x.php/more",
+            "/x%2ephp",
+            "/x.jsp;y",
+            "/index.aspx",
+        ] {
+            assert!(asks_program(&format!("http://a.test{url}")), "{url}");
+        }
+        for url in ["/", "/x.html", "/php", "/x.plain", "/cgi/x.gif", ""] {
+            assert!(!asks_program(&format!("http://a.php{url}")), "{url}");
         }
     }
 

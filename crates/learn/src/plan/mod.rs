@@ -2,17 +2,17 @@
 //!
 //! What always holds:
 //! - The lines' bytes together are within the budget, and no URL is there twice, however it is spelled.
-//! - No link carries credentials. A link with a query, or to a program, is there only if the rule that chose it says `query = yes`.
+//! - No link carries credentials, or is of this machine or a private network by its host's name alone. A link with a query, or to a program, is there only if the rule that chose it says `query = yes`.
 //! - Equal candidates, judge and budget give the same plan, in whatever order the candidates come. Of one URL that comes twice the first counts.
 
 mod link;
 
 pub use link::refused;
 
-use crate::candidate::{Candidate, Encoding, PREFETCHABLE, has_query};
+use crate::candidate::{Candidate, Encoding, PREFETCHABLE};
 use crate::judge::{Judge, Verdict};
 use crate::rules::{Rules, Test};
-use link::spelling;
+use link::{asks_program, spelling};
 use std::collections::{BTreeSet, HashSet};
 
 /// What is wanted of a plan.
@@ -61,6 +61,7 @@ pub struct Plan {
 pub enum LeftOut {
     NotHttp,
     Credentials,
+    Private,
     NotCacheable,
     NoSize,
     NotYet,
@@ -73,9 +74,10 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    pub const ALL: [LeftOut; 11] = [
+    pub const ALL: [LeftOut; 12] = [
         LeftOut::NotHttp,
         LeftOut::Credentials,
+        LeftOut::Private,
         LeftOut::NotCacheable,
         LeftOut::NoSize,
         LeftOut::NotYet,
@@ -92,6 +94,7 @@ impl LeftOut {
         match self {
             LeftOut::NotHttp => "no http or https URL",
             LeftOut::Credentials => "with credentials in the link",
+            LeftOut::Private => "of a private address",
             LeftOut::NotCacheable => "not cacheable",
             LeftOut::NoSize => "of unknown size",
             LeftOut::NotYet => "newer than the night",
@@ -109,6 +112,7 @@ impl LeftOut {
         match self {
             LeftOut::NotHttp => "not_http",
             LeftOut::Credentials => "credentials",
+            LeftOut::Private => "private_address",
             LeftOut::NotCacheable => "not_cacheable",
             LeftOut::NoSize => "no_size",
             LeftOut::NotYet => "not_yet",
@@ -212,7 +216,7 @@ impl<'j> Planner<'j> {
             let allowed = || verdict.rule.is_some_and(|rule| self.order.query_rules.contains(&rule));
             let why = if Some(verdict.class) != self.class {
                 Some(LeftOut::NotChosen)
-            } else if has_query(&candidate.row.url) && !allowed() {
+            } else if asks_program(&candidate.row.url) && !allowed() {
                 Some(LeftOut::Query)
             } else if verdict.confidence < self.order.confidence {
                 Some(LeftOut::Unlikely)

@@ -34,12 +34,16 @@ pub struct Certificates {
 }
 
 /// One of them.
+#[derive(Clone)]
 struct Held {
     files: KeyFiles,
     /// It need not be there: it is ordered.
     may_lack: bool,
+    /// Of what was read. If it was of no use, those before: the files are looked at again.
     stamps: [Stamp; 2],
     certified: Option<Certified>,
+    /// Why it is not what its files are now.
+    stays: Option<String>,
 }
 
 /// A certificate that was read.
@@ -50,7 +54,7 @@ struct Certified {
     life: Option<NamedLife>,
 }
 
-/// When a certificate holds, and the first of its names, or its addresses.
+/// When a certificate holds, and the first of its names or addresses; where it has none, its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedLife {
     pub name: String,
@@ -111,7 +115,7 @@ impl KeyFiles {
                 error => format!("{}: {error}", key.display()),
             })?;
         let names = names(&both, chain)?;
-        let life = both.cert.first().and_then(|first| NamedLife::of(first));
+        let life = both.cert.first().and_then(|first| NamedLife::of(first, chain));
         Ok(Certified { key: Arc::new(both), names, life })
     }
 
@@ -150,29 +154,49 @@ impl Certificates {
     }
 
     /// `before`: what was there of one that may be missing.
-    fn read(
+    fn read<'a>(
         all: impl Iterator<Item = (KeyFiles, bool)>,
-        before: impl Fn(&KeyFiles) -> Option<Certified>,
+        before: impl Fn(&KeyFiles) -> Option<&'a Held>,
     ) -> Result<Certificates, String> {
-        let (mut by_name, mut default) = (HashMap::new(), None);
         let held = |(files, may_lack): (KeyFiles, bool)| {
             // Before it is read: what changes meanwhile is seen later.
             let stamps = files.stamps();
-            let certified = match files.read() {
-                Ok(certified) => Some(certified),
-                Err(_) if may_lack => before(&files),
-                Err(why) => return Err(why),
-            };
-            Ok(Held { files, may_lack, stamps, certified })
+            match files.read() {
+                Ok(certified) => {
+                    Ok(Held { files, may_lack, stamps, certified: Some(certified), stays: None })
+                }
+                Err(why) if may_lack => Ok(match before(&files) {
+                    Some(held) => Held { stays: Some(why), ..held.clone() },
+                    None => Held { files, may_lack, stamps, certified: None, stays: None },
+                }),
+                Err(why) => Err(why),
+            }
         };
-        let all: Vec<Held> = all.map(held).collect::<Result<_, String>>()?;
+        Ok(Certificates::of_all(all.map(held).collect::<Result<_, String>>()?))
+    }
+
+    fn of_all(all: Vec<Held>) -> Certificates {
+        let (mut by_name, mut default) = (HashMap::new(), None);
         for Certified { key, names, .. } in all.iter().filter_map(|held| held.certified.as_ref()) {
             default.get_or_insert_with(|| key.clone());
             for name in names {
                 by_name.entry(name.clone()).or_insert_with(|| key.clone());
             }
         }
-        Ok(Certificates { all, by_name, default })
+        Certificates { all, by_name, default }
+    }
+
+    /// The same, but of what is ordered, and has no certificate here, what another set has.
+    pub fn with_those_of(&self, before: &Certificates) -> Certificates {
+        let held = |held: &Held| match held.certified {
+            None if held.may_lack => before.find(&held.files).unwrap_or(held).clone(),
+            _ => held.clone(),
+        };
+        Certificates::of_all(self.all.iter().map(held).collect())
+    }
+
+    fn find(&self, files: &KeyFiles) -> Option<&Held> {
+        self.all.iter().find(|held| held.files == *files)
     }
 
     /// Those that were given, not ordered.
@@ -180,12 +204,14 @@ impl Certificates {
         self.all.iter().filter(|held| !held.may_lack).map(|held| &held.files)
     }
 
-    /// Of each name, how long the certificate lasts that begins with it.
+    /// Of each name, how long the certificate lasts that begins with it; of several, the one that ends first.
     pub fn lives(&self) -> Vec<NamedLife> {
         let mut lives: Vec<NamedLife> = Vec::new();
         for found in self.all.iter().filter_map(|held| held.certified.as_ref()?.life.as_ref()) {
-            if lives.iter().all(|other| other.name != found.name) {
-                lives.push(found.clone());
+            match lives.iter_mut().find(|other| other.name == found.name) {
+                Some(other) if other.life.until <= found.life.until => {}
+                Some(other) => *other = found.clone(),
+                None => lives.push(found.clone()),
             }
         }
         lives
@@ -198,13 +224,25 @@ impl Certificates {
 
     /// Those in the files now. What is ordered stays as it was while its file is of no use.
     pub fn again(&self) -> Result<Certificates, String> {
-        let before = |files: &KeyFiles| self.all.iter().find(|held| held.files == *files)?.certified.clone();
-        Certificates::read(self.all.iter().map(|held| (held.files.clone(), held.may_lack)), before)
+        Certificates::read(self.all.iter().map(|held| (held.files.clone(), held.may_lack)), |files| {
+            self.find(files)
+        })
+    }
+
+    /// Why one stays as it was, though its file is another.
+    pub fn why_one_stays(&self) -> Option<&str> {
+        self.all.iter().find_map(|held| held.stays.as_deref())
     }
 
     /// Whether a file is another than the one that was read.
     pub fn is_outdated(&self) -> bool {
         self.all.iter().any(|held| held.files.stamps() != held.stamps)
+    }
+
+    /// Whether these were read from the same files as those.
+    pub fn is_same(&self, other: &Certificates) -> bool {
+        let stamps = |all: &Certificates| all.all.iter().map(|held| held.stamps.clone()).collect::<Vec<_>>();
+        stamps(self) == stamps(other)
     }
 
     /// The names, in order.
@@ -256,9 +294,10 @@ impl fmt::Debug for Roots {
 }
 
 impl NamedLife {
-    fn of(certificate: &[u8]) -> Option<NamedLife> {
+    fn of(certificate: &[u8], file: &Path) -> Option<NamedLife> {
         let read = acme::Certificate::of(certificate).ok()?;
-        Some(NamedLife { name: read.names().first()?.to_string(), life: read.life })
+        let name = read.names().first().map_or_else(|| file.display().to_string(), ToString::to_string);
+        Some(NamedLife { name, life: read.life })
     }
 }
 

@@ -21,8 +21,8 @@ pub struct OriginTls {
     pub least: LeastVersion,
     /// The name that is asked for, and that the origin of a reverse proxy has to prove; `None`: its host.
     pub name: Option<ServerName<'static>>,
-    /// Made when it is needed first: reading the system's issuers takes milliseconds.
-    made: Arc<OnceLock<Result<Configs, String>>>,
+    /// Made when it is needed first: reading the system's issuers takes milliseconds. What failed is tried again.
+    made: Arc<OnceLock<Configs>>,
 }
 
 /// What handshakes go by where HTTP/1.1 alone is spoken, and where HTTP/2 is offered. Sessions of one are gone on with by the other.
@@ -38,8 +38,14 @@ impl OriginTls {
     /// # Errors
     /// One line.
     pub fn config(&self, http2: bool) -> Result<Arc<ClientConfig>, String> {
-        let made = self.made.get_or_init(|| self.make()).as_ref();
-        made.map(|made| if http2 { &made.http2 } else { &made.http1 }.clone()).map_err(Clone::clone)
+        let made = match self.made.get() {
+            Some(made) => made,
+            None => {
+                let made = self.make()?;
+                self.made.get_or_init(|| made)
+            }
+        };
+        Ok(if http2 { &made.http2 } else { &made.http1 }.clone())
     }
 
     /// Whether what was agreed on by these was agreed on by the others, too.

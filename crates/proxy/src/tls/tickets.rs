@@ -1,17 +1,18 @@
 //! Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): clients keep their sessions, sealed by a key of ours, and bring them to
 //! whichever worker or process they come to.
 //!
-//! What always holds: a key seals for `PERIOD`, and opens what it sealed for `LIFETIME` after that. Whoever has a key reads the sessions
-//! that it sealed, so that its file is open to this user alone, and no longer has it then.
+//! What always holds: a key seals for `PERIOD`, and opens what it sealed for `LIFETIME` after that. Where no new key can be kept in the
+//! file, the newest seals on, until it opens nothing any more: its last tickets are good for less than they say. Whoever has a key reads
+//! the sessions that it sealed, so that its file is open to this user alone, and no longer has it then.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::rand;
 use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use rustls::server::ProducesTickets;
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::sleep;
@@ -200,21 +201,12 @@ fn take_turn(folder: &File) -> std::io::Result<()> {
     }
 }
 
-/// In the place of what was there, at once, and lastingly.
 fn write(file: &Path, keys: &[Arc<Key>]) -> std::io::Result<()> {
-    let new = file.with_added_extension("new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     let mut text = "# Keys of TLS session tickets. Whoever has them reads the sessions.\n".to_owned();
     for Key { made, name, secret, .. } in keys.iter().map(|key| &**key) {
         text += &format!("{made} {} {}\n", HEX.encode(name), HEX.encode(secret));
     }
-    let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    to.write_all(text.as_bytes())?;
-    to.sync_all()?;
-    fs::rename(&new, file)
+    acme::replace(file, text.as_bytes())
 }
 
 impl ProducesTickets for Sealer {

@@ -16,4 +16,4 @@ pub use hop::{Hop, Host};
 pub use listen::{Listen, Speaks};
 pub use listener::{Bound, Handed, Listener, Peer, Service, SocketFile, listen, listen_alone, try_to_listen};
 pub use socket::Socket;
-pub use tls::{Secured, secure, secure_to};
+pub use tls::{BEYOND_MOST as TLS_BEYOND, Secured, secure, secure_to};

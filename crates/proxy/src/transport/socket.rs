@@ -1,6 +1,7 @@
 //! A connected socket.
 
-use super::{Address, Peer, tls};
+use super::tls::Secure;
+use super::{Address, Peer};
 use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,7 +12,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsStream;
 
 /// A stream of bytes each way, to a client or to an origin.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// Over one of the others.
-    Tls(Box<TlsStream<Socket>>),
+    Tls(Box<Secure>),
 }
 
 /// Does the same with all of them.
@@ -64,7 +64,7 @@ impl Socket {
     pub fn is_quiet(&mut self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
         let looked = with!(&mut *self, stream => SockRef::from(&*stream).peek(&mut byte), tls stream => {
-            return tls::is_quiet(stream);
+            return stream.is_quiet();
         });
         looked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
@@ -99,9 +99,16 @@ impl Socket {
         with!(self, stream => stream.into_std().map(OwnedFd::from), tls _ => Err(ErrorKind::Unsupported.into()))
     }
 
+    /// What is written goes out when it is flushed, or when there is enough of it; without TLS, at once as before.
+    pub fn gather(&mut self) {
+        if let Socket::Tls(stream) = self {
+            stream.gather();
+        }
+    }
+
     /// Writes what the kernel takes now.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        with!(self, stream => stream.try_write(bytes), tls stream => tls::try_write(stream, bytes))
+        with!(self, stream => stream.try_write(bytes))
     }
 }
 

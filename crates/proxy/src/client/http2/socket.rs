@@ -42,7 +42,8 @@ pub struct WatchedSocket {
 }
 
 impl WatchedSocket {
-    pub fn new(socket: Socket, early: Bytes, link: Rc<Link>, worker: Rc<Worker>) -> WatchedSocket {
+    pub fn new(mut socket: Socket, early: Bytes, link: Rc<Link>, worker: Rc<Worker>) -> WatchedSocket {
+        socket.gather();
         let bounds = worker.settings().http2;
         WatchedSocket {
             socket: Some(socket),
