@@ -188,7 +188,7 @@ impl RawOrigin {
 }
 
 impl RawConnection {
-    async fn begun(mut client: Client) -> RawConnection {
+    pub async fn begun(mut client: Client) -> RawConnection {
         assert_eq!(client.exactly(PREFACE.len()).await, PREFACE);
         client.send([http2::frame(SETTINGS, 0, 0, &[]), http2::frame(SETTINGS, 1, 0, &[])].concat()).await;
         RawConnection(http2::Raw(client))
