@@ -255,6 +255,8 @@ fn table(admin: &str, before: &Look, now: &Look) -> Vec<String> {
     lines.extend(most(recent, "hosts"));
     lines.extend(most(recent, "urls"));
     lines.extend(origins(recent));
+    lines.extend(slowest(recent));
+    lines.extend(simulated(stats));
     lines.extend(events(recent));
     lines
 }
@@ -323,13 +325,54 @@ fn origins(recent: &Value) -> Vec<String> {
     titled(head, rows(&recent["origins"]).map(row))
 }
 
+fn slowest(recent: &Value) -> Vec<String> {
+    let row = |row: &Value| {
+        let first = row["first-microseconds"].as_u64().map_or_else(|| "-".into(), micros);
+        format!(
+            "{:<20}{first:>12}{:>8}  {:<20}{}",
+            stamp(row),
+            row["status"].as_u64().unwrap_or(0),
+            clean(&row["outcome"], 18),
+            clean(&row["url"], 200)
+        )
+    };
+    let head = format!(
+        "{:<20}{:>12}{:>8}  {:<20}slowest of the last half to full hour",
+        "when", "first byte", "", ""
+    );
+    titled(head, rows(&recent["slowest"]).map(row))
+}
+
+/// What other policies and sizes would hit (`--shadow`), a row for each policy.
+fn simulated(stats: &Value) -> Vec<String> {
+    let curve: Vec<&Value> = stats["shadow"]["curve"].as_array().into_iter().flatten().collect();
+    let mut policies: Vec<&str> = curve.iter().filter_map(|point| point["policy"].as_str()).collect();
+    policies.dedup();
+    let row = |policy: &&str| {
+        let points = curve.iter().filter(|point| point["policy"].as_str() == Some(policy));
+        let points = points.map(|point| {
+            let ratio = point["hit-ratio"]
+                .as_f64()
+                .map_or_else(|| "-".into(), |ratio| format!("{:.1} %", 100.0 * ratio));
+            format!("{} {ratio}", about_size(point["size"].as_u64().unwrap_or(0)))
+        });
+        format!("{policy:<14}{}", points.collect::<Vec<_>>().join(", "))
+    };
+    titled("hit ratios that other policies and sizes would have".into(), policies.iter().map(row))
+}
+
+/// When a row happened, in UTC.
+fn stamp(row: &Value) -> String {
+    let at = row["at"].as_i64().and_then(|at| jiff::Timestamp::from_second(at).ok());
+    at.map(|at| at.to_string()).unwrap_or_default()
+}
+
 fn events(recent: &Value) -> Vec<String> {
     let events = recent["events"].as_array().into_iter().flatten().rev().take(ROWS);
     let row = |event: &Value| {
-        let at = event["at"].as_i64().and_then(|at| jiff::Timestamp::from_second(at).ok());
-        let at = at.map(|at| at.to_string()).unwrap_or_default();
         format!(
-            "{at} {} {}: {}",
+            "{} {} {}: {}",
+            stamp(event),
             clean(&event["level"], 8),
             clean(&event["area"], 12),
             clean(&event["text"], 300)
@@ -355,8 +398,13 @@ mod tests {
                 "first-byte": { "hit-memory": times, "hit-disk": vec![0; 28] },
                 "origin": { "bytes": misses * 100, "open": 1 },
                 "connections": { "open": 2 },
+                "shadow": { "curve": [
+                    { "policy": "lru", "size": 1 << 20, "hit-ratio": 0.25 },
+                    { "policy": "lru", "size": 2 << 20, "hit-ratio": null },
+                ] },
             }),
             recent: json!({
+                "slowest": [{ "at": 0, "first-microseconds": 2500, "status": 200, "outcome": "miss", "url": "http://a/" }],
                 "hosts": { "most": [{ "name": "a\u{1b}[31m", "requests": 3, "error": 0, "hits": 1, "bytes": 7 }] },
                 "events": [{ "at": 0, "level": "warn", "area": "origin", "text": "no answer" }],
             }),
@@ -376,6 +424,8 @@ mod tests {
             "hits take     < 1.0 ms (99 %: < 1.0 ms)",
             "hit-memory                  15.0             130    54.2 %",
             "a [31m",
+            "1970-01-01T00:00:00Z      2.5 ms     200  miss                http://a/",
+            "lru           1.0 MiB 25.0 %, 2.0 MiB -",
             "1970-01-01T00:00:00Z warn origin: no answer",
         ] {
             assert!(all.contains(expected), "{expected}:\n{all}");
