@@ -91,7 +91,7 @@ mod tests {
         let path = folder.path().join("one/two");
         try_folder(&path).unwrap();
         assert!(!folder.path().join("one").exists());
-        write_in(&path, "a", "text").unwrap();
+        assert!(write_in(&path, "a", "text").is_ok());
         try_folder(&path).unwrap();
         assert!(path.join("a").exists());
         assert!(try_folder(&path.join("a/b")).is_err(), "a file is no folder");
