@@ -225,6 +225,27 @@ async fn expect_continue_does_not_wait_for_ever() {
 }
 
 #[tokio::test]
+async fn a_client_may_take_longer_than_its_origin_for_100() {
+    let origin = Origin::with(|mut client, _| async move {
+        client.head().await.unwrap();
+        client.send("HTTP/1.1 100 Continue\r\n\r\n").await;
+        client.exactly(3).await;
+        client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").await;
+    })
+    .await;
+    let wait = Duration::from_millis(100);
+    let proxy = Proxy::with(|settings| settings.timeouts.expect = wait);
+    let mut client = proxy.client().await;
+    let url = origin.url("/");
+    client
+        .send(format!("POST {url} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"))
+        .await;
+    assert!(client.head().await.unwrap().starts_with("HTTP/1.1 100 "));
+    tokio::time::sleep(4 * wait).await;
+    assert_eq!(client.get("abc").await.status(), 200);
+}
+
+#[tokio::test]
 async fn interim_responses_are_relayed() {
     for pause in [0, 50] {
         let origin = Origin::with(move |mut client, _| async move {

@@ -96,26 +96,30 @@ pub struct Patience<'a> {
     settings: &'a Settings,
     timer: Pin<Box<Sleep>>,
     moved: u64,
+    /// Content may go, and is waited for.
+    opened: bool,
     sent: bool,
 }
 
 impl<'a> Patience<'a> {
     pub fn new(settings: &'a Settings, gate: &Gate) -> Patience<'a> {
         let timeouts = &settings.timeouts;
-        let sent = gate.is_done();
-        let first = match (sent, gate.is_open()) {
+        let (sent, opened) = (gate.is_done(), gate.is_open());
+        let first = match (sent, opened) {
             (true, _) => timeouts.origin_first_byte,
             (false, true) => timeouts.origin_stall,
             (false, false) => timeouts.expect,
         };
-        Patience { settings, timer: Box::pin(sleep(first)), moved: 0, sent }
+        Patience { settings, timer: Box::pin(sleep(first)), moved: 0, opened, sent }
     }
 
     pub fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
         let timeouts = &self.settings.timeouts;
         while self.timer.as_mut().poll(cx).is_ready() {
-            let more = if !gate.is_open() {
+            let more = if !self.opened {
+                // Where the origin has not opened it by its 100.
                 gate.open();
+                self.opened = true;
                 timeouts.origin_stall
             } else if gate.is_done() && !self.sent {
                 self.sent = true;

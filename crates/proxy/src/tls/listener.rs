@@ -120,6 +120,8 @@ impl Terms {
         let mut config =
             builder.with_client_cert_verifier(verifier).with_cert_resolver(self.certificates.clone());
         config.alpn_protocols = protocols(self.http2);
+        // Some clients name what they speak, and nothing else.
+        config.alpn_protocols.push(b"http/1.0".to_vec());
         // Sessions are kept by the clients, in tickets.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // A session that goes on does not verify the client's certificate again, which may have expired since.
