@@ -1,14 +1,15 @@
 //! How an authority is asked: one request a connection, over TLS, each within a time and a size.
 
 use http::header::{HOST, HeaderMap, HeaderValue, RETRY_AFTER};
-use http::{Request, Uri};
+use http::response::Parts;
+use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient, Problem};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -49,11 +50,15 @@ impl HttpClient for Network {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         let config = self.config.clone();
         Box::pin(async move {
-            let host = request.uri().host().unwrap_or_default().to_owned();
-            let told = |why: String| Error::Other(format!("{host}: {why}").into());
-            match timeout(PATIENCE, send(config, request)).await {
-                Ok(answer) => answer.map_err(told),
-                Err(_) => Err(told(format!("no answer within {} s", PATIENCE.as_secs()))),
+            let asked = request.uri().to_string();
+            let signed = request.method() == Method::POST;
+            let told = |why: String| Error::Other(format!("{asked}: {why}").into());
+            let answer = timeout(PATIENCE, send(config, request)).await;
+            let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
+            let (parts, body) = answer.map_err(told)?;
+            match refusal(parts.status, &body, &asked, signed) {
+                Some(error) => Err(error),
+                None => Ok(BytesResponse { parts, body: Box::new(body) }),
             }
         })
     }
@@ -62,7 +67,7 @@ impl HttpClient for Network {
 async fn send(
     config: Arc<ClientConfig>,
     mut request: Request<BodyWrapper<Sent>>,
-) -> Result<BytesResponse, String> {
+) -> Result<(Parts, Sent), String> {
     let uri = request.uri();
     let authority = uri.authority().filter(|_| uri.scheme_str() == Some("https"));
     let authority = authority.ok_or("it is not asked by https")?.clone();
@@ -84,7 +89,7 @@ async fn send(
         let body = Limited::new(body, MOST).collect().await.map_err(|error| error.to_string())?.to_bytes();
         bound(&mut parts.headers);
         check(&body)?;
-        Ok(BytesResponse { parts, body: Box::new(body) })
+        Ok((parts, body))
     };
     let mut exchange = pin!(exchange);
     tokio::select! {
@@ -105,6 +110,25 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failed)
+}
+
+/// What an answer that is no success says. `instant-acme` looks for problems (RFC 8555 section 6.7) in answers to what is `signed`
+/// alone, and reads everything else as what it asked for.
+fn refusal(status: StatusCode, body: &[u8], asked: &str, signed: bool) -> Option<Error> {
+    if status.is_success() {
+        return None;
+    }
+    let problem = serde_json::from_slice::<Problem>(body).ok().filter(|problem| problem.r#type.is_some());
+    match problem {
+        Some(_) if signed => None,
+        Some(problem) => Some(Error::Api(problem)),
+        None => {
+            let kind =
+                (status == StatusCode::TOO_MANY_REQUESTS).then_some("urn:ietf:params:acme:error:rateLimited");
+            let problem = json!({ "type": kind.unwrap_or("about:blank"), "detail": format!("{asked} answered {status}") });
+            Some(serde_json::from_value(problem).map_or_else(Error::Json, Error::Api))
+        }
+    }
 }
 
 /// `instant-acme` adds what Retry-After says to the time, and panics where there is no such time.
@@ -154,6 +178,29 @@ mod tests {
         let mut headers = HeaderMap::new();
         bound(&mut headers);
         assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_success_is_told_as_it_is() {
+        let limited = br#"{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many"}"#;
+        let said = |status, body: &[u8], signed| {
+            refusal(StatusCode::from_u16(status).unwrap(), body, "https://a/dir", signed).map(|error| {
+                match error {
+                    Error::Api(problem) => (problem.r#type.unwrap(), problem.detail.unwrap()),
+                    error => panic!("{error}"),
+                }
+            })
+        };
+        let rate = "urn:ietf:params:acme:error:rateLimited";
+        assert_eq!(said(200, b"<html>", false), None);
+        assert_eq!(said(429, limited, true), None, "the library reads it");
+        assert_eq!(said(503, limited, false), Some((rate.into(), "too many".into())));
+        for signed in [false, true] {
+            let answered = "https://a/dir answered 429 Too Many Requests";
+            assert_eq!(said(429, b"slow down", signed), Some((rate.into(), answered.into())));
+            let answered = "https://a/dir answered 302 Found";
+            assert_eq!(said(302, b"", signed), Some(("about:blank".into(), answered.into())));
+        }
     }
 
     #[test]

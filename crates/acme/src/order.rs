@@ -16,14 +16,17 @@ use rustls::pki_types::pem::{PemObject, SectionKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How an authority is asked whether it is done. It says itself when to ask, if that matters to it.
+/// How an authority is asked whether it is done, within the time that an order has. It says itself when to ask, if that matters to it.
 const POLLS: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .backoff(1.3)
-    .timeout(Duration::from_secs(180));
+    .timeout(Duration::from_secs(900));
 
 /// Authorizations that an authority may want for each name (RFC 8555 section 7.1.3 does not say one).
 const EACH: usize = 4;
+
+/// Certificates of a chain: clients refuse what is much longer.
+const CHAIN: usize = 10;
 /// How far the authority's clock may be ahead of this one, in seconds.
 const AHEAD: u64 = 3600;
 /// Characters of what an authority says that are told.
@@ -167,7 +170,10 @@ impl Wish<'_> {
 
     /// The chain with its key, if it is nothing but a chain, for the names, of that key, and holds now.
     fn joined(&self, chain: &str, key: &str, now: u64) -> Result<String, String> {
-        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(chain.as_bytes()) {
+        for (n, section) in <(SectionKind, Vec<u8>)>::pem_slice_iter(chain.as_bytes()).enumerate() {
+            if n >= CHAIN {
+                return Err(format!("more than {CHAIN} certificates are in its chain"));
+            }
             if section.map_err(|error| error.to_string())?.0 != SectionKind::Certificate {
                 return Err("not all of it are certificates".into());
             }
@@ -206,7 +212,11 @@ fn said(problem: &instant_acme::Problem) -> String {
     let kind = kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or(kind);
     let details = std::iter::once(&problem.detail).chain(problem.subproblems.iter().map(|sub| &sub.detail));
     let details: Vec<_> = details.flatten().map(String::as_str).collect();
-    format!("{} ({kind})", details.join("; "))
+    match kind {
+        // Only that it is none of the kinds (RFC 9457 section 4.2.1).
+        "about:blank" => details.join("; "),
+        kind => format!("{} ({kind})", details.join("; ")),
+    }
 }
 
 fn kind(challenge: &Challenge) -> ChallengeType {
@@ -268,6 +278,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
             Error::Api(problem) => Failure { kind: Kind::of(&problem), ..said(&problem).into() },
+            Error::Timeout(_) => {
+                "the authority is not done, or wants to be asked later than an order waits".into()
+            }
             error => error.to_string().into(),
         }
     }

@@ -229,7 +229,7 @@ async fn causes_are_the_authoritys_and_choose_the_pause() {
     let place = Place::new("a.example");
     place.authority.will().silent = Some("/order/1");
     place.tend(&mut Place::start()).await;
-    assert!(place.cause().starts_with("127.0.0.1: "), "{}", place.note());
+    assert!(place.cause().starts_with("https://127.0.0.1:"), "{}", place.note());
     let mut place = Place::new("a.example");
     place.hook("exit 0");
     place.authority.will().token = "../x";
