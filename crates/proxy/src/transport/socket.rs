@@ -106,6 +106,14 @@ impl Socket {
         }
     }
 
+    /// Changes when something goes out of what a write has taken and kept, as TLS does.
+    pub fn taken(&self) -> u64 {
+        match self {
+            Socket::Tls(stream) => stream.taken(),
+            Socket::Tcp(_) | Socket::Unix(_) => 0,
+        }
+    }
+
     /// Writes what the kernel takes now.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         with!(self, stream => stream.try_write(bytes))

@@ -70,7 +70,7 @@ pub fn secure(stream: impl Into<TlsStream<Socket>>) -> (Socket, Arc<Secured>) {
         TlsStream::Client(stream) => stream.get_mut().1.set_buffer_limit(Some(2 * BATCH)),
     }
     let secured = Arc::new(Secured::of(&stream));
-    (Socket::Tls(Box::new(Secure { stream, unsent: 0, beyond: 0, gathers: false })), secured)
+    (Socket::Tls(Box::new(Secure { stream, unsent: 0, beyond: 0, taken: 0, gathers: false })), secured)
 }
 
 /// Speaks TLS to a server over a connection to it.
@@ -90,6 +90,8 @@ pub struct Secure {
     unsent: usize,
     /// What of them counts in `BEYOND`.
     beyond: usize,
+    /// Bytes that the kernel has taken, encrypted.
+    taken: u64,
     gathers: bool,
 }
 
@@ -97,6 +99,11 @@ impl Secure {
     /// From now on what is written goes to the kernel when it is flushed, or when there is a batch.
     pub fn gather(&mut self) {
         self.gathers = true;
+    }
+
+    /// Changes when the kernel takes some of what it took no more of before.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Whether nothing is there to be read of what was encrypted, not even the end. Session tickets may come at any time (RFC 8446
@@ -160,7 +167,10 @@ impl Secure {
         while session.wants_write() {
             match session.write_tls(&mut Polled(socket, cx)) {
                 Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
-                Ok(n) => self.unsent = self.unsent.saturating_sub(n),
+                Ok(n) => {
+                    self.unsent = self.unsent.saturating_sub(n);
+                    self.taken += n as u64;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
                 Err(error) => return Poll::Ready(Err(error)),
             }

@@ -375,6 +375,7 @@ pub async fn serve(
         begun: Bytes::new(),
         link: link.clone(),
         worker: worker.clone(),
+        taken: Cell::default(),
     });
     let service = Http1Service { worker: worker.clone(), link: link.clone() };
     let mut connection = builder(&worker.settings().bounds).serve_connection(io, service);
@@ -654,6 +655,8 @@ struct WatchedSocket {
     begun: Bytes,
     link: Rc<Link>,
     worker: Rc<Worker>,
+    /// What the socket said of it when it was last written to.
+    taken: Cell<u64>,
 }
 
 impl AsyncRead for WatchedSocket {
@@ -780,8 +783,12 @@ impl WatchedSocket {
     fn wrote<T>(&self, result: Poll<io::Result<T>>, bytes: usize) -> Poll<io::Result<T>> {
         self.link.write_blocked.set(result.is_pending());
         self.link.stream.set_full(result.is_pending() && !self.worker.shared.budget.is_ample());
+        let taken = self.socket.taken();
+        if taken != self.taken.replace(taken) || result.is_ready() {
+            self.link.writes.set(self.link.writes.get() + 1);
+        }
         match result.is_ready() {
-            true => self.link.writes.set(self.link.writes.get() + 1),
+            true => {}
             false => {
                 self.link.behind.set(true);
                 self.link.stream.count_unsent(bytes, &self.worker.shared.budget);

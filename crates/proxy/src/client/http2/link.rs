@@ -324,9 +324,10 @@ impl Link {
         self.frame.set(partly);
     }
 
-    pub fn writes(&self, taken: bool) {
+    /// What was written was taken, or at least some of what went before.
+    pub fn writes(&self, taken: bool, some: bool) {
         self.write_blocked.set(!taken);
-        self.writes.set(self.writes.get() + u64::from(taken));
+        self.writes.set(self.writes.get() + u64::from(taken || some));
     }
 
     pub fn gives_back(&self, socket: Option<Socket>) {

@@ -9,6 +9,7 @@ use crate::settings::http2::Http2;
 use crate::transport::Socket;
 use crate::worker::Worker;
 use bytes::{Buf, Bytes, BytesMut};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -39,6 +40,8 @@ pub struct WatchedSocket {
     claim: Option<Claim>,
     /// Small writes.
     out: BytesMut,
+    /// What the socket said of it when it was last written to.
+    taken: Cell<u64>,
 }
 
 impl WatchedSocket {
@@ -57,6 +60,7 @@ impl WatchedSocket {
             head: 0,
             claim: None,
             out: BytesMut::new(),
+            taken: Cell::default(),
         }
     }
 
@@ -116,7 +120,8 @@ impl WatchedSocket {
 
     /// Notes whether the client takes what is written.
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.link.writes(result.is_ready());
+        let taken = self.socket.as_ref().map_or(0, Socket::taken);
+        self.link.writes(result.is_ready(), taken != self.taken.replace(taken));
         result
     }
 
