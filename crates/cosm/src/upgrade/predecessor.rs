@@ -384,11 +384,12 @@ impl Upgrade {
                 link.close();
                 return Err(Failed { serves: true, ..Failed::from("this process stops".to_owned()) });
             }
+            // Said before the lock goes, for which the end of this process waits.
+            tracing::info!(target: "service", "process {id} serves; this one ends with what is under way");
             *state = State::Done(link.clone(), writer);
         }
         (self.goes)();
         link.took_over.store(true, Release);
-        tracing::info!(target: "service", "process {id} serves; this one ends with what is under way");
         hears.set_patience(None);
         let (upgrade, reads) = (self.clone(), link.clone());
         let reader = std::thread::Builder::new().name("successor-says".into());
