@@ -7,7 +7,7 @@ use proxy::{OriginHttp2, Settings};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use support::http2::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2, PING, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE,
@@ -504,4 +504,50 @@ async fn connections_that_idle_are_bounded_in_all() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn connections_that_carry_few_requests_are_given_no_more() {
+    const FEW: usize = 4;
+    let (connections, generous) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (counted, carries_all) = (connections.clone(), generous.clone());
+    let origin = RawOrigin::start(move |mut connection, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let carries_all = carries_all.clone();
+        async move {
+            let mut carried = 0;
+            while let Some(stream) = connection.request().await {
+                carried += 1;
+                let ends = carried == FEW && !carries_all.load(Ordering::SeqCst);
+                if ends {
+                    // Meanwhile come those that are too many.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let last = [stream.to_be_bytes(), [0; 4]].concat();
+                    connection.send(frame(GOAWAY, 0, 0, &last)).await;
+                }
+                connection.send(head(stream, END_STREAM, "200", &[("cache-control", "no-store")])).await;
+                if ends {
+                    while connection.request().await.is_some() {}
+                }
+            }
+        }
+    })
+    .await;
+    let proxy = before(origin.address, |_| {});
+    let mut all = Vec::new();
+    for n in 0..60 {
+        all.push(asks(&proxy, format!("/{n}")).await);
+    }
+    for asked in all {
+        assert_eq!(soon(asked).await.unwrap(), 200);
+    }
+    let before = connections.swap(0, Ordering::SeqCst);
+    assert!((15..=25).contains(&before), "{before} connections");
+    // One that goes on when it has carried those is given more.
+    generous.store(true, Ordering::SeqCst);
+    for n in 0..20 {
+        assert_eq!(soon(asks(&proxy, format!("/more/{n}")).await).await.unwrap(), 200);
+    }
+    let more = connections.load(Ordering::SeqCst);
+    assert!(more <= 2, "{more} connections");
 }

@@ -70,8 +70,10 @@ pub struct Connection {
     /// Since when it is as active as it is.
     since: Cell<Instant>,
     is_late: Cell<bool>,
-    /// A request was sent on it.
-    used: Cell<bool>,
+    /// Requests that were sent on it; how many it has carried for sure; and the first stream that the origin did not process.
+    given: Cell<u32>,
+    carried: Cell<u32>,
+    turned_back: Cell<u32>,
     exit: Rc<Exit>,
     /// Its task ends soon when this is gone.
     _open: oneshot::Sender<()>,
@@ -144,7 +146,9 @@ impl Connection {
             opened: Instant::now(),
             since: Cell::new(Instant::now()),
             is_late: Cell::new(false),
-            used: Cell::new(false),
+            given: Cell::new(0),
+            carried: Cell::new(0),
+            turned_back: Cell::new(u32::MAX),
             exit: origins.exit.clone(),
             _open: open,
         }))
@@ -182,12 +186,19 @@ impl Connection {
     }
 
     pub fn has_room(&self) -> bool {
-        self.active() < self.most() && self.passed.unsent() < HEADS_UNSENT
+        self.active() < self.most() && self.passed.unsent() < HEADS_UNSENT && !self.is_used_up()
     }
 
     /// It would have room if the origin told what it allows, or read what was sent.
     pub fn may_have_room(&self) -> bool {
-        !self.passed.any() || self.is_blocked()
+        (!self.passed.any() || self.is_blocked()) && !self.is_used_up()
+    }
+
+    /// Others of its hop ended when they had carried so many. One that has answered them all and goes on gets as many again.
+    pub fn is_used_up(&self) -> bool {
+        let most = || self.passed.room().map_or(u32::MAX, |room| room.carries());
+        let given = self.given.get();
+        given >= self.carried.get().saturating_mul(2) && given >= most()
     }
 
     /// What was sent is not read.
@@ -225,9 +236,10 @@ impl Ticket {
         let (active, answers) = (connection.active(), connection.passed.answers());
         let rested = active == 0 && connection.since().elapsed() > SURE;
         connection.active.set(active + 1);
-        let reused = connection.used.replace(true);
+        let given = connection.given.get();
+        connection.given.set(given + 1);
         connection.exit.add(Number::OriginStreams, 1);
-        Ticket { connection, reused, rested, answers, sending: None }
+        Ticket { connection, reused: given > 0, rested, answers, sending: None }
     }
 
     pub fn is_shareable(&self) -> bool {
@@ -265,6 +277,22 @@ impl Ticket {
         self.connection.passed.asked(stream);
     }
 
+    /// Its response came.
+    pub(super) fn answered(&self) {
+        if let Some(room) = self.connection.passed.room() {
+            room.answered();
+        }
+    }
+
+    /// The origin ended the connection and did not process that stream: it had processed all before (RFC 9113 section 6.8).
+    pub(super) fn turned_back(&self, stream: u32) {
+        let Connection { turned_back, passed, .. } = &*self.connection;
+        turned_back.set(turned_back.get().min(stream));
+        if let Some(room) = passed.room() {
+            room.carried(turned_back.get() / 2);
+        }
+    }
+
     /// Whether what ended the connection may have been of that stream.
     pub(super) fn is_blamed(&self, stream: u32) -> bool {
         self.connection.passed.is_blamed(stream)
@@ -276,6 +304,9 @@ impl Drop for Ticket {
         let connection = &self.connection;
         connection.active.set(connection.active() - 1);
         connection.since.set(Instant::now());
+        if connection.is_idle() {
+            connection.carried.set(connection.given.get());
+        }
         connection.passed.freed(connection.is_idle());
     }
 }

@@ -185,7 +185,9 @@ impl Hop {
             return Next::Queues;
         }
         if self.open.len() >= most {
-            let gives_way = |connection: &Rc<Connection>| connection.is_idle() && !connection.suits(wish);
+            let gives_way = |connection: &Rc<Connection>| {
+                connection.is_used_up() || (connection.is_idle() && !connection.suits(wish))
+            };
             let Some(at) = self.open.iter().position(gives_way) else { return Next::Queues };
             self.open.swap_remove(at);
         }
@@ -245,7 +247,7 @@ impl Origins {
             yield_now().await;
         }
         // Whether one has just been made, how many were of no use when they were, and why none could be.
-        let (mut is_made, mut vain, mut failed) = (false, 0, None);
+        let (mut is_made, mut vain, mut failed, mut answers) = (false, 0, None, 0);
         let mut until = None;
         loop {
             if !self.may_speak_http2(key) {
@@ -266,6 +268,9 @@ impl Origins {
                     if let Some(refusal) = failed {
                         return Err(refusal);
                     }
+                    // One that answered somebody was of use.
+                    let before = std::mem::replace(&mut answers, hop.room.answers());
+                    vain = if before == answers { vain } else { 0 };
                     vain += u32::from(std::mem::take(&mut is_made));
                     if vain == TRIES {
                         return Err(broken(&key.hop, "its connections end when they begin"));

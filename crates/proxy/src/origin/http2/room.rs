@@ -1,30 +1,65 @@
-//! Who waits for a place on a hop's connections, and is told when there may be one.
+//! The places on a hop's connections: how many requests each carries, who waits for one, and is told when there may be one.
 
-use super::Wish;
+use super::{REMEMBERED_FOR, Wish};
 use crate::access::reach::Zone;
+use std::cell::Cell;
+use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Those who wait, by what they can use. Who is told looks for itself, and waits again where there is none.
 #[derive(Default)]
-pub struct Room([[Notify; Zone::ALL.len()]; 2]);
+pub struct Room {
+    /// Those who wait, by what they can use. Who is told looks for itself, and waits again where there is none.
+    waiting: [[Notify; Zone::ALL.len()]; 2],
+    carried: Cell<Option<Carried>>,
+    /// Responses that came, ever.
+    answers: Cell<u64>,
+}
+
+/// Requests that a connection carried until its origin ended it and processed no more of them.
+#[derive(Clone, Copy)]
+struct Carried {
+    requests: u32,
+    until: Instant,
+}
 
 impl Room {
     pub fn waited_for(&self, wish: Wish) -> &Notify {
-        &self.0[usize::from(wish.wide)][wish.client as usize]
+        &self.waiting[usize::from(wish.wide)][wish.client as usize]
+    }
+
+    /// Requests that a connection surely carries, as far as one is known that carried no more.
+    pub fn carries(&self) -> u32 {
+        match self.carried.get() {
+            Some(Carried { requests, until }) if Instant::now() < until => requests,
+            _ => u32::MAX,
+        }
+    }
+
+    pub fn carried(&self, requests: u32) {
+        let until = Instant::now() + REMEMBERED_FOR;
+        self.carried.set(Some(Carried { requests: requests.max(1), until }));
+    }
+
+    pub fn answered(&self) {
+        self.answers.set(self.answers() + 1);
+    }
+
+    pub fn answers(&self) -> u64 {
+        self.answers.get()
     }
 
     /// There is one place more on a wide or narrow connection, for clients of this zone and nearer ones.
     pub fn frees(&self, wide: bool, needs: Zone) {
-        self.0[usize::from(wide)][needs as usize..].iter().for_each(Notify::notify_one);
+        self.waiting[usize::from(wide)][needs as usize..].iter().for_each(Notify::notify_one);
     }
 
     /// One connection may give way to another kind.
     pub fn may_give_way(&self) {
-        self.0.iter().flatten().for_each(Notify::notify_one);
+        self.waiting.iter().flatten().for_each(Notify::notify_one);
     }
 
     /// There may be many places, or none to be waited for.
     pub fn changes(&self) {
-        self.0.iter().flatten().for_each(Notify::notify_waiters);
+        self.waiting.iter().flatten().for_each(Notify::notify_waiters);
     }
 }

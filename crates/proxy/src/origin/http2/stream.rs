@@ -75,6 +75,7 @@ pub async fn attempt(
     .await;
     match attempted {
         Ok(response) => {
+            ticket.answered();
             let (mut head, stream) = response.into_parts();
             // What is known of it goes by what it says, and not by how it was said.
             head.version = Version::HTTP_11;
@@ -97,6 +98,9 @@ pub async fn attempt(
         Err(Ended::Switched) => Err(Failed::Invalid("101, which HTTP/2 does not have".into())),
         Err(Ended::Failed(error)) => {
             let is_blamed = ticket.is_blamed(stream);
+            if error.is_remote() && error.is_go_away() {
+                ticket.turned_back(stream);
+            }
             Err(failed(&error, is_blamed, ticket.sending.take()))
         }
     }

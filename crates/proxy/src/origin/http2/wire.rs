@@ -38,6 +38,11 @@ struct Inner {
 }
 
 impl Passed {
+    /// The room of its hop, once it is one of that's.
+    pub fn room(&self) -> Option<&Rc<Room>> {
+        self.0.told.get().map(|(room, ..)| room)
+    }
+
     /// Whom to tell of places, on a connection that is wide or narrow and for clients of this zone.
     pub fn tells(&self, room: Rc<Room>, wide: bool, needs: Zone) {
         let _ = self.0.told.set((room, wide, needs));
@@ -82,7 +87,7 @@ impl Passed {
 
     /// What the origin allows has changed, or nothing more comes of it.
     pub fn changed(&self) {
-        if let Some((room, ..)) = self.0.told.get() {
+        if let Some(room) = self.room() {
             room.changes();
         }
     }
