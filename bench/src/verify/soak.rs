@@ -110,9 +110,12 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     sound(&load::run(&plan(Order::Once(0..scale.known), None))?)?;
     proxy.settle()?;
     for _ in 0..scale.before {
-        can_be_served(&plan, &mut workload, scale.measured)?;
+        one_after_another(&plan, &mut workload, scale.measured)?;
     }
-    let most = can_be_served(&plan, &mut workload, scale.measured)?;
+    let most = one_after_another(&plan, &mut workload, scale.measured)?;
+    // As they will come: one that comes by itself costs more, to both sides, than one that comes with others.
+    let too_many = served(&proxy, &mut workload, most, scale.measured)?;
+    let most = too_many.in_time as f64 / scale.measured.as_secs_f64();
     let rate = request.rate.unwrap_or(most * scale.share);
     report.say(format!(
         "{most:.0} requests a second can be served, {rate:.0} are asked for, as they come, for {:.0} min; {} objects of {} KiB on average at first, \
@@ -162,8 +165,9 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     judge_log(&log, &bad, report)
 }
 
-/// Requests a second, of the mix that goes on as it will: a miss costs more than a hit.
-fn can_be_served(
+/// Requests a second on each connection as soon as the one before is answered, of the mix that goes on as it will: a miss costs more
+/// than a hit.
+fn one_after_another(
     plan: &impl Fn(Order, Option<Duration>) -> Plan,
     workload: &mut Workload,
     measured: Duration,

@@ -4,8 +4,9 @@ use crate::machine::Machine;
 use crate::pid_file::PidFile;
 use crate::settings::Config;
 use crate::values::say_size;
-use acme::Challenge;
-use proxy::{Address, Speaks, TicketKeys, Tickets};
+use acme::{Challenge, Life};
+use jiff::Timestamp;
+use proxy::{Address, NamedLife, Scheme, Speaks, TicketKeys, Tickets};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -123,6 +124,50 @@ fn unprovable(config: &Config) -> Option<String> {
     }
 }
 
+/// What is wrong with the time of a certificate.
+fn out_of_time(name: &str, life: Life, now: Timestamp) -> Option<String> {
+    let at = |seconds: u64| Timestamp::from_second(seconds.try_into().ok()?).ok();
+    let (from, until) = (at(life.from)?, at(life.until)?);
+    let what = match now {
+        now if now >= until => format!("has expired on {until}"),
+        now if now < from => format!("does not hold before {from}"),
+        _ => return None,
+    };
+    Some(format!("tls-certificate: that of {name} {what}: clients will refuse it"))
+}
+
+/// Settings that change nothing, since others are not as they would have to be.
+fn without_use(config: &Config) -> impl Iterator<Item = &'static str> {
+    let proxy = &config.proxy;
+    let listens = |speaks| proxy.listen.iter().any(|listen| listen.speaks == speaks);
+    let is_plain = proxy.origin.as_ref().is_some_and(|origin| origin.scheme == Scheme::Http);
+    let has_no_tls = !listens(Speaks::Tls);
+    [
+        (
+            has_no_tls && proxy.tls.certificates.is_some(),
+            "tls-certificate: nothing listens with TLS: say listen tls:ADDRESS",
+        ),
+        (
+            has_no_tls && proxy.tls.client_roots.is_some(),
+            "tls-client-ca: nothing listens with TLS, so no client is asked for a certificate",
+        ),
+        (
+            has_no_tls && listens(Speaks::Redirect) && proxy.tls.redirect_port.is_none(),
+            "listen: nothing here listens with TLS, so redirect: sends clients to port 443 (redirect-port names another)",
+        ),
+        (
+            is_plain && proxy.origin_tls.name.is_some(),
+            "origin-tls-name: the origin is asked without TLS: say origin https://…",
+        ),
+        (
+            is_plain && proxy.origin_tls.own.is_some(),
+            "origin-certificate: the origin is asked without TLS, so it is never shown: say origin https://…",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, line)| is_so.then_some(line))
+}
+
 /// What is possible, but hardly meant.
 pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
     let mut doubts = Vec::new();
@@ -142,6 +187,10 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
         doubts
             .push(format!("acme-eab {}: every user of this machine may read it (chmod 640)", path.display()));
     }
+    let lives = config.proxy.tls.certificates.iter().flat_map(|all| all.lives());
+    let now = Timestamp::now();
+    doubts.extend(lives.filter_map(|NamedLife { name, life }| out_of_time(&name, life, now)));
+    doubts.extend(without_use(config).map(str::to_owned));
     doubts.extend(unprovable(config));
     let memory = config.memory_total;
     if memory > machine.memory {

@@ -183,15 +183,19 @@ impl Config {
             },
             caches: Vec::new(),
         };
-        let mut wrong = Vec::new();
+        let (mut wrong, mut wrong_names) = (Vec::new(), Vec::new());
         for setting in TABLE {
             let given = setting.given(given);
             let text = given.map_or(setting.default, |given| &given.value);
             if let Err(why) = setting.apply(&mut config, text, machine) {
                 wrong.push(format!("{}: {why}", given.map_or_else(|| setting.name.into(), Given::place)));
+                wrong_names.push(setting.name);
             }
         }
-        wrong.extend(config.take_ordered().err().map(|why| format!("acme: {why}")));
+        if let Err(why) = config.take_ordered() {
+            wrong.push(format!("acme: {why}"));
+            wrong_names.push("acme");
+        }
         config.proxy.notes_heads = config.access_log.to.is_some();
         config.proxy.hides_queries = config.access_log.mask.queries;
         let admin = config.proxy.admin.as_ref().filter(|admin| !admin.is_any_port());
@@ -200,7 +204,9 @@ impl Config {
             wrong.push(format!("admin and listen are both {admin}: choose another {what} for one of them"));
         }
         wrong.extend(config.shared_file());
-        wrong.extend(config.unspeakable());
+        // That there is no certificate follows where one is wrong.
+        let is_without = !wrong_names.iter().any(|name| ["tls-certificate", "acme"].contains(name));
+        wrong.extend(config.unspeakable(is_without));
         let admin = config.proxy.admin.as_ref().and_then(proxy::Address::tcp);
         if let Some(admin) = admin.filter(|admin| !admin.ip().to_canonical().is_loopback())
             && config.proxy.admin_token.is_none()
@@ -226,11 +232,11 @@ impl Config {
     }
 
     /// What is wrong with what is to be spoken where it listens.
-    fn unspeakable(&self) -> Option<String> {
+    fn unspeakable(&self, is_without: bool) -> Option<String> {
         let proxy = &self.proxy;
         let find = |speaks| proxy.listen.iter().find(|listen| listen.speaks == speaks);
         match (find(Speaks::Tls), find(Speaks::Redirect)) {
-            (Some(tls), _) if proxy.tls.certificates.is_none() => {
+            (Some(tls), _) if proxy.tls.certificates.is_none() && is_without => {
                 Some(format!("listen: {tls} needs a certificate (tls-certificate, or acme)"))
             }
             (_, Some(redirect)) if proxy.origin.is_none() => Some(format!(

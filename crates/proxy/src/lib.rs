@@ -68,7 +68,7 @@ pub use tiers::span_cache::MEMORY as SPAN_CACHE;
 pub use tiers::stores::{
     Answers, Change, Disk, JOURNAL, Membership, Obstacle, Opening, Patience, Stores, Successor, Unopened,
 };
-pub use tls::{Certificates, KeyFiles, LeastVersion, OriginTls, Roots, TicketKeys, Tickets};
+pub use tls::{Certificates, KeyFiles, LeastVersion, NamedLife, OriginTls, Roots, TicketKeys, Tickets};
 pub use transport::{Address, Handed, Hop, Listen, Peer, Secured, Service, Speaks, TLS_BEYOND, UnixPath};
 
 use crate::client::ConnectionLimit;

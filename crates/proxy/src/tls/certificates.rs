@@ -101,7 +101,7 @@ impl KeyFiles {
                 "{} has no private key: PEM with `BEGIN PRIVATE KEY`, which no password protects",
                 key.display()
             ),
-            error => format!("{}: {error}", key.display()),
+            error => format!("{}: {}", key.display(), as_pem(&error)),
         })?;
         let both =
             CertifiedKey::from_der(certificates, private, &provider()).map_err(|error| match error {
@@ -112,6 +112,10 @@ impl KeyFiles {
                         chain.display()
                     )
                 }
+                rustls::Error::General(_) => format!(
+                    "{}: it is no private key of a kind that is used: RSA of 2048 bits or more, ECDSA on P-256, P-384 or P-521, or Ed25519",
+                    key.display()
+                ),
                 error => format!("{}: {error}", key.display()),
             })?;
         let names = names(&both, chain)?;
@@ -314,7 +318,17 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(format!("{} has no certificate: PEM with `BEGIN CERTIFICATE`", path.display())),
-        Err(error) => Err(format!("{}: {error}", path.display())),
+        Err(error) => Err(format!("{}: {}", path.display(), as_pem(&error))),
+    }
+}
+
+/// What is wrong with a file as PEM.
+fn as_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "it is cut off: a line with `-----END` is missing".into(),
+        pem::Error::IllegalSectionStart { .. } => "a line with `-----BEGIN` is damaged".into(),
+        pem::Error::Base64Decode(_) => "its text is damaged, or a password protects the key".into(),
+        error => error.to_string(),
     }
 }
 
