@@ -10,6 +10,7 @@ use crate::folder::{Folder, Stamp, read, replace, reserve};
 use crate::name::Names;
 use crate::note::Note;
 use crate::order::{Failure, Kind, Wish};
+use crate::say::{date, span};
 use crate::schedule::{Window, ask_again, due, is_over, pause, spacing};
 use crate::settings::{Challenge, Settings};
 use instant_acme::Account;
@@ -119,7 +120,7 @@ impl Keeper {
             });
             match held.as_ref().map(|held| held.life.until) {
                 Some(until) => {
-                    tracing::info!(target: "acme", names = %names, until, "a certificate is there")
+                    tracing::info!(target: "acme", names = %names, until = %date(until), "a certificate is there")
                 }
                 None => {
                     tracing::warn!(target: "acme", names = %names, "there is no certificate yet: who asks for its names gets another one, or none")
@@ -136,7 +137,7 @@ impl Keeper {
             && state.note.holds_back(names, now())
         {
             let (again, cause) = (state.note.again().saturating_sub(now()), state.note.cause());
-            tracing::info!(target: "acme", names = %names, again, cause, "the next order waits");
+            tracing::info!(target: "acme", names = %names, again = span(again), cause, "the next order waits");
         }
     }
 
@@ -176,7 +177,7 @@ impl Keeper {
                 if state.window != Some(window) {
                     (state.window, state.chance) = (Some(window), chance);
                     let at = due(life, state.window, state.chance);
-                    tracing::info!(target: "acme", names = %names, at, "the authority says when to renew");
+                    tracing::info!(target: "acme", names = %names, at = %date(at), "the authority says when to renew");
                 }
                 said
             }
@@ -362,7 +363,7 @@ impl Keeper {
     fn succeed(&mut self, path: &Path, names: &Names) {
         let Some(State { note, held: Some(held), chance, .. }) = self.states.get_mut(path) else { return };
         if due(held.life, None, *chance) <= now() {
-            tracing::warn!(target: "acme", names = %names, until = held.life.until, "the new certificate is to be renewed already: is the clock of this host right?");
+            tracing::warn!(target: "acme", names = %names, until = %date(held.life.until), "the new certificate is to be renewed already: is the clock of this host right?");
         }
         if let Err(why) = note.tell(names, 0, now() + spacing(held.life).as_secs(), None) {
             tracing::warn!(target: "acme", cause = why, "when the next order may be cannot be written down");
@@ -376,10 +377,10 @@ impl Keeper {
             tracing::warn!(target: "acme", cause = why, "when the next order may be cannot be written down");
         }
         let Some(State { note, held, .. }) = self.states.get(path) else { return };
-        let again = note.again().saturating_sub(now());
+        let again = span(note.again().saturating_sub(now()));
         match held.as_ref().map(|held| held.life.until).filter(|until| now() < *until) {
             Some(until) => {
-                tracing::warn!(target: "acme", names = %names, cause, again, until, "no certificate: the one that is there stays");
+                tracing::warn!(target: "acme", names = %names, cause, again, until = %date(until), "no certificate: the one that is there stays");
             }
             None => {
                 tracing::error!(target: "acme", names = %names, cause, again, "no certificate: who asks for its names gets another one, or none")

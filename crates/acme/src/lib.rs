@@ -19,6 +19,7 @@ mod name;
 mod network;
 mod note;
 mod order;
+mod say;
 mod schedule;
 mod settings;
 
@@ -27,4 +28,5 @@ pub use challenges::{Challenges, PROTOCOL};
 pub use folder::{Folder, replace};
 pub use keeper::Keeper;
 pub use name::{Name, Names};
+pub use say::{date, span};
 pub use settings::{Binding, Challenge, LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};

@@ -84,10 +84,16 @@ use acme::Challenges;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+
+/// The thread that reads files with certificates and keys.
+const RENEWAL: &str = "renewal";
+/// How long it has to end when the others have, and how often that is looked at.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A proxy that listens.
 pub struct Running {
@@ -173,7 +179,7 @@ pub fn start_from(
     }
     if shared.acceptor.is_some() {
         let (shared, phase) = (shared.clone(), phase.clone());
-        let thread = std::thread::Builder::new().name("renewal".into());
+        let thread = std::thread::Builder::new().name(RENEWAL.into());
         threads.push(thread.spawn(move || renewal::run(&shared, phase))?);
     }
     if shared.shadow.is_some() {
@@ -298,9 +304,27 @@ impl Running {
     /// Waits until every worker has ended: after `stop`, or because one failed.
     pub fn wait(self) -> io::Result<()> {
         let mut result = Ok(());
-        for thread in self.threads {
-            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-            result = result.and(ended);
+        // A certificate's file may be on a disk that does not answer.
+        let may_hang = |thread: &JoinHandle<_>| thread.thread().name() == Some(RENEWAL);
+        let (hanging, threads): (Vec<_>, Vec<_>) = self.threads.into_iter().partition(may_hang);
+        let end = |thread: JoinHandle<_>| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
+        };
+        for thread in threads {
+            result = result.and(end(thread));
+        }
+        for thread in hanging {
+            let began = Instant::now();
+            while !thread.is_finished() && began.elapsed() < LEFT_BEHIND {
+                std::thread::sleep(LOOK);
+            }
+            match thread.is_finished() {
+                true => result = result.and(end(thread)),
+                false => {
+                    let text = "a file with certificates or keys does not answer: it is not waited for";
+                    tracing::warn!(target: "tls", "{text}");
+                }
+            }
         }
         result
     }

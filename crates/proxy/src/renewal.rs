@@ -4,7 +4,7 @@
 use crate::phase::Phase;
 use crate::tls::{Certificates, NamedLife};
 use crate::worker::Shared;
-use acme::Keeper;
+use acme::{Keeper, date, span};
 use aws_lc_rs::rand;
 use std::io;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn look(shared: &Shared, failed: &mut Option<String>) {
     let Some(before) = settings.tls.certificates.as_ref().filter(|held| held.is_outdated()) else {
         return *failed = None;
     };
-    let stays = match before.again() {
+    let stays = match before.again(now()) {
         Ok(new) => {
             let stays = new.why_one_stays().map(str::to_owned);
             if !new.is_same(before) {
@@ -129,9 +129,9 @@ fn warn(shared: &Shared, warned: &mut Vec<Warned>) {
             continue;
         }
         match expired {
-            true => tracing::error!(target: "tls", name, until = life.until, "a certificate has expired"),
+            true => tracing::error!(target: "tls", name, until = %date(life.until), "a certificate has expired"),
             false => {
-                tracing::warn!(target: "tls", name, left, "less than a tenth of the certificate's life is left")
+                tracing::warn!(target: "tls", name, left = span(left), "less than a tenth of the certificate's life is left")
             }
         }
         warned.push((one, expired, Instant::now()));

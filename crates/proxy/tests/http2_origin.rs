@@ -18,6 +18,7 @@ use support::http2_origin::{Http2Origin, RawOrigin, answer, before, before_secur
 use support::tls::{Authority, SecureOrigin};
 use support::{Client, Proxy, cache_status, field, ok, origin_of, soon};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
@@ -94,7 +95,7 @@ async fn many_at_once_share_connections_as_the_origin_allows() {
         })
         .await;
         let proxy = before_secure(origin.address, &authority, |settings| settings.bounds.idle_per_origin = 3);
-        let mut all = tokio::task::JoinSet::new();
+        let mut all = JoinSet::new();
         for n in 0..20 {
             let mut client = proxy.client().await;
             all.spawn(async move { client.get(get(&format!("/{n}"))).await.status() });
@@ -439,10 +440,9 @@ async fn half_a_body_is_no_whole_one() {
                 while let Some(stream) = connection.request().await {
                     counted.fetch_add(1, Ordering::SeqCst);
                     let fields = [("content-length", "2"), ("cache-control", "max-age=1000")];
-                    connection.send(head(stream, 0, "200", &fields)).await;
-                    for (kind, flags, payload) in frames {
-                        connection.send(frame(*kind, *flags, stream, payload)).await;
-                    }
+                    // At once: what would be whole without its last frame may else be taken for it.
+                    let frames = frames.iter().map(|(kind, flags, payload)| frame(*kind, *flags, stream, payload));
+                    connection.send([vec![head(stream, 0, "200", &fields)], frames.collect()].concat().concat()).await;
                     if name == "the end of the connection" {
                         return;
                     }
@@ -662,10 +662,17 @@ async fn many_slow_bodies_stay_within_the_memory_for_them() {
         client.send(get(&format!("/{n}"))).await;
         all.push(client);
     }
-    for client in &mut all {
-        let head = client.head().await.unwrap();
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        assert_eq!(client.body(&head).await.len(), 2 << 20);
+    // All together: which of them have memory first is nobody's to choose.
+    let mut reading = JoinSet::new();
+    for mut client in all {
+        reading.spawn(async move {
+            let head = client.head().await.unwrap();
+            assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+            assert_eq!(client.body(&head).await.len(), 2 << 20);
+        });
+    }
+    while let Some(read) = reading.join_next().await {
+        read.unwrap();
     }
     // Wide and narrow ones.
     assert!(origin.count().0 >= 2, "{:?}", origin.count());

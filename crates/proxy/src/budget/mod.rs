@@ -9,7 +9,7 @@
 //!
 //! | pool | what is taken from it | when it is used up |
 //! |---|---|---|
-//! | `heads` | a request's or a response's head beyond the first `HEAD` bytes; of HTTP/2, a request that waits beside others of its connection | the rest of the head is not read, until its timeout; the request waits |
+//! | `heads` | a request's or a response's head beyond the first `HEAD` bytes; of HTTP/2, a request beside others of its connection, until its response has gone | the rest of the head is not read, until its timeout; the request waits |
 //! | `origins` | a body from an origin of more than `SMALL` bytes, or of unknown length: its window, and the span that is gathered for the store; a request's content; a large window of HTTP/2; a smaller body that its client does not take | windows stay at `FLOOR`, bodies pass without being kept, then those of more than `HELD_ANYWAY` bytes are read one after the other |
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
@@ -69,9 +69,9 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Bodies wait for others to end.
+    /// Somebody waits for others to end.
     pub fn is_waited_for(&self) -> bool {
-        self.origins.is_waited_for() || self.disk.is_waited_for()
+        [&self.heads, &self.origins, &self.disk].into_iter().any(Allowance::is_waited_for)
     }
 
     /// Of no pool of bodies more than half is taken.

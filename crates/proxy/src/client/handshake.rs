@@ -15,13 +15,17 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 /// What a handshake begins with: a record of that type (RFC 8446 section 5.1).
 pub const FIRST: u8 = 0x16;
 
+/// A client that is there needs one round trip, or two.
+const ENOUGH: Duration = Duration::from_millis(250);
+
 /// Those of one worker that are under way, the oldest first.
 pub struct Handshakes {
-    links: RefCell<BTreeMap<u64, Rc<Link>>>,
+    links: RefCell<BTreeMap<u64, (Rc<Link>, Instant)>>,
     next: Cell<u64>,
     most: usize,
 }
@@ -53,13 +57,23 @@ impl Handshakes {
     fn begin(&self, link: &Rc<Link>) -> UnderWay<'_> {
         let mut links = self.links.borrow_mut();
         if links.len() >= self.most
-            && let Some((_, oldest)) = links.pop_first()
+            && let Some((_, (oldest, _))) = links.pop_first()
         {
             oldest.make_way();
         }
         let id = self.next.replace(self.next.get() + 1);
-        links.insert(id, link.clone());
+        links.insert(id, (link.clone(), Instant::now()));
         UnderWay { all: self, id }
+    }
+
+    /// Ends the oldest, if it has had time enough; `false` where none has.
+    pub fn make_room(&self) -> bool {
+        let mut links = self.links.borrow_mut();
+        let Some(oldest) = links.first_entry().filter(|oldest| oldest.get().1.elapsed() >= ENOUGH) else {
+            return false;
+        };
+        oldest.remove().0.make_way();
+        true
     }
 }
 

@@ -204,10 +204,10 @@ impl Clients {
         permit
     }
 
-    /// Ends connections that are idle, those first that are so for longest; `false` when there are none.
+    /// Ends connections that are idle, those first that are so for longest, then a handshake; `false` when there are none.
     fn make_room(&self) -> bool {
-        /// Enough that looking at all of them is little for each.
-        const BATCH: usize = 64;
+        /// One of so many at a time: looking at all of them is then little for each, and a few wait for one alone.
+        const SHARE: usize = 64;
         let links = self.links.borrow();
         let mut idle: Vec<_> = links
             .values()
@@ -216,8 +216,8 @@ impl Clients {
             .collect();
         // What no sweep has seen idle is so since a moment.
         idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
-        idle.iter().take(BATCH).for_each(|(_, link)| link.make_way());
-        !idle.is_empty()
+        idle.iter().take(idle.len().div_ceil(SHARE)).for_each(|(_, link)| link.make_way());
+        !idle.is_empty() || self.handshakes.make_room()
     }
 
     /// Ends requests of clients that have hardly taken or sent anything for a while, the slowest first: others wait for the memory that

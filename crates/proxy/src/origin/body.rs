@@ -1,6 +1,6 @@
 //! A response's body on its way from an origin.
 
-use crate::budget::{Allowance, ClientsClaim, FLOOR, Lease};
+use crate::budget::{Allowance, ClientsClaim, FLOOR, HELD_ANYWAY, Lease};
 use crate::message::pieces::Pieces;
 use crate::origin::Line;
 use crate::origin::content::{Gate, Side};
@@ -71,7 +71,12 @@ impl OriginBody {
     /// Takes in what came with the head, or comes while the worker sees to what else is ready: one message to the client
     /// then has both, and a small body is whole before anything is done with it. Waits for nothing.
     pub async fn gather(&mut self) {
-        let most = self.claim.small(&self.allowance);
+        let small = self.claim.small(&self.allowance);
+        // Of one that is larger, what its connection has anyway: the rest comes when there is memory for it.
+        let most = match self.incoming.left() {
+            Some(left) if left > small as u64 => HELD_ANYWAY,
+            _ => small,
+        };
         let mut gathered = 0;
         for more in [true, false] {
             while self.ended.is_none() && !self.incoming.is_end_stream() && gathered < most {
@@ -106,6 +111,10 @@ impl OriginBody {
                 self.release();
             }
             Some(Err(_)) => self.way = None,
+            // What is here counts also while its client takes nothing.
+            None if gathered > HELD_ANYWAY && !self.holds() => {
+                _ = self.claim.try_more(&self.allowance, FLOOR);
+            }
             None => {}
         }
     }
@@ -137,11 +146,14 @@ impl OriginBody {
         bytes
     }
 
+    fn holds(&self) -> bool {
+        self.claim.holds() || self.gate.as_ref().is_some_and(|gate| gate.has_taken())
+    }
+
     /// What a connection has anyway is not enough for the rest.
     fn needs_more(&self) -> bool {
         let small = || self.claim.small(&self.allowance) as u64;
-        let holds = self.claim.holds() || self.gate.as_ref().is_some_and(|gate| gate.has_taken());
-        !holds && self.incoming.left().is_none_or(|rest| rest > small())
+        !self.holds() && self.incoming.left().is_none_or(|rest| rest > small())
     }
 
     /// The client has its share of the memory: what is to come waits.

@@ -137,6 +137,20 @@ impl KeyFiles {
     }
 }
 
+impl Certified {
+    /// Why another one of the same file does not take its place.
+    fn is_better_than(&self, other: &Certified, now: u64) -> Option<&'static str> {
+        let has_expired = |one: &Certified| one.life.as_ref().is_some_and(|one| one.life.until <= now);
+        if !self.names.iter().all(|name| other.names.contains(name)) {
+            Some("its certificate lacks names that the one before has")
+        } else if has_expired(other) && !has_expired(self) {
+            Some("its certificate has expired, and the one before has not")
+        } else {
+            None
+        }
+    }
+}
+
 impl Certificates {
     /// Reads all of them.
     ///
@@ -154,18 +168,24 @@ impl Certificates {
     ) -> Result<Certificates, String> {
         let given = files.into_iter().map(|files| (files, false));
         let both = ordered.into_iter().map(|file| (KeyFiles { chain: file.clone(), key: file }, true));
-        Certificates::read(given.chain(both), |_| None)
+        Certificates::read(given.chain(both), |_| None, 0)
     }
 
-    /// `before`: what was there of one that may be missing.
+    /// `before`: what was there of one that may be missing. `now` is in seconds since 1970.
     fn read<'a>(
         all: impl Iterator<Item = (KeyFiles, bool)>,
         before: impl Fn(&KeyFiles) -> Option<&'a Held>,
+        now: u64,
     ) -> Result<Certificates, String> {
         let held = |(files, may_lack): (KeyFiles, bool)| {
             // Before it is read: what changes meanwhile is seen later.
             let stamps = files.stamps();
-            match files.read() {
+            let better = |new: &Certified| match before(&files)?.certified.as_ref()?.is_better_than(new, now) {
+                Some(why) if may_lack => Some(format!("{}: {why}", files.chain.display())),
+                _ => None,
+            };
+            let read = files.read().and_then(|new| better(&new).map_or(Ok(new), Err));
+            match read {
                 Ok(certified) => {
                     Ok(Held { files, may_lack, stamps, certified: Some(certified), stays: None })
                 }
@@ -226,11 +246,10 @@ impl Certificates {
         self.all.iter().filter(|held| held.certified.is_none()).map(|held| &*held.files.chain)
     }
 
-    /// Those in the files now. What is ordered stays as it was while its file is of no use.
-    pub fn again(&self) -> Result<Certificates, String> {
-        Certificates::read(self.all.iter().map(|held| (held.files.clone(), held.may_lack)), |files| {
-            self.find(files)
-        })
+    /// Those in the files now, in seconds since 1970. What is ordered stays as it was while its file is of no use.
+    pub fn again(&self, now: u64) -> Result<Certificates, String> {
+        let all = self.all.iter().map(|held| (held.files.clone(), held.may_lack));
+        Certificates::read(all, |files| self.find(files), now)
     }
 
     /// Why one stays as it was, though its file is another.

@@ -183,13 +183,19 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Takes those out that are of this address: as it was given, or as it is.
+/// Takes those out that are of this address: as it was given, or as it is. Where port 0 was given several times, each is another port,
+/// and the next of them is meant.
 fn adopt((service, address): (Service, &Address), handed: &mut Vec<Handed>) -> io::Result<Vec<Bound>> {
     let is_of = |one: &Handed| match &one.given {
         Some((given, at)) if at == address => *given == service,
         _ => local_address(&one.socket).is_some_and(|real| real == *address),
     };
-    let found: Vec<Handed> = handed.extract_if(.., |one| is_of(one)).collect();
+    let mut next = None;
+    let found = handed.extract_if(.., |one| {
+        let real = local_address(&one.socket);
+        is_of(one) && *next.get_or_insert_with(|| real.clone()) == real
+    });
+    let found: Vec<Handed> = found.collect();
     let file = match address {
         Address::Unix(path) if !found.is_empty() => Some(Arc::new(SocketFile::of(path).left())),
         _ => None,
@@ -458,6 +464,23 @@ mod tests {
         assert!(bound.iter().all(|of_worker| of_worker.len() == 1));
         assert!(UnixStream::connect(path(&stale)).is_ok());
         assert_eq!(kind(&stale), ErrorKind::AddrInUse, "now it is live");
+    }
+
+    /// Else one would answer in the clear where another spoke TLS.
+    #[test]
+    fn each_port_0_goes_on_with_its_own_port() {
+        let addresses = vec!["127.0.0.1:0".parse::<Address>().unwrap(); 3];
+        let (real, bound) = listen(&addresses, 2, &mut Vec::new()).unwrap();
+        let hand = |bound: &Bound| Handed {
+            given: Some((Service::Clients, addresses[0].clone())),
+            socket: bound.descriptor().unwrap(),
+        };
+        let mut handed: Vec<Handed> = bound.iter().flatten().map(hand).collect();
+        let (again, bound) = listen(&addresses, 2, &mut handed).unwrap();
+        assert_eq!((again, handed.len()), (real.clone(), 0));
+        for of_worker in &bound {
+            assert_eq!(of_worker.iter().map(|bound| bound.address().unwrap()).collect::<Vec<_>>(), real);
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ const WHOLE: usize = 256 << 10;
 /// Requests that are answered before another connection has its turn.
 const AT_ONCE: usize = 128;
 
-/// What a request takes that waits for its origin, with the connection to that, beyond the first of a connection: bytes.
+/// What a request takes, with the connection to its origin, beyond the first of a connection: bytes.
 const STREAM: usize = 24 << 10;
 
 /// The same of a response for which its client has no room: measured, with what the library keeps of it.
@@ -392,10 +392,15 @@ impl Running {
         mut respond: SendResponse<Piece>,
         asked: Asked,
     ) {
-        let rest = self.answer(pending, flight, tunnel, &mut respond, asked).await;
+        // Until its last byte is with the library: the connection to the origin has buffers, too.
+        let mut lease = None;
+        let rest = self.answer(pending, flight, tunnel, &mut respond, asked, &mut lease).await;
         drop(respond);
         if let Some(rest) = rest {
-            rest.send(&self.worker, &self.watch, ready(None)).await;
+            if let (true, Some(lease)) = (rest.is_here(), &mut lease) {
+                lease.shrink(SENDING);
+            }
+            rest.send(&self.worker, &self.watch, ready(lease)).await;
         }
     }
 
@@ -406,10 +411,11 @@ impl Running {
         tunnel: Option<(Kind, RecvStream)>,
         respond: &mut SendResponse<Piece>,
         asked: Asked,
+        lease: &mut Option<Lease>,
     ) -> Option<Rest> {
         let Running { watch, link, worker, .. } = self;
         let stream = &watch.stream;
-        let mut response = match self.response(pending, respond).await {
+        let mut response = match self.response(pending, respond, lease).await {
             Some(response) => response,
             // What was under way for it is dropped.
             None => {
@@ -435,11 +441,12 @@ impl Running {
         &self,
         pending: Pending,
         respond: &mut SendResponse<Piece>,
+        lease: &mut Option<Lease>,
     ) -> Option<Response<ReplyBody>> {
         let Running { watch, worker, .. } = self;
         let stream = &watch.stream;
         let answer = async {
-            let _lease = self.beside(STREAM).await;
+            *lease = self.beside(STREAM).await;
             pending.answer(worker, stream).await
         };
         let mut answer = pin!(answer);

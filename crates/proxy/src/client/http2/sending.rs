@@ -117,6 +117,11 @@ fn fields_of(headers: &mut HeaderMap, body: &ReplyBody, is_bodyless: bool) {
 }
 
 impl Rest {
+    /// Nothing more is to come from elsewhere.
+    pub fn is_here(&self) -> bool {
+        self.body.is_none()
+    }
+
     /// Until all of it is with the library, or nobody takes it. It begins once there is a lease.
     pub async fn send(mut self, worker: &Worker, watch: &Watch, lease: impl Future<Output = Option<Lease>>) {
         let link = self.link.clone();
