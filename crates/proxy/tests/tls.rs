@@ -325,6 +325,8 @@ fn files_that_do_not_fit_are_refused_in_words() {
 
 #[test]
 fn what_is_ordered_stays_while_its_file_is_of_no_use() {
+    /// In 2026, seconds.
+    const NOW: u64 = 1_780_000_000;
     let authority = Authority::new();
     let (one, two) = (authority.at("one.pem"), authority.at("two.pem"));
     let write = |path, names: &[&str]| drop(authority.issue(names).write(path));
@@ -334,20 +336,28 @@ fn what_is_ordered_stays_while_its_file_is_of_no_use() {
     assert_eq!((held.names(), held.missing().count(), held.why_one_stays()), (vec!["a.test"], 1, None));
     // Until it is of use it is looked at, and others are taken meanwhile.
     std::fs::write(&one, "spoilt").unwrap();
-    let again = held.again().unwrap();
+    let again = held.again(NOW).unwrap();
     assert!(again.names() == ["a.test"] && again.is_outdated() && again.is_same(&held));
     assert!(again.why_one_stays().unwrap().contains("one.pem has no certificate"));
     write(&two, &["b.test"]);
-    let again = again.again().unwrap();
+    let again = again.again(NOW).unwrap();
     assert!(again.names() == ["a.test", "b.test"] && again.is_outdated() && !again.is_same(&held));
     // So it is where settings are read anew, which know nothing of what was.
     let new = of_files();
     assert_eq!(new.names(), ["b.test"]);
     let new = new.with_those_of(&again);
     assert!(new.names() == ["a.test", "b.test"] && new.is_outdated());
+    // What is worse than what was there is of no use either.
     write(&one, &["c.test"]);
-    let new = new.again().unwrap();
-    assert!(new.names() == ["b.test", "c.test"] && !new.is_outdated() && new.why_one_stays().is_none());
+    let new = new.again(NOW).unwrap();
+    assert!(new.names() == ["a.test", "b.test"] && new.why_one_stays().unwrap().contains("lacks names"));
+    authority.expired(&["a.test"]).write(&one);
+    let new = new.again(NOW).unwrap();
+    assert!(new.names() == ["a.test", "b.test"] && new.why_one_stays().unwrap().contains("has expired"));
+    write(&one, &["a.test", "c.test"]);
+    let new = new.again(NOW).unwrap();
+    assert!(new.names() == ["a.test", "b.test", "c.test"] && !new.is_outdated());
+    assert!(new.why_one_stays().is_none());
 }
 
 #[test]
