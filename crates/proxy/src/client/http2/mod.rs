@@ -432,6 +432,7 @@ impl Running {
         if !stream.is_tunnel() {
             return sending::begin(worker, link, stream.clone(), respond, (response, flight), asked);
         }
+        *lease = None;
         Box::pin(self.tunnel(response, flight, incoming, respond)).await;
         None
     }
