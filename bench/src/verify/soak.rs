@@ -115,6 +115,7 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     let most = one_after_another(&plan, &mut workload, scale.measured)?;
     // As they will come: one that comes by itself costs more, to both sides, than one that comes with others.
     let too_many = served(&proxy, &mut workload, most, scale.measured)?;
+    sound_offered(&too_many)?;
     let most = too_many.in_time as f64 / scale.measured.as_secs_f64();
     let rate = request.rate.unwrap_or(most * scale.share);
     report.say(format!(
@@ -163,6 +164,15 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     report.judge(most < TOTAL * MIB, format!("{} MiB were resident at most, of {TOTAL} MiB", most / MIB));
     proxy.server.stop()?;
     judge_log(&log, &bad, report)
+}
+
+fn sound_offered(offered: &Offered) -> Result<(), String> {
+    match offered.wrong + offered.refused {
+        0 => Ok(()),
+        bad => Err(format!(
+            "{bad} of the answers were wrong or refused when more was asked for than can be served"
+        )),
+    }
 }
 
 /// Requests a second on each connection as soon as the one before is answered, of the mix that goes on as it will: a miss costs more

@@ -187,7 +187,10 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
         doubts
             .push(format!("acme-eab {}: every user of this machine may read it (chmod 640)", path.display()));
     }
-    let lives = config.proxy.tls.certificates.iter().flat_map(|all| all.lives());
+    // What is ordered is renewed by a start.
+    let given =
+        config.proxy.tls.certificates.iter().filter(|_| config.proxy.tls.acme.certificates.is_empty());
+    let lives = given.flat_map(|all| all.lives());
     let now = Timestamp::now();
     doubts.extend(lives.filter_map(|NamedLife { name, life }| out_of_time(&name, life, now)));
     doubts.extend(without_use(config).map(str::to_owned));

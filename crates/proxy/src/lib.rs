@@ -293,7 +293,7 @@ impl Running {
             shared.settings.change(|held| {
                 // What was ordered is served on, also where its file is of no use any more.
                 if let (Some(new), Some(before)) = (&mut settings.tls.certificates, &held.tls.certificates) {
-                    *new = Arc::new(new.with_those_of(before));
+                    *new = Arc::new(new.with_those_of(before, renewal::now()));
                 }
                 *held = settings;
                 shared.renew_terms(held);

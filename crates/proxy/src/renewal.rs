@@ -129,7 +129,9 @@ fn warn(shared: &Shared, warned: &mut Vec<Warned>) {
             continue;
         }
         match expired {
-            true => tracing::error!(target: "tls", name, until = %date(life.until), "a certificate has expired"),
+            true => {
+                tracing::error!(target: "tls", name, until = %date(life.until), "a certificate has expired")
+            }
             false => {
                 tracing::warn!(target: "tls", name, left = span(left), "less than a tenth of the certificate's life is left")
             }

@@ -441,8 +441,11 @@ async fn half_a_body_is_no_whole_one() {
                     counted.fetch_add(1, Ordering::SeqCst);
                     let fields = [("content-length", "2"), ("cache-control", "max-age=1000")];
                     // At once: what would be whole without its last frame may else be taken for it.
-                    let frames = frames.iter().map(|(kind, flags, payload)| frame(*kind, *flags, stream, payload));
-                    connection.send([vec![head(stream, 0, "200", &fields)], frames.collect()].concat().concat()).await;
+                    let frames =
+                        frames.iter().map(|(kind, flags, payload)| frame(*kind, *flags, stream, payload));
+                    connection
+                        .send([vec![head(stream, 0, "200", &fields)], frames.collect()].concat().concat())
+                        .await;
                     if name == "the end of the connection" {
                         return;
                     }

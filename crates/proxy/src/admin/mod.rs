@@ -56,7 +56,8 @@ const LAST: Duration = Duration::from_secs(30);
 pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Phase>) -> io::Result<()> {
     let mut runtime = Builder::new_current_thread();
     runtime.enable_all().max_blocking_threads(MADE);
-    runtime.build_local(LocalOptions::default())?.block_on(async {
+    let runtime = runtime.build_local(LocalOptions::default())?;
+    let ended = runtime.block_on(async {
         let listener = listener.into_listener()?;
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let (silent, search) = (Rc::new(Silent::default()), Rc::new(Search::of(shared.clone())));
@@ -88,7 +89,10 @@ pub fn run(shared: Arc<Shared>, listener: Bound, mut phases: watch::Receiver<Pha
                 () = accept(&shared, &listener, &permits, &silent, &search), if phase == Phase::Serves => {}
             }
         }
-    })
+    });
+    // What asks a disk that does not answer is left behind.
+    runtime.shutdown_timeout(LAST);
+    ended
 }
 
 /// How long the rest of an answer may take on a connection that makes way.

@@ -38,6 +38,11 @@ impl Link {
         self.http2.get_or_init(|| Rc::new(http2::Link::of(&self.http1, worker))).clone()
     }
 
+    /// It is one of HTTP/2.
+    pub fn has_streams(&self) -> bool {
+        self.http2.get().is_some()
+    }
+
     /// Looks whether this connection, or one of its streams, waits for too long; called every now and then by the worker's sweep.
     pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
         either!(self, link => link.sweep(now, timeouts));

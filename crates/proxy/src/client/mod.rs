@@ -206,8 +206,8 @@ impl Clients {
 
     /// Ends connections that are idle, those first that are so for longest, then a handshake; `false` when there are none.
     fn make_room(&self) -> bool {
-        /// One of so many at a time: looking at all of them is then little for each, and a few wait for one alone.
-        const SHARE: usize = 64;
+        /// So many at most, and one of as many: looking at all of them is then little for each, and of a few one makes way alone.
+        const BATCH: usize = 64;
         let links = self.links.borrow();
         let mut idle: Vec<_> = links
             .values()
@@ -216,17 +216,18 @@ impl Clients {
             .collect();
         // What no sweep has seen idle is so since a moment.
         idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
-        idle.iter().take(idle.len().div_ceil(SHARE)).for_each(|(_, link)| link.make_way());
+        idle.iter().take(idle.len().div_ceil(BATCH).min(BATCH)).for_each(|(_, link)| link.make_way());
         !idle.is_empty() || self.handshakes.make_room()
     }
 
-    /// Ends requests of clients that have hardly taken or sent anything for a while, the slowest first: others wait for the memory that
-    /// they hold.
-    fn relieve(&self, now: Instant, after: Duration) {
+    /// Ends requests of clients that have hardly taken or sent anything for a while, the slowest first, on connections that `may` hold
+    /// the memory for which others wait.
+    fn relieve(&self, now: Instant, after: Duration, may: impl Fn(&Link) -> bool) {
         /// Of one look.
         const BATCH: usize = 64;
         let links = self.links.borrow();
-        let mut slow: Vec<_> = links.values().filter_map(|link| Some((link.slow_since()?, link))).collect();
+        let holding = links.values().filter(|link| may(link));
+        let mut slow: Vec<_> = holding.filter_map(|link| Some((link.slow_since()?, link))).collect();
         slow.retain(|(since, _)| now.duration_since(*since) >= after);
         slow.sort_unstable_by_key(|(since, _)| *since);
         for (_, link) in slow.iter().take(BATCH) {
@@ -312,14 +313,18 @@ async fn sweep(clients: Rc<Clients>) {
         worker.refresh();
         worker.exit.beat();
         let period = sweep_period(&worker.settings().timeouts);
-        let is_short = worker.shared.budget.is_waited_for();
+        let budget = &worker.shared.budget;
+        let is_short = budget.is_waited_for() || budget.is_waited_for_by_heads();
         tokio::time::sleep(if is_short { period.min(SHORT) } else { period }).await;
         let (now, settings) = (Instant::now(), worker.settings());
         for link in clients.links.borrow().values() {
             link.sweep(now, &settings.timeouts);
         }
-        if worker.shared.budget.is_waited_for() {
-            clients.relieve(now, settings.timeouts.client_crowded);
+        let crowded = settings.timeouts.client_crowded;
+        if budget.is_waited_for() {
+            clients.relieve(now, crowded, |_| true);
+        } else if budget.is_waited_for_by_heads() {
+            clients.relieve(now, crowded, Link::has_streams);
         }
         worker.origins.sweep(now);
     }

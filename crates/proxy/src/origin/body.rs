@@ -113,7 +113,10 @@ impl OriginBody {
             Some(Err(_)) => self.way = None,
             // What is here counts also while its client takes nothing.
             None if gathered > HELD_ANYWAY && !self.holds() => {
-                _ = self.claim.try_more(&self.allowance, FLOOR);
+                _ = match &self.gate {
+                    Some(gate) => gate.try_take(&mut self.claim, &self.allowance, FLOOR),
+                    None => self.claim.try_more(&self.allowance, FLOOR),
+                };
             }
             None => {}
         }

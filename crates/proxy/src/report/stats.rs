@@ -49,7 +49,7 @@ type StatRow<T> = (&'static str, Kind, Metric, &'static str, fn(&T) -> u64);
 #[rustfmt::skip]
 const BUDGET: &[StatRow<Budget>] = &[
     ("total", Kind::Gauge, plain("memory_limit_bytes"), "bytes of memory that the process may take", |b| b.total),
-    ("heads", Kind::Gauge, labelled("transit_limit_bytes", "pool", "heads"), "bytes of that for large heads of requests", |b| b.heads.size() as u64),
+    ("heads", Kind::Gauge, labelled("transit_limit_bytes", "pool", "heads"), "bytes of that for large heads, and requests of HTTP/2 beside others", |b| b.heads.size() as u64),
     ("heads-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "heads"), "of these taken", |b| b.heads.taken() as u64),
     ("origins", Kind::Gauge, labelled("transit_limit_bytes", "pool", "origins"), "bytes for bodies on their way from origins", |b| b.origins.size() as u64),
     ("origins-used", Kind::Gauge, labelled("transit_used_bytes", "pool", "origins"), "of these taken", |b| b.origins.taken() as u64),

@@ -138,16 +138,10 @@ impl KeyFiles {
 }
 
 impl Certified {
-    /// Why another one of the same file does not take its place.
-    fn is_better_than(&self, other: &Certified, now: u64) -> Option<&'static str> {
+    /// Whether another one has expired, and this one has not.
+    fn outlives(&self, other: &Certified, now: u64) -> bool {
         let has_expired = |one: &Certified| one.life.as_ref().is_some_and(|one| one.life.until <= now);
-        if !self.names.iter().all(|name| other.names.contains(name)) {
-            Some("its certificate lacks names that the one before has")
-        } else if has_expired(other) && !has_expired(self) {
-            Some("its certificate has expired, and the one before has not")
-        } else {
-            None
-        }
+        has_expired(other) && !has_expired(self)
     }
 }
 
@@ -180,11 +174,14 @@ impl Certificates {
         let held = |(files, may_lack): (KeyFiles, bool)| {
             // Before it is read: what changes meanwhile is seen later.
             let stamps = files.stamps();
-            let better = |new: &Certified| match before(&files)?.certified.as_ref()?.is_better_than(new, now) {
-                Some(why) if may_lack => Some(format!("{}: {why}", files.chain.display())),
-                _ => None,
+            let is_worse = |new: &Certified| {
+                let before = before(&files).and_then(|held| held.certified.as_ref());
+                may_lack && before.is_some_and(|before| before.outlives(new, now))
             };
-            let read = files.read().and_then(|new| better(&new).map_or(Ok(new), Err));
+            let read = files.read().and_then(|new| match is_worse(&new) {
+                true => Err(format!("{}: its certificate has expired", files.chain.display())),
+                false => Ok(new),
+            });
             match read {
                 Ok(certified) => {
                     Ok(Held { files, may_lack, stamps, certified: Some(certified), stays: None })
@@ -210,11 +207,15 @@ impl Certificates {
         Certificates { all, by_name, default }
     }
 
-    /// The same, but of what is ordered, and has no certificate here, what another set has.
-    pub fn with_those_of(&self, before: &Certificates) -> Certificates {
-        let held = |held: &Held| match held.certified {
-            None if held.may_lack => before.find(&held.files).unwrap_or(held).clone(),
-            _ => held.clone(),
+    /// The same, but of what is ordered, and has no certificate here or one that has expired, what another set has that has not.
+    pub fn with_those_of(&self, before: &Certificates, now: u64) -> Certificates {
+        let held = |held: &Held| {
+            let before = before.find(&held.files).filter(|_| held.may_lack);
+            let is_better = |before: &&Held| match (&before.certified, &held.certified) {
+                (Some(before), Some(new)) => before.outlives(new, now),
+                (_, new) => new.is_none(),
+            };
+            before.filter(is_better).unwrap_or(held).clone()
         };
         Certificates::of_all(self.all.iter().map(held).collect())
     }

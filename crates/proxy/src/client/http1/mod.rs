@@ -269,7 +269,7 @@ impl Link {
         let seen = self.seen.get().filter(|(before, _)| *before == wait).map(|(_, since)| since);
         let idle = match wait {
             Wait::Request(answered) => answered > 0 || seen.is_some(),
-            Wait::Handshake => seen.is_some(),
+            // The oldest of those makes way (`Handshakes`).
             _ => false,
         };
         idle.then_some(seen)

@@ -46,6 +46,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::spawn_local;
+use tokio::time::timeout;
 
 /// What a connection that ends may take to say so.
 const LINGER: Duration = Duration::from_secs(2);
@@ -88,7 +89,7 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: By
     if let Why::Ends(reason) = why {
         served.connection.abrupt_shutdown(reason);
         link.end_streams();
-        let _ = tokio::time::timeout(LINGER, poll_fn(|cx| served.connection.poll_closed(cx))).await;
+        let _ = timeout(LINGER, poll_fn(|cx| served.connection.poll_closed(cx))).await;
     }
     drop(served);
     // Tasks of streams see that, and end.
@@ -243,7 +244,8 @@ impl Served {
         worker.exit.add(Number::Http2Streams, 1);
         let mut lease = None;
         if link.count() >= WAITING {
-            lease = worker.shared.budget.heads.try_take(SENDING);
+            let (budget, client) = (&worker.shared.budget, link.client(worker).charged());
+            lease = ClientsClaim::try_take(&budget.askers, client, &budget.heads, SENDING);
             if lease.is_none() {
                 link.resets();
                 return respond.send_reset(Reason::REFUSED_STREAM);
@@ -377,10 +379,13 @@ impl Running {
 
     /// What a stream takes beside others of its connection, which has what the first one takes.
     async fn beside(&self, bytes: usize) -> Option<Lease> {
-        match self.link.count() > 1 {
-            true => Some(self.worker.shared.budget.heads.take(bytes).await),
-            false => None,
+        if self.link.count() <= 1 {
+            return None;
         }
+        let budget = &self.worker.shared.budget;
+        let mut claim = ClientsClaim::new(&budget.askers, self.link.client(&self.worker).charged());
+        poll_fn(|cx| claim.poll(cx, &budget.heads, bytes)).await;
+        claim.take_lease()
     }
 
     /// Waits for the response, and sends it.
@@ -397,8 +402,10 @@ impl Running {
         let rest = self.answer(pending, flight, tunnel, &mut respond, asked, &mut lease).await;
         drop(respond);
         if let Some(rest) = rest {
-            if let (true, Some(lease)) = (rest.is_here(), &mut lease) {
-                lease.shrink(SENDING);
+            match &mut lease {
+                Some(_) if rest.is_here() && self.lease.is_some() => lease = None,
+                Some(lease) if rest.is_here() => lease.shrink(SENDING),
+                _ => {}
             }
             rest.send(&self.worker, &self.watch, ready(lease)).await;
         }
@@ -447,7 +454,13 @@ impl Running {
         let Running { watch, worker, .. } = self;
         let stream = &watch.stream;
         let answer = async {
-            *lease = self.beside(STREAM).await;
+            // One beyond the first few has taken some.
+            let bytes = if self.lease.is_some() { STREAM - SENDING } else { STREAM };
+            let patience = worker.settings().timeouts.origin_first_byte;
+            match timeout(patience, self.beside(bytes)).await {
+                Ok(held) => *lease = held,
+                Err(_) => return crowded().response(),
+            }
             pending.answer(worker, stream).await
         };
         let mut answer = pin!(answer);
@@ -495,6 +508,11 @@ impl Running {
         };
         tunnel::run(worker, stream, Pipe::new(incoming, outgoing), Bytes::new(), upstream).await;
     }
+}
+
+fn crowded() -> Refusal {
+    let text = "too little memory for more requests at once: those before did not end in time";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).personal()
 }
 
 /// An origin's answer to a request for a WebSocket, as HTTP/2 says it (RFC 8441 section 5): 200 opens the tunnel.

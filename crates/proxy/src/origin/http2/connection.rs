@@ -70,7 +70,7 @@ pub struct Connection {
     /// Since when it is as active as it is.
     since: Cell<Instant>,
     is_late: Cell<bool>,
-    /// Requests that were sent on it; how many it has carried for sure; and the first stream that the origin did not process.
+    /// Requests that were given to it; how many had ended when it was last idle; and the first stream that the origin did not process.
     given: Cell<u32>,
     carried: Cell<u32>,
     turned_back: Cell<u32>,
@@ -238,6 +238,10 @@ impl Ticket {
         connection.active.set(active + 1);
         let given = connection.given.get();
         connection.given.set(given + 1);
+        if connection.is_used_up() {
+            // It may give way to another.
+            connection.passed.changed();
+        }
         connection.exit.add(Number::OriginStreams, 1);
         Ticket { connection, reused: given > 0, rested, answers, sending: None }
     }
@@ -287,9 +291,10 @@ impl Ticket {
     /// The origin ended the connection and did not process that stream: it had processed all before (RFC 9113 section 6.8).
     pub(super) fn turned_back(&self, stream: u32) {
         let Connection { turned_back, passed, .. } = &*self.connection;
-        turned_back.set(turned_back.get().min(stream));
-        if let Some(room) = passed.room() {
-            room.carried(turned_back.get() / 2);
+        let before = turned_back.get();
+        turned_back.set(before.min(stream));
+        if let (Some(room), true) = (passed.room(), (2..before).contains(&stream)) {
+            room.carried(stream / 2, before == u32::MAX);
         }
     }
 
@@ -304,9 +309,14 @@ impl Drop for Ticket {
         let connection = &self.connection;
         connection.active.set(connection.active() - 1);
         connection.since.set(Instant::now());
+        let was_used_up = connection.is_used_up();
         if connection.is_idle() {
             connection.carried.set(connection.given.get());
         }
-        connection.passed.freed(connection.is_idle());
+        match was_used_up && connection.is_idle() {
+            // It has room for as many again.
+            true => connection.passed.changed(),
+            false => connection.passed.freed(connection.is_idle()),
+        }
     }
 }

@@ -151,6 +151,14 @@ enum Next {
     GoesByHttp1,
 }
 
+/// What came of that.
+enum Waited {
+    /// There may be a place.
+    Told,
+    Made(Result<Option<Way>, Refusal>),
+    GoesByHttp1,
+}
+
 impl Hop {
     /// Lets go of the connections that are not kept. They take no more requests, and end when they carry none.
     fn keeps(&mut self, kept: impl FnMut(&Rc<Connection>) -> bool) {
@@ -248,6 +256,7 @@ impl Origins {
         }
         // Whether one has just been made, how many were of no use when they were, and why none could be.
         let (mut is_made, mut vain, mut failed, mut answers) = (false, 0, None, 0);
+        // Until when it waits, for whatever.
         let mut until = None;
         loop {
             if !self.may_speak_http2(key) {
@@ -268,10 +277,11 @@ impl Origins {
                     if let Some(refusal) = failed {
                         return Err(refusal);
                     }
-                    // One that answered somebody was of use.
-                    let before = std::mem::replace(&mut answers, hop.room.answers());
-                    vain = if before == answers { vain } else { 0 };
                     vain += u32::from(std::mem::take(&mut is_made));
+                    if hop.room.answers() != answers {
+                        // One that answered somebody was of use.
+                        (vain, answers) = (0, hop.room.answers());
+                    }
                     if vain == TRIES {
                         return Err(broken(&key.hop, "its connections end when they begin"));
                     }
@@ -280,28 +290,33 @@ impl Origins {
                 (hop.next(wish, most, failed.is_none()), hop.room.clone())
             };
             let place = room.waited_for(wish).notified();
-            let outcome = match next {
-                Next::GoesByHttp1 => return Ok(None),
-                Next::Dials => self.dial_shared(key, wish).wait().await,
-                Next::Waits(dialing) => tokio::select! {
-                    outcome = dialing.wait() => outcome,
-                    () = place => continue,
-                },
-                Next::Queues => {
-                    let patience = settings.timeouts.origin_first_byte;
-                    let until = *until.get_or_insert_with(|| Instant::now() + patience);
-                    if timeout_at(until.into(), place).await.is_ok() {
-                        continue;
+            let waits = async {
+                match next {
+                    Next::GoesByHttp1 => Waited::GoesByHttp1,
+                    Next::Dials => Waited::Made(self.dial_shared(key, wish).wait().await),
+                    Next::Waits(dialing) => tokio::select! {
+                        outcome = dialing.wait() => Waited::Made(outcome),
+                        () = place => Waited::Told,
+                    },
+                    Next::Queues => {
+                        place.await;
+                        Waited::Told
                     }
+                }
+            };
+            let patience = settings.timeouts.origin_first_byte;
+            let until = *until.get_or_insert_with(|| Instant::now() + patience);
+            match timeout_at(until.into(), waits).await {
+                Ok(Waited::GoesByHttp1) => return Ok(None),
+                Ok(Waited::Told) => {}
+                Ok(Waited::Made(Ok(None))) => is_made = true,
+                Ok(Waited::Made(Ok(way))) => return Ok(way),
+                Ok(Waited::Made(Err(refusal))) => failed = Some(refusal),
+                Err(_) => {
                     let mut shared = self.http2.borrow_mut();
                     shared.hop(key).keeps(|connection| !(connection.suits(wish) && connection.is_blocked()));
                     return Err(failed.unwrap_or_else(refusal::too_slow));
                 }
-            };
-            match outcome {
-                Ok(None) => is_made = true,
-                Ok(way) => return Ok(way),
-                Err(refusal) => failed = Some(refusal),
             }
         }
     }

@@ -15,10 +15,12 @@ pub struct Room {
     answers: Cell<u64>,
 }
 
-/// Requests that a connection carried until its origin ended it and processed no more of them.
+/// Requests that a connection carried until its origin ended it and processed no more of them. What two in succession carried is a
+/// bound of the origin's; else it may have ended for anything.
 #[derive(Clone, Copy)]
 struct Carried {
     requests: u32,
+    before: Option<u32>,
     until: Instant,
 }
 
@@ -27,17 +29,25 @@ impl Room {
         &self.waiting[usize::from(wish.wide)][wish.client as usize]
     }
 
-    /// Requests that a connection surely carries, as far as one is known that carried no more.
+    /// Requests that a connection surely carries, as far as it is known that others carried no more.
     pub fn carries(&self) -> u32 {
         match self.carried.get() {
-            Some(Carried { requests, until }) if Instant::now() < until => requests,
+            Some(Carried { requests, before, until })
+                if before == Some(requests) && Instant::now() < until =>
+            {
+                requests
+            }
             _ => u32::MAX,
         }
     }
 
-    pub fn carried(&self, requests: u32) {
+    /// A connection ended when it had carried so many, as far as is known by now: `anew` of one of which that was not said yet.
+    pub fn carried(&self, requests: u32, anew: bool) {
+        let known = self.carried.get();
+        let before = if anew { known.map(|last| last.requests) } else { known.and_then(|last| last.before) };
         let until = Instant::now() + REMEMBERED_FOR;
-        self.carried.set(Some(Carried { requests: requests.max(1), until }));
+        self.carried.set(Some(Carried { requests, before, until }));
+        self.changes();
     }
 
     pub fn answered(&self) {

@@ -98,7 +98,7 @@ pub async fn attempt(
         Err(Ended::Switched) => Err(Failed::Invalid("101, which HTTP/2 does not have".into())),
         Err(Ended::Failed(error)) => {
             let is_blamed = ticket.is_blamed(stream);
-            if error.is_remote() && error.is_go_away() {
+            if error.is_remote() && error.is_go_away() && error.reason() == Some(Reason::NO_ERROR) {
                 ticket.turned_back(stream);
             }
             Err(failed(&error, is_blamed, ticket.sending.take()))
