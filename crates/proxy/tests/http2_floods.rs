@@ -210,6 +210,41 @@ async fn streams_that_find_no_memory_are_refused() {
     while filled.next_of(&[DATA]).await.unwrap().1 & END_STREAM == 0 {}
 }
 
+/// Also what an origin sends for it, until it is gone; and one client has no more than half of the memory for that.
+#[tokio::test]
+async fn responses_that_a_client_does_not_read_take_memory() {
+    const STREAM: u64 = 24 << 10;
+    let origin = Origin::answering(ok("Cache-Control: no-store\r\n", &"x".repeat(500_000))).await;
+    let proxy = Proxy::with(|settings| {
+        settings.bounds.transit_bytes = 8 << 20;
+        settings.admin = Some("127.0.0.1:0".parse().unwrap());
+    });
+    let host = origin.address.to_string();
+    let mut slow = Vec::new();
+    for (count, least, most) in [(6, 5 * STREAM, 6 * STREAM), (50, 15 * STREAM, 512 << 10)] {
+        // No room for any content.
+        let mut raw = Raw::of(support::Client::connect(proxy.address).await, &[0, 4, 0, 0, 0, 0]).await;
+        let all: Vec<u8> =
+            (0..count).flat_map(|n| request(&host, 2 * n + 1, END_HEADERS | END_STREAM)).collect();
+        raw.0.send(all).await;
+        let answered = if count == 6 { 6 } else { 15 };
+        for _ in 0..answered {
+            raw.next_of(&[HEADERS]).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let used = used(&proxy).await;
+        assert!((least..=most).contains(&used), "{count}: {used}");
+        slow.push(raw);
+    }
+    drop(slow);
+    soon(async {
+        while used(&proxy).await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
 /// The connection has its part of the memory for heads for as long as it needs it.
 #[tokio::test]
 async fn large_heads_take_memory_until_they_are_answered() {

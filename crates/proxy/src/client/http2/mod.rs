@@ -296,7 +296,14 @@ impl Served {
         let running = |stream| {
             let watch = Watch::new(stream, waits);
             link.watch(number, &watch);
-            Running { watch, link: link.clone(), worker: worker.clone(), number, lease, _head: head }
+            Running {
+                watch,
+                link: link.clone(),
+                worker: worker.clone(),
+                number,
+                lease: Cell::new(lease),
+                _head: head,
+            }
         };
         match answer {
             Ok(response) => {
@@ -354,7 +361,7 @@ struct Running {
     worker: Rc<Worker>,
     number: u32,
     /// Of one beyond the first few of its connection.
-    lease: Option<Lease>,
+    lease: Cell<Option<Lease>>,
     /// Of a large head.
     _head: Option<Lease>,
 }
@@ -369,9 +376,9 @@ impl Running {
     /// Sends the rest of a response.
     async fn send(self, rest: Rest) {
         let lease = async {
-            match self.lease.is_some() {
-                true => None,
-                false => self.beside(SENDING).await,
+            match self.lease.take() {
+                None => self.beside(SENDING).await,
+                held => held,
             }
         };
         rest.send(&self.worker, &self.watch, lease).await;
@@ -402,10 +409,8 @@ impl Running {
         let rest = self.answer(pending, flight, tunnel, &mut respond, asked, &mut lease).await;
         drop(respond);
         if let Some(rest) = rest {
-            match &mut lease {
-                Some(_) if rest.is_here() && self.lease.is_some() => lease = None,
-                Some(lease) if rest.is_here() => lease.shrink(SENDING),
-                _ => {}
+            if let (true, Some(lease)) = (rest.is_here(), &mut lease) {
+                lease.shrink(SENDING);
             }
             rest.send(&self.worker, &self.watch, ready(lease)).await;
         }
@@ -454,10 +459,10 @@ impl Running {
         let Running { watch, worker, .. } = self;
         let stream = &watch.stream;
         let answer = async {
-            // One beyond the first few has taken some.
-            let bytes = if self.lease.is_some() { STREAM - SENDING } else { STREAM };
+            // Whoever waits holds nothing that others wait for.
+            drop(self.lease.take());
             let patience = worker.settings().timeouts.origin_first_byte;
-            match timeout(patience, self.beside(bytes)).await {
+            match timeout(patience, self.beside(STREAM)).await {
                 Ok(held) => *lease = held,
                 Err(_) => return crowded().response(),
             }
