@@ -31,6 +31,8 @@ pub struct Link {
     pub secured: Option<Arc<Secured>>,
     /// Those that have to wait for something, by their numbers.
     streams: RefCell<HashMap<u32, Rc<Watch>>>,
+    /// One of them has what the connection has anyway.
+    has_first: Cell<bool>,
     /// Streams that came.
     begun: Cell<u64>,
     pub turns: Turns,
@@ -131,6 +133,7 @@ impl Link {
             speaks,
             secured,
             streams: RefCell::default(),
+            has_first: Cell::new(false),
             begun: Cell::new(0),
             turns: Turns::default(),
             departing: RefCell::default(),
@@ -194,6 +197,16 @@ impl Link {
     /// Streams that are under way.
     pub fn count(&self) -> usize {
         self.streams.borrow().len()
+    }
+
+    /// Whether a stream may have what the connection has anyway, which is its from now on.
+    pub fn goes_first(&self) -> bool {
+        !self.has_first.replace(true)
+    }
+
+    /// Another one may.
+    pub fn makes_first(&self) {
+        self.has_first.set(false);
     }
 
     pub fn end_streams(&self) {

@@ -302,6 +302,7 @@ impl Served {
                 worker: worker.clone(),
                 number,
                 lease: Cell::new(lease),
+                first: Cell::new(false),
                 _head: head,
             }
         };
@@ -362,6 +363,8 @@ struct Running {
     number: u32,
     /// Of one beyond the first few of its connection.
     lease: Cell<Option<Lease>>,
+    /// It has what its connection has anyway.
+    first: Cell<bool>,
     /// Of a large head.
     _head: Option<Lease>,
 }
@@ -369,6 +372,9 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.link.forget(self.number);
+        if self.first.get() {
+            self.link.makes_first();
+        }
     }
 }
 
@@ -384,9 +390,10 @@ impl Running {
         rest.send(&self.worker, &self.watch, lease).await;
     }
 
-    /// What a stream takes beside others of its connection, which has what the first one takes.
+    /// What a stream takes beside another of its connection, which has what one takes.
     async fn beside(&self, bytes: usize) -> Option<Lease> {
-        if self.link.count() <= 1 {
+        if self.first.get() || self.link.goes_first() {
+            self.first.set(true);
             return None;
         }
         let budget = &self.worker.shared.budget;
