@@ -210,13 +210,13 @@ impl Clients {
         const BATCH: usize = 64;
         let links = self.links.borrow();
         let mut idle: Vec<_> = links
-            .values()
-            .filter(|link| !link.is_overdue())
-            .filter_map(|link| Some((link.idle()?, link)))
+            .iter()
+            .filter(|(_, link)| !link.is_overdue())
+            .filter_map(|(id, link)| Some((link.idle()?, id, link)))
             .collect();
-        // What no sweep has seen idle is so since a moment.
-        idle.sort_unstable_by_key(|(since, _)| (since.is_none(), *since));
-        idle.iter().take(idle.len().div_ceil(BATCH).min(BATCH)).for_each(|(_, link)| link.make_way());
+        // What no sweep has seen idle is so since a moment; of those alike the one that came first goes first.
+        idle.sort_unstable_by_key(|(since, id, _)| (since.is_none(), *since, *id));
+        idle.iter().take(idle.len().div_ceil(BATCH).min(BATCH)).for_each(|(.., link)| link.make_way());
         !idle.is_empty() || self.handshakes.make_room()
     }
 
