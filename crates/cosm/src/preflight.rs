@@ -188,9 +188,7 @@ pub fn doubts(config: &Config, machine: &Machine) -> Vec<String> {
             .push(format!("acme-eab {}: every user of this machine may read it (chmod 640)", path.display()));
     }
     // What is ordered is renewed by a start.
-    let given =
-        config.proxy.tls.certificates.iter().filter(|_| config.proxy.tls.acme.certificates.is_empty());
-    let lives = given.flat_map(|all| all.lives());
+    let lives = config.proxy.tls.certificates.iter().flat_map(|all| all.lives_of_given());
     let now = Timestamp::now();
     doubts.extend(lives.filter_map(|NamedLife { name, life }| out_of_time(&name, life, now)));
     doubts.extend(without_use(config).map(str::to_owned));

@@ -551,3 +551,38 @@ async fn connections_that_carry_few_requests_are_given_no_more() {
     let more = connections.load(Ordering::SeqCst);
     assert!(more <= 2, "{more} connections");
 }
+
+/// It may have ended for anything, such as a restart.
+#[tokio::test]
+async fn one_connection_that_ends_tells_nothing_of_others() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let origin = RawOrigin::start(move |mut connection, number| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            while let Some(stream) = connection.request().await {
+                let ends = number == 0 && stream > 1;
+                if ends {
+                    // Meanwhile come others.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let last = [stream.to_be_bytes(), [0; 4]].concat();
+                    connection.send(frame(GOAWAY, 0, 0, &last)).await;
+                }
+                connection.send(head(stream, END_STREAM, "200", &[("cache-control", "no-store")])).await;
+                if ends {
+                    while connection.request().await.is_some() {}
+                }
+            }
+        }
+    })
+    .await;
+    let proxy = before(origin.address, |_| {});
+    let mut all = Vec::new();
+    for n in 0..60 {
+        all.push(asks(&proxy, format!("/{n}")).await);
+    }
+    for asked in all {
+        assert_eq!(soon(asked).await.unwrap(), 200);
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+}

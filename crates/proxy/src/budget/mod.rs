@@ -56,6 +56,14 @@ pub fn least(head_max: usize) -> u64 {
     LEAST.max(8 * of_head(head_max) as u64)
 }
 
+/// Memory that somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Bodies,
+    /// Alone.
+    Heads,
+}
+
 #[derive(Clone)]
 pub struct Budget {
     /// Bytes of memory for all of the process, of which this is a part.
@@ -70,14 +78,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Bodies wait for others to end.
-    pub fn is_waited_for(&self) -> bool {
-        self.origins.is_waited_for() || self.disk.is_waited_for()
-    }
-
-    /// Heads do, or requests of HTTP/2.
-    pub fn is_waited_for_by_heads(&self) -> bool {
-        self.heads.is_waited_for()
+    /// For what others have to end, if anybody waits.
+    pub fn wanted(&self) -> Option<Wanted> {
+        if self.origins.is_waited_for() || self.disk.is_waited_for() {
+            Some(Wanted::Bodies)
+        } else if self.heads.is_waited_for() {
+            Some(Wanted::Heads)
+        } else {
+            None
+        }
     }
 
     /// Of no pool of bodies more than half is taken.

@@ -2,6 +2,7 @@
 
 use super::http1;
 use super::http2;
+use crate::budget::Wanted;
 use crate::settings::Timeouts;
 use crate::transport::{Peer, Speaks};
 use crate::worker::Worker;
@@ -38,25 +39,25 @@ impl Link {
         self.http2.get_or_init(|| Rc::new(http2::Link::of(&self.http1, worker))).clone()
     }
 
-    /// It is one of HTTP/2.
-    pub fn has_streams(&self) -> bool {
-        self.http2.get().is_some()
-    }
-
     /// Looks whether this connection, or one of its streams, waits for too long; called every now and then by the worker's sweep.
     pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
         either!(self, link => link.sweep(now, timeouts));
     }
 
-    /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does not.
-    pub fn slow_since(&self) -> Option<Instant> {
-        either!(self, link => link.slow_since())
+    /// Since when hardly anything moves of what takes of the memory that is `wanted`, which a hit in memory does not.
+    pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
+        match (self.http2.get(), wanted) {
+            (Some(link), _) => link.slow_since(wanted),
+            (None, Wanted::Bodies) => self.http1.slow_since(),
+            // One whose large head does not come has a time for that.
+            (None, Wanted::Heads) => None,
+        }
     }
 
     /// Ends what `slow_since` is about.
-    pub fn end_slow(&self) {
+    pub fn end_slow(&self, wanted: Wanted) {
         match self.http2.get() {
-            Some(link) => link.end_slow(),
+            Some(link) => link.end_slow(wanted),
             None => self.http1.make_way(),
         }
     }

@@ -10,6 +10,7 @@ mod tunnel;
 
 use self::handshake::Handshakes;
 use self::link::Link;
+use crate::budget::Wanted;
 use crate::phase::{Moved, Phase, Stop};
 use crate::report::Exit;
 use crate::report::counters::Number;
@@ -220,19 +221,19 @@ impl Clients {
         !idle.is_empty() || self.handshakes.make_room()
     }
 
-    /// Ends requests of clients that have hardly taken or sent anything for a while, the slowest first, on connections that `may` hold
+    /// Ends requests of clients that have hardly taken or sent anything for a while, the slowest first, that hold of
     /// the memory for which others wait.
-    fn relieve(&self, now: Instant, after: Duration, may: impl Fn(&Link) -> bool) {
+    fn relieve(&self, now: Instant, after: Duration, wanted: Wanted) {
         /// Of one look.
         const BATCH: usize = 64;
         let links = self.links.borrow();
-        let holding = links.values().filter(|link| may(link));
-        let mut slow: Vec<_> = holding.filter_map(|link| Some((link.slow_since()?, link))).collect();
+        let mut slow: Vec<_> =
+            links.values().filter_map(|link| Some((link.slow_since(wanted)?, link))).collect();
         slow.retain(|(since, _)| now.duration_since(*since) >= after);
         slow.sort_unstable_by_key(|(since, _)| *since);
         for (_, link) in slow.iter().take(BATCH) {
             self.worker.exit.add(Number::MadeWay, 1);
-            link.end_slow();
+            link.end_slow(wanted);
         }
     }
 
@@ -314,17 +315,14 @@ async fn sweep(clients: Rc<Clients>) {
         worker.exit.beat();
         let period = sweep_period(&worker.settings().timeouts);
         let budget = &worker.shared.budget;
-        let is_short = budget.is_waited_for() || budget.is_waited_for_by_heads();
+        let is_short = budget.wanted().is_some();
         tokio::time::sleep(if is_short { period.min(SHORT) } else { period }).await;
         let (now, settings) = (Instant::now(), worker.settings());
         for link in clients.links.borrow().values() {
             link.sweep(now, &settings.timeouts);
         }
-        let crowded = settings.timeouts.client_crowded;
-        if budget.is_waited_for() {
-            clients.relieve(now, crowded, |_| true);
-        } else if budget.is_waited_for_by_heads() {
-            clients.relieve(now, crowded, Link::has_streams);
+        if let Some(wanted) = budget.wanted() {
+            clients.relieve(now, settings.timeouts.client_crowded, wanted);
         }
         worker.origins.sweep(now);
     }

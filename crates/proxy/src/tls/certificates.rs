@@ -231,8 +231,18 @@ impl Certificates {
 
     /// Of each name, how long the certificate lasts that begins with it; of several, the one that ends first.
     pub fn lives(&self) -> Vec<NamedLife> {
+        self.lives_of(|_| true)
+    }
+
+    /// The same of those that were given, not ordered.
+    pub fn lives_of_given(&self) -> Vec<NamedLife> {
+        self.lives_of(|held| !held.may_lack)
+    }
+
+    fn lives_of(&self, which: impl Fn(&Held) -> bool) -> Vec<NamedLife> {
         let mut lives: Vec<NamedLife> = Vec::new();
-        for found in self.all.iter().filter_map(|held| held.certified.as_ref()?.life.as_ref()) {
+        let all = self.all.iter().filter(|held| which(held));
+        for found in all.filter_map(|held| held.certified.as_ref()?.life.as_ref()) {
             match lives.iter_mut().find(|other| other.name == found.name) {
                 Some(other) if other.life.until <= found.life.until => {}
                 Some(other) => *other = found.clone(),

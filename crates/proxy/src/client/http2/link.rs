@@ -5,7 +5,7 @@ use super::piece::Piece;
 use super::turns::Turns;
 use crate::access::client::{Admission, Client};
 use crate::answer::stream::Stream;
-use crate::budget::{Allowance, Lease};
+use crate::budget::{Allowance, Lease, Wanted};
 use crate::client::http1;
 use crate::message::flood::Flood;
 use crate::settings::Timeouts;
@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
+use tokio::sync::Notify;
 
 /// Streams whose last byte was handed over and may still be here, before it is taken for gone.
 const DEPARTING: usize = 256;
@@ -31,8 +32,9 @@ pub struct Link {
     pub secured: Option<Arc<Secured>>,
     /// Those that have to wait for something, by their numbers.
     streams: RefCell<HashMap<u32, Rc<Watch>>>,
-    /// One of them has what the connection has anyway.
+    /// One of them has what the connection has anyway; others may wait for that.
     has_first: Cell<bool>,
+    first_is_free: Notify,
     /// Streams that came.
     begun: Cell<u64>,
     pub turns: Turns,
@@ -73,6 +75,8 @@ pub struct Watch {
     pub turning: Cell<bool>,
     /// Bytes of the response that the library has.
     pub sent: Cell<u64>,
+    /// It has some of the memory for heads.
+    pub holds: Cell<bool>,
     seen: Seen,
     moved: Cell<(u64, Option<Instant>)>,
     overdue: Cell<bool>,
@@ -134,6 +138,7 @@ impl Link {
             secured,
             streams: RefCell::default(),
             has_first: Cell::new(false),
+            first_is_free: Notify::new(),
             begun: Cell::new(0),
             turns: Turns::default(),
             departing: RefCell::default(),
@@ -199,14 +204,17 @@ impl Link {
         self.streams.borrow().len()
     }
 
-    /// Whether a stream may have what the connection has anyway, which is its from now on.
-    pub fn goes_first(&self) -> bool {
-        !self.has_first.replace(true)
+    /// Waits until a stream may have what the connection has anyway, which is its from then on.
+    pub async fn goes_first(&self) {
+        while self.has_first.replace(true) {
+            self.first_is_free.notified().await;
+        }
     }
 
     /// Another one may.
     pub fn makes_first(&self) {
         self.has_first.set(false);
+        self.first_is_free.notify_one();
     }
 
     pub fn end_streams(&self) {
@@ -389,16 +397,18 @@ impl Link {
         }
     }
 
-    pub fn slow_since(&self) -> Option<Instant> {
+    /// Of streams that take something of what is `wanted`.
+    pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
         let gone = self.turns.gone();
-        self.streams.borrow().values().filter_map(|watch| watch.slow_since(gone)).min()
+        self.streams.borrow().values().filter_map(|watch| watch.slow_since(gone, wanted)).min()
     }
 
-    pub fn end_slow(&self) {
-        let slowest = self.slow_since();
+    pub fn end_slow(&self, wanted: Wanted) {
+        let slowest = self.slow_since(wanted);
         let streams = self.streams.borrow();
         let gone = self.turns.gone();
-        streams.values().filter(|watch| watch.slow_since(gone) == slowest).for_each(|watch| watch.end());
+        let is_slowest = |watch: &&Rc<Watch>| watch.slow_since(gone, wanted) == slowest;
+        streams.values().filter(is_slowest).for_each(|watch| watch.end());
     }
 
     pub fn idle(&self) -> Option<Option<Instant>> {
@@ -446,6 +456,7 @@ impl Watch {
             full: Cell::new(false),
             turning: Cell::new(false),
             sent: Cell::new(0),
+            holds: Cell::new(false),
             seen: Seen::default(),
             moved: Cell::new((0, None)),
             overdue: Cell::new(false),
@@ -499,7 +510,10 @@ impl Watch {
     }
 
     /// Since when hardly anything moves of what takes memory in transit.
-    fn slow_since(&self, gone: u64) -> Option<Instant> {
+    fn slow_since(&self, gone: u64, wanted: Wanted) -> Option<Instant> {
+        if wanted == Wanted::Heads && !self.holds.get() {
+            return None;
+        }
         match self.wait(gone) {
             Wait::Taking(_) if self.stream.is_of_memory() => None,
             Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
@@ -531,7 +545,11 @@ mod tests {
             assert!(!watch.is_overdue(), "{second}");
         }
         watch.sweep(at(38), &timeouts, 29_000);
-        assert!(!watch.is_overdue() && watch.slow_since(29_000).is_some());
+        assert!(
+            !watch.is_overdue()
+                && watch.slow_since(29_000, Wanted::Bodies).is_some()
+                && watch.slow_since(29_000, Wanted::Heads).is_none()
+        );
         watch.sweep(at(39), &timeouts, 29_000);
         assert!(watch.is_overdue());
     }

@@ -295,6 +295,7 @@ impl Served {
         let Served { worker, link, .. } = self;
         let running = |stream| {
             let watch = Watch::new(stream, waits);
+            watch.holds.set(lease.is_some() || head.is_some());
             link.watch(number, &watch);
             Running {
                 watch,
@@ -303,7 +304,7 @@ impl Served {
                 number,
                 lease: Cell::new(lease),
                 first: Cell::new(false),
-                _head: head,
+                head: Cell::new(head),
             }
         };
         match answer {
@@ -366,15 +367,13 @@ struct Running {
     /// It has what its connection has anyway.
     first: Cell<bool>,
     /// Of a large head.
-    _head: Option<Lease>,
+    head: Cell<Option<Lease>>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.link.forget(self.number);
-        if self.first.get() {
-            self.link.makes_first();
-        }
+        self.gives_first();
     }
 }
 
@@ -390,16 +389,31 @@ impl Running {
         rest.send(&self.worker, &self.watch, lease).await;
     }
 
+    /// Another stream may have what the connection has anyway.
+    fn gives_first(&self) {
+        if self.first.replace(false) {
+            self.link.makes_first();
+        }
+    }
+
     /// What a stream takes beside another of its connection, which has what one takes.
     async fn beside(&self, bytes: usize) -> Option<Lease> {
-        if self.first.get() || self.link.goes_first() {
-            self.first.set(true);
+        if self.first.get() {
             return None;
         }
         let budget = &self.worker.shared.budget;
         let mut claim = ClientsClaim::new(&budget.askers, self.link.client(&self.worker).charged());
-        poll_fn(|cx| claim.poll(cx, &budget.heads, bytes)).await;
-        claim.take_lease()
+        tokio::select! {
+            biased;
+            () = self.link.goes_first() => {
+                self.first.set(true);
+                None
+            }
+            () = poll_fn(|cx| claim.poll(cx, &budget.heads, bytes)) => {
+                self.watch.holds.set(true);
+                claim.take_lease()
+            }
+        }
     }
 
     /// Waits for the response, and sends it.
@@ -416,8 +430,8 @@ impl Running {
         let rest = self.answer(pending, flight, tunnel, &mut respond, asked, &mut lease).await;
         drop(respond);
         if let Some(rest) = rest {
-            if let (true, Some(lease)) = (rest.is_here(), &mut lease) {
-                lease.shrink(SENDING);
+            if let Some(lease) = &mut lease {
+                lease.shrink(if rest.is_here() { SENDING } else { STREAM });
             }
             rest.send(&self.worker, &self.watch, ready(lease)).await;
         }
@@ -452,6 +466,8 @@ impl Running {
             return sending::begin(worker, link, stream.clone(), respond, (response, flight), asked);
         }
         *lease = None;
+        watch.holds.set(false);
+        self.gives_first();
         Box::pin(self.tunnel(response, flight, incoming, respond)).await;
         None
     }
@@ -466,12 +482,15 @@ impl Running {
         let Running { watch, worker, .. } = self;
         let stream = &watch.stream;
         let answer = async {
-            // Whoever waits holds nothing that others wait for.
+            // Whoever waits holds nothing that others wait for. What a large head takes is more than enough.
             drop(self.lease.take());
+            *lease = self.head.take();
             let patience = worker.settings().timeouts.origin_first_byte;
-            match timeout(patience, self.beside(STREAM)).await {
-                Ok(held) => *lease = held,
-                Err(_) => return crowded().response(),
+            if lease.is_none() {
+                match timeout(patience, self.beside(STREAM)).await {
+                    Ok(held) => *lease = held,
+                    Err(_) => return crowded().response(),
+                }
             }
             pending.answer(worker, stream).await
         };

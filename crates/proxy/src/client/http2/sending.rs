@@ -132,7 +132,10 @@ impl Rest {
                 return Poll::Ready(end);
             }
             if held.is_none() {
-                held = Some(ready!(lease.as_mut().poll(cx)));
+                let waits = lease.as_mut().poll(cx);
+                // As for its turn.
+                watch.turning.set(waits.is_pending());
+                held = Some(ready!(waits));
             }
             self.poll(cx, worker, watch, &mut turn)
         })

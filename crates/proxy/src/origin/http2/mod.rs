@@ -295,6 +295,7 @@ impl Origins {
                     Next::GoesByHttp1 => Waited::GoesByHttp1,
                     Next::Dials => Waited::Made(self.dial_shared(key, wish).wait().await),
                     Next::Waits(dialing) => tokio::select! {
+                        biased;
                         outcome = dialing.wait() => Waited::Made(outcome),
                         () = place => Waited::Told,
                     },

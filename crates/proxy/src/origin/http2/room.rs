@@ -43,7 +43,7 @@ impl Room {
 
     /// A connection ended when it had carried so many, as far as is known by now: `anew` of one of which that was not said yet.
     pub fn carried(&self, requests: u32, anew: bool) {
-        let known = self.carried.get();
+        let known = self.carried.get().filter(|last| Instant::now() < last.until);
         let before = if anew { known.map(|last| last.requests) } else { known.and_then(|last| last.before) };
         let until = Instant::now() + REMEMBERED_FOR;
         self.carried.set(Some(Carried { requests, before, until }));
