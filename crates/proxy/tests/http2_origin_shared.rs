@@ -506,19 +506,21 @@ async fn connections_that_idle_are_bounded_in_all() {
     .await;
 }
 
-#[tokio::test]
-async fn connections_that_carry_few_requests_are_given_no_more() {
-    const FEW: usize = 4;
-    let (connections, generous) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-    let (counted, carries_all) = (connections.clone(), generous.clone());
-    let origin = RawOrigin::start(move |mut connection, _| {
+/// An origin of which a connection, where `ends` says so of its number, ends when it has carried so many requests; and how many it had.
+async fn short_lived(
+    carries: usize,
+    ends: impl Fn(usize) -> bool + Clone + Send + Sync + 'static,
+) -> (RawOrigin, Arc<AtomicUsize>) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let origin = RawOrigin::start(move |mut connection, number| {
         counted.fetch_add(1, Ordering::SeqCst);
-        let carries_all = carries_all.clone();
+        let ends = ends.clone();
         async move {
             let mut carried = 0;
             while let Some(stream) = connection.request().await {
                 carried += 1;
-                let ends = carried == FEW && !carries_all.load(Ordering::SeqCst);
+                let ends = carried == carries && ends(number);
                 if ends {
                     // Meanwhile come those that are too many.
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -533,16 +535,28 @@ async fn connections_that_carry_few_requests_are_given_no_more() {
         }
     })
     .await;
-    let proxy = before(origin.address, |_| {});
+    (origin, connections)
+}
+
+async fn ask_many(proxy: &Proxy) {
     let mut all = Vec::new();
     for n in 0..60 {
-        all.push(asks(&proxy, format!("/{n}")).await);
+        all.push(asks(proxy, format!("/{n}")).await);
     }
     for asked in all {
         assert_eq!(soon(asked).await.unwrap(), 200);
     }
-    let before = connections.swap(0, Ordering::SeqCst);
-    assert!((15..=25).contains(&before), "{before} connections");
+}
+
+#[tokio::test]
+async fn connections_that_carry_few_requests_are_given_no_more() {
+    let generous = Arc::new(AtomicBool::new(false));
+    let carries_all = generous.clone();
+    let (origin, connections) = short_lived(4, move |_| !carries_all.load(Ordering::SeqCst)).await;
+    let proxy = before(origin.address, |_| {});
+    ask_many(&proxy).await;
+    let many = connections.swap(0, Ordering::SeqCst);
+    assert!((15..=25).contains(&many), "{many} connections");
     // One that goes on when it has carried those is given more.
     generous.store(true, Ordering::SeqCst);
     for n in 0..20 {
@@ -555,34 +569,8 @@ async fn connections_that_carry_few_requests_are_given_no_more() {
 /// It may have ended for anything, such as a restart.
 #[tokio::test]
 async fn one_connection_that_ends_tells_nothing_of_others() {
-    let connections = Arc::new(AtomicUsize::new(0));
-    let counted = connections.clone();
-    let origin = RawOrigin::start(move |mut connection, number| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async move {
-            while let Some(stream) = connection.request().await {
-                let ends = number == 0 && stream > 1;
-                if ends {
-                    // Meanwhile come others.
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                    let last = [stream.to_be_bytes(), [0; 4]].concat();
-                    connection.send(frame(GOAWAY, 0, 0, &last)).await;
-                }
-                connection.send(head(stream, END_STREAM, "200", &[("cache-control", "no-store")])).await;
-                if ends {
-                    while connection.request().await.is_some() {}
-                }
-            }
-        }
-    })
-    .await;
+    let (origin, connections) = short_lived(2, |number| number == 0).await;
     let proxy = before(origin.address, |_| {});
-    let mut all = Vec::new();
-    for n in 0..60 {
-        all.push(asks(&proxy, format!("/{n}")).await);
-    }
-    for asked in all {
-        assert_eq!(soon(asked).await.unwrap(), 200);
-    }
+    ask_many(&proxy).await;
     assert_eq!(connections.load(Ordering::SeqCst), 2);
 }
