@@ -29,6 +29,9 @@ const PURGED: u64 = 20;
 const OF_PURGED: u64 = 4_000;
 const FIRST_PURGED: u64 = 1 << 40;
 
+/// What was under way when a load ended is told of.
+const SETTLES: Duration = Duration::from_secs(2);
+
 /// Until a disk is left, and until it is taken back: docs/settings.md.
 const LEFT: Duration = Duration::from_secs(15);
 const BACK: Duration = Duration::from_secs(90);
@@ -131,6 +134,9 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
     ));
     report.say("");
 
+    // Of those who gave up while too much was asked for, the last may be told of a little later.
+    sleep(SETTLES);
+    let before = faults(&proxy)?;
     let watch = Watch::begin(&proxy, scale.sample);
     let over = AtomicBool::new(false);
     let (offered, happened) = std::thread::scope(|scope| {
@@ -158,7 +164,7 @@ pub fn run(bed: &Bed, request: &Request, report: &mut Report) -> Result<(), Stri
         ),
         Err(why) => report.judge(false, why),
     }
-    judge_answers(&proxy, &offered, report)?;
+    judge_answers(&proxy, &offered, &before, report)?;
     judge_growth(&scale, &seen, report);
     let most = usage::most_resident(proxy.server.pid())?;
     report.judge(most < TOTAL * MIB, format!("{} MiB were resident at most, of {TOTAL} MiB", most / MIB));
@@ -336,7 +342,13 @@ fn tell(seen: &Seen, report: &mut Report) {
     report.say("");
 }
 
-fn judge_answers(proxy: &Proxy, offered: &Offered, report: &mut Report) -> Result<(), String> {
+/// `before`: `faults` before it began.
+fn judge_answers(
+    proxy: &Proxy,
+    offered: &Offered,
+    before: &[u64],
+    report: &mut Report,
+) -> Result<(), String> {
     let mut all = offered.hits.clone();
     // Both have the same bounds.
     let _ = all.add(&offered.misses);
@@ -354,19 +366,26 @@ fn judge_answers(proxy: &Proxy, offered: &Offered, report: &mut Report) -> Resul
         wrong + refused + lost == 0,
         format!("{wrong} of the answers were wrong, {refused} refused, {lost} lost; each was compared"),
     );
-    let stats = proxy.stats()?;
-    let counted = [
-        ("responses", "5xx"),
-        ("responses", "broken-off"),
-        ("origin", "failed"),
-        ("connections", "made-way"),
-        ("access-log", "lost"),
-    ];
-    for (section, name) in counted {
-        let count = number(&stats[section], name)?;
-        report.judge(count == 0, format!("{section}.{name}: {count}"));
+    for ((section, name), (now, then)) in FAULTS.into_iter().zip(faults(proxy)?.into_iter().zip(before)) {
+        let by_plan =
+            if *then > 0 { format!(", and {then} while too much was asked for") } else { String::new() };
+        report.judge(now == *then, format!("{section}.{name}: {}{by_plan}", now - then));
     }
     Ok(())
+}
+
+/// What is counted of responses and connections that did not go well.
+const FAULTS: [(&str, &str); 5] = [
+    ("responses", "5xx"),
+    ("responses", "broken-off"),
+    ("origin", "failed"),
+    ("connections", "made-way"),
+    ("access-log", "lost"),
+];
+
+fn faults(proxy: &Proxy) -> Result<Vec<u64>, String> {
+    let stats = proxy.stats()?;
+    FAULTS.iter().map(|(section, name)| number(&stats[section], name)).collect()
 }
 
 /// Parts of the time, each longer than the disk fails in it: what rises only while it fails is not their median.
