@@ -32,6 +32,10 @@ const FIRST_PURGED: u64 = 1 << 40;
 /// What was under way when a load ended is told of.
 const SETTLES: Duration = Duration::from_secs(2);
 
+/// Fewer than a listener's queue holds (4,096). The handshake of a connection beyond it is finished only when the client's kernel sends
+/// something again, up to half a minute after the client has given up: the server would then see a request that breaks off.
+const OPEN: usize = 2_000;
+
 /// Until a disk is left, and until it is taken back: docs/settings.md.
 const LEFT: Duration = Duration::from_secs(15);
 const BACK: Duration = Duration::from_secs(90);
@@ -311,7 +315,7 @@ fn served(proxy: &Proxy, workload: &mut Workload, rate: f64, lasts: Duration) ->
         ramp: Duration::ZERO,
         lasts,
         patience: Duration::from_secs(30),
-        open: 5_000,
+        open: OPEN,
         check_every: 1,
         awake: Duration::ZERO,
     };
