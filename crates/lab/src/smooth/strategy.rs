@@ -26,8 +26,8 @@ pub enum Strategy {
     Boosted,
     /// Boosted trees, the modern reference.
     Trees,
-    /// What is likely by all habits of sites and readers: it knows what no log tells, but not what chance will bring. No learner can do
-    /// better but by luck.
+    /// What is likely by all habits of sites and readers: it knows what no log tells, but not what chance will bring. At its
+    /// coverage no learner is more accurate, but by luck.
     Habits,
     /// What will be asked for.
     Oracle,
