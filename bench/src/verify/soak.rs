@@ -34,7 +34,7 @@ const SETTLES: Duration = Duration::from_secs(2);
 
 /// Fewer than a listener's queue holds (4,096). The handshake of a connection beyond it is finished only when the client's kernel sends
 /// something again, up to half a minute after the client has given up: the server would then see a request that breaks off.
-const OPEN: usize = 2_000;
+const OPEN: usize = 4_000;
 
 /// Until a disk is left, and until it is taken back: docs/settings.md.
 const LEFT: Duration = Duration::from_secs(15);
