@@ -252,6 +252,7 @@ mod tests {
             ("a:number,b:class\n1,x\n2\n", "line 3: 1 fields for 2 columns"),
             ("a:number,b:class\n1,x\n\nzwei,x\n", "line 4: `a`: `zwei` is not a number"),
             ("a:weight,b:class\n0,x\n", "line 2: the weight 0"),
+            ("a:weight,b:class\n1e300,x\n", "line 2: the weight 1e300 is not"),
             ("a:number,b:class\n1,\n", "line 2: no class"),
         ] {
             let error = of(text).unwrap_err();
