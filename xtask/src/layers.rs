@@ -52,6 +52,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "learn",
         &[
+            // Ground: how numbers are written.
+            "number",
             // When peaks are, how far one can be lowered, and what a trace says of them.
             "day",
             "target",

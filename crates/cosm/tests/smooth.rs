@@ -67,7 +67,8 @@ fn a_target_of_nonsense_is_said_in_a_line() {
         (&["--accuracy", "NaN"][..], "accuracy is NaN"),
         (&["--accuracy", "-1"], "accuracy is -1"),
         (&["--coverage", "1.5"], "coverage is 1.5"),
-        (&["--intervals", "0"], "intervals is 0"),
+        (&["--intervals", "0"], "intervals is 0: it is a whole number from 1 to 95"),
+        (&["--accuracy", "1e300"], "accuracy is 1e300: "),
         (&["--intervals", "many"], "--intervals: `many` is no number"),
         (&["--intervals", "1.5"], "intervals is 1.5: it is a whole number from 1 to 95"),
     ] {
@@ -269,12 +270,45 @@ fn rules_are_learned_from_a_table_and_written_as_text() {
     }
     assert_eq!(std::fs::read_to_string(&table).unwrap(), golf);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), written);
+    let other = file("other", "size:number,play:class\n1,Play\n");
+    fails(&train(&[&table, "--test", &other]), 1, "other: a rule asks for `");
     fails(&run(["smooth", "train"]), 2, "or a table by --examples");
     let alike = train(&[&file("alike", "a:number,b:class\n1,x\n2,x\n")]);
     assert!(
         alike.status.success()
             && String::from_utf8_lossy(&alike.stderr).starts_with("cosm: note: all examples")
     );
+}
+
+/// Names may have anything in them: what is written is read back, and no terminal obeys it.
+#[test]
+fn rules_of_odd_names_are_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let positive = "a\nb\u{1b}[2J of a long name\u{7}";
+    let rows = |of: &str| (0..20).map(|nth| format!("{nth}\u{1b},{of}\n")).collect::<String>();
+    let table = format!("a\u{9b}:nominal,wanted:class\n{}{}", rows(&format!("\"{positive}\"")), rows("no"));
+    std::fs::write(path("table"), table).unwrap();
+    std::fs::write(path("alike"), format!("a:nominal,wanted:class\n{}", rows("no\u{1b}"))).unwrap();
+    let harmless = |text: &[u8]| {
+        let text = std::str::from_utf8(text).unwrap();
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    };
+    for name in ["table", "alike"] {
+        let output = run(["smooth", "train", "--examples", &path(name)]);
+        assert!(output.status.success());
+        harmless(&output.stdout);
+        harmless(&output.stderr);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rules: learn::rules::Model = text.parse().unwrap();
+        assert!(name == "alike" || learn::judge::Judge::classes(&rules)[0] == positive);
+        assert!(name == "alike" || text.contains(r"# a\nb\u{1b}[2J of a long name\u{7} "), "{text}");
+    }
+    for words in [&["--positive", "x"][..], &["--test", "gone\n\u{1b}"]] {
+        let output = run(["smooth", "train", "--examples", &path("table")].iter().chain(words));
+        assert!(!output.status.success());
+        harmless(&output.stderr);
+    }
 }
 
 /// Counted by the sizes of the trace, whatever the inventory says; a server has no user's name.
@@ -322,7 +356,16 @@ fn a_loop_of_nothing_is_wrong_usage() {
         ("--rounds 0", "--rounds: 0"),
         ("--days 5 --upheaval 99", "--upheaval: there is no day 99"),
         ("--strategies rules,rules", "`rules` is there twice"),
+        ("--strategies ,", "`,` lacks a name at a comma"),
     ] {
         fails(&run(["smooth", "loop"].into_iter().chain(words.split(' '))), 2, says);
     }
+}
+
+#[test]
+fn a_loop_says_that_a_world_is_made() {
+    let words = "loop --sites 12 --clients 1 --sessions 1 --days 4 --strategies nothing";
+    let output = run(["smooth"].into_iter().chain(words.split(' ')));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("cosm: seed 1, nothing: making a world of 12 sites\n"), "{said}");
 }

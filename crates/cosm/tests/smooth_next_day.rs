@@ -186,6 +186,16 @@ fn what_is_wrong_is_said_in_a_line() {
         1,
         "section-newer, so it is read twice and has to be a file",
     );
+    // A rule without conditions asks for nothing.
+    let open = RULES
+        .replace("size: number", "section-newer: number")
+        .replace("server='a.test' (90/10)", "(9/1 in 4)");
+    fs::write(folder.join("open"), open).unwrap();
+    fails(folder, "plan /dev/null --rules open --budget 1", 1, "/dev/null: there is no candidate in it");
+    let (_, out, err) = said(&smooth(folder, "plan rows --rules open --budget 1"));
+    assert!(out.contains("1 of 1 candidates") && err.is_empty(), "{out}{err}");
+    fs::write(folder.join("latin"), [RULES.as_bytes(), b"# gr\xfc\xdfe\n"].concat()).unwrap();
+    fails(folder, "plan rows --rules latin --budget 1", 1, "latin: line 7: not in UTF-8");
     fails(folder, "plan rows --rules rules", 2, "--b-pre is missing");
     fails(folder, "plan rows --rules cut --budget 1", 1, "cut: line ");
     fails(folder, "plan rows --rules odd --budget 1", 1, "there is no attribute `colour`");
@@ -225,6 +235,16 @@ fn what_is_wrong_is_said_in_a_line() {
     );
     fails(folder, "evaluate trace.csv --inventory half --warm-up 0", 1, "half");
     fails(folder, "train trace.csv", 1, "no day is left to learn from");
+    for (names, says) in [
+        (["README", "1998-13-45.jsonl"], "1998-13-45.jsonl: there is no day 1998-13-45"),
+        (["1998-05-20.jsonl", "1998-05-20.jsonl.gz"], "1998-05-20.jsonl.gz are of one day"),
+    ] {
+        let offered = folder.join("offered");
+        fs::create_dir(&offered).unwrap();
+        names.iter().for_each(|name| fs::write(offered.join(name), "").unwrap());
+        fails(folder, "evaluate trace.csv --inventory offered", 1, says);
+        fs::remove_dir_all(offered).unwrap();
+    }
 }
 
 /// A small world is learned, written, loaded again and planned with; the page is well-formed.

@@ -8,6 +8,7 @@ pub mod day;
 pub mod evaluate;
 pub mod examples;
 pub mod judge;
+pub mod number;
 pub mod plan;
 pub mod profile;
 pub mod ripper;

@@ -5,6 +5,7 @@
 //! computed, not iterated; the recursion that is printed does not always converge, see the tests.
 
 use crate::day::LEVELS;
+use crate::number::Number;
 use serde::Serialize;
 
 /// The use of the line in a peak and in the off-peak before it. Bytes, or any unit, the same in all.
@@ -86,7 +87,7 @@ impl Usage {
         let Performance { accuracy, coverage } = performance;
         for (name, share) in [("accuracy", accuracy), ("coverage", coverage)] {
             if !(0.0..=1.0).contains(&share) {
-                return Err(format!("{name} is {share}: it is a share from 0 to 1"));
+                return Err(format!("{name} is {}: it is a share from 0 to 1", Number(share)));
             }
         }
         let wanted = coverage * self.prefetchable;
@@ -115,40 +116,43 @@ impl Usage {
         ];
         for (name, number) in numbers {
             if !(0.0..=LARGEST).contains(&number) {
-                let number = if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") };
-                return Err(format!("{name} is {number}: it is a number from 0 to {LARGEST:e}"));
+                let (number, largest) = (Number(number), Number(LARGEST));
+                return Err(format!("{name} is {number}: it is a number from 0 to {largest}"));
             }
         }
         let day = LEVELS as f64;
-        if self.intervals.fract() != 0.0 || self.intervals >= day {
+        if self.intervals.fract() != 0.0 || self.intervals < 1.0 || self.intervals >= day {
             return Err(format!(
                 "the number of intervals is {}: it is a whole number from 1 to {}, as a day has {LEVELS} quarters of an hour",
-                self.intervals,
+                Number(self.intervals),
                 LEVELS - 1
             ));
         }
-        for (name, number) in &numbers[1..] {
-            if *name != "B_o" && *number == 0.0 {
+        for (name, number) in [("B_peak", self.peak), ("L_m", self.level_max)] {
+            if number == 0.0 {
                 return Err(format!("{name} is 0: there is no peak to lower"));
             }
         }
         if self.prefetchable > self.peak {
             return Err(format!(
                 "B_pre is {}, more than B_peak, {}: what is prefetchable is a part of the peak",
-                self.prefetchable, self.peak
+                Number(self.prefetchable),
+                Number(self.peak)
             ));
         }
         let levels = day - self.intervals;
         if self.level_max * levels < self.peak * (1.0 - 1e-9) {
             return Err(format!(
                 "L_m is {}, but {levels} levels of at most that are less than B_peak, {}",
-                self.level_max, self.peak
+                Number(self.level_max),
+                Number(self.peak)
             ));
         }
         if self.level_max > self.peak {
             return Err(format!(
                 "L_m is {}, more than B_peak, {}: a level is a part of the peak",
-                self.level_max, self.peak
+                Number(self.level_max),
+                Number(self.peak)
             ));
         }
         Ok(())
@@ -266,13 +270,18 @@ mod tests {
             Usage { level_max: 100.0, ..FIGURE },
             Usage { prefetchable: 1e308, peak: 1e308, off_peak: 1e308, level_max: 1e308, intervals: 48.0 },
         ];
+        let is_short = |why: &str| !why.contains('\n') && why.len() < 140;
         for usage in wrong {
             let why = usage.target(Performance::PERFECT).unwrap_err();
-            assert!(!why.contains('\n'), "{why}");
+            assert!(is_short(&why), "{why}");
         }
-        for share in [-0.1, 1.1, f64::NAN] {
-            assert!(FIGURE.target(Performance { accuracy: share, coverage: 1.0 }).is_err());
-            assert!(FIGURE.target(Performance { accuracy: 1.0, coverage: share }).is_err());
+        let none = Usage { intervals: 0.0, ..FIGURE }.target(Performance::PERFECT).unwrap_err();
+        assert!(none.contains("is 0: it is a whole number from 1 to 95"), "{none}");
+        for share in [-0.1, 1.1, 1e300, f64::NAN] {
+            for (accuracy, coverage) in [(share, 1.0), (1.0, share)] {
+                let why = FIGURE.target(Performance { accuracy, coverage }).unwrap_err();
+                assert!(is_short(&why), "{why}");
+            }
         }
     }
 

@@ -13,6 +13,8 @@ use std::path::Path;
 pub const LINE_MAX: usize = 64 << 10;
 /// Of a size; bytes, as of a trace.
 const LARGEST: u64 = 1 << 40;
+/// A mark of the byte order, with which some editors begin.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// What a server had at one URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +133,9 @@ impl Inventory {
                 return Ok(None);
             }
             self.number += 1;
+            if self.number == 1 && self.line.starts_with(MARK) {
+                self.line.drain(..MARK.len());
+            }
             if self.line.len() > LINE_MAX {
                 return Err(format!("longer than {LINE_MAX} bytes"));
             }
@@ -176,6 +181,15 @@ mod tests {
         };
         assert_eq!(Row::parse(line.as_bytes()), Ok(row));
         assert_eq!(Row::parse(br#"{"url":"http://a.test/","size":null}"#).map(|row| row.size), Ok(0));
+    }
+
+    #[test]
+    fn a_mark_of_the_byte_order_may_come_first() {
+        let row = "{\"url\":\"http://a.test/x\"}\n";
+        for before in ["\u{feff}", "\u{feff}# remark\n"] {
+            assert!(Inventory::of_text(&format!("{before}{row}")).all(|row| row.is_ok()), "{before:?}");
+        }
+        assert!(Inventory::of_text(&format!("{row}\u{feff}{row}")).any(|row| row.is_err()));
     }
 
     #[test]

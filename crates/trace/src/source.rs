@@ -2,6 +2,7 @@
 
 use crate::Access;
 use crate::format::{self, Format, Framing, Kept, Parser};
+use flate2::bufread::GzDecoder;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
@@ -180,9 +181,29 @@ pub fn unpacked(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Se
                 ruzstd::decoding::StreamingDecoder::new(whole).map_err(|error| damaged("zstd", &error))?;
             packed("zstd", Box::new(input))
         }
-        [0x1f, 0x8b, ..] => packed("gzip", Box::new(flate2::read::MultiGzDecoder::new(whole))),
+        [0x1f, 0x8b, ..] => packed("gzip", Box::new(Members(Some(GzDecoder::new(BufReader::new(whole)))))),
         _ => Box::new(whole),
     })
+}
+
+/// Members of gzip, one after the other. What follows them and is none is an error.
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let count = member.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            match member.get_mut().fill_buf()? {
+                [] => break,
+                [0x1f, ..] => self.0 = self.0.take().map(|member| GzDecoder::new(member.into_inner())),
+                _ => return Err(io::Error::other("something else follows them")),
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// What is unpacked, with errors that a user can read.
@@ -313,6 +334,30 @@ mod tests {
                 assert!(why.contains("the file has been cut off"), "{end} of {}: {why}", packed.len());
             }
         }
+    }
+
+    #[test]
+    fn members_of_gzip_are_read_and_what_else_follows_them_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let member = |text: &str| {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(text.as_bytes()).unwrap();
+            gzip.finish().unwrap()
+        };
+        let read = |bytes: &[&[u8]]| {
+            std::fs::write(&path, bytes.concat()).unwrap();
+            let csv = format::named("csv").unwrap();
+            Source::open(&path, Some(csv)).and_then(|mut source| all(&mut source))
+        };
+        let (first, second) = (member("size,url\n1,/a\n"), member("4,/b\n"));
+        assert_eq!(read(&[&first, &second]), Ok(vec![1, 4]));
+        assert_eq!(read(&[&first, &member(""), &second]), Ok(vec![1, 4]));
+        for behind in [&b"x"[..], b"x,y\n", &[b'x'; 100]] {
+            let why = read(&[&first, behind]).unwrap_err();
+            assert!(why.ends_with("no sound gzip data: something else follows them"), "{why}");
+        }
+        assert!(read(&[&first, &second[..7]]).unwrap_err().contains("has been cut off"));
     }
 
     #[test]

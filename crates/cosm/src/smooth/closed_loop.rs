@@ -1,7 +1,7 @@
 //! `cosm smooth loop`: strategies beside each other in a synthetic world, seed after seed.
 
 use super::evaluate::asked;
-use super::strategies::{ROUNDS, twice};
+use super::strategies::{ROUNDS, listed};
 use crate::Failure;
 use crate::lab::{json, number, number_within, seed, text};
 use crate::written::{folder, write_in};
@@ -62,9 +62,8 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let strategies: Vec<Strategy> = match text(args, "strategies").unwrap_or("all") {
         "all" => Strategy::ALL.to_vec(),
         some => {
-            let names: Vec<&str> = some.split(',').map(str::trim).collect();
-            twice(&names)?;
-            names.into_iter().map(Strategy::named).collect::<Result<_, _>>().map_err(Failure::Usage)?
+            let names = listed(some)?.into_iter();
+            names.map(Strategy::named).collect::<Result<_, _>>().map_err(Failure::Usage)?
         }
     };
     let out = folder(args, "out")?;
@@ -75,8 +74,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     for seed in (0..seeds).map(|nth| first_seed.wrapping_add(nth)) {
         let settings = Settings { seed, ..settings.clone() };
         let one = |strategy: Strategy| {
+            // Of a large world, the first day comes late.
+            let (name, sites) = (strategy.name(), settings.world.sites);
+            proxy::say(format_args!("seed {seed}, {name}: making a world of {sites} sites"));
             let run = go(&settings, strategy, &mut |day, run| {
-                let name = strategy.name();
                 proxy::say(format_args!(
                     "seed {seed}, {name}: day {}, {} requests",
                     day.number, run.requests

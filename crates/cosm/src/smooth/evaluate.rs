@@ -299,7 +299,7 @@ const HEAD: &str = "learned from   rules  fetched   A: hit  B: not  C: vain  D: 
 const TOTALS: &str = "accuracy coverage  objects  objects   timely      peak   highest  all: peak   highest";
 
 fn row(day: &DayOutcome) -> String {
-    let lower = |[before, after]: [u64; 2]| lower(1.0 - after as f64 / before.max(1) as f64);
+    let lower = |peak: [u64; 2]| lower(learn::evaluate::lower(peak));
     format!(
         "{:<12} {:>7} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7}",
         day.learned_from.map_or("-".into(), date),
@@ -348,10 +348,33 @@ fn short(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use learn::evaluate::Matrix;
 
     #[test]
     fn numbers_are_short() {
         assert_eq!([7, 1_500, 12_345_678, 999_000_000_000].map(short), ["7", "1.50k", "12.3M", "999G"]);
         assert_eq!([0.105, 0.0, -0.02].map(lower), ["-10.5 %", "0 %", "2.0 %"]);
+    }
+
+    #[test]
+    fn where_nothing_was_missed_no_peak_is_lower() {
+        let day = DayOutcome {
+            day: 0,
+            learned_from: None,
+            composition: None,
+            bytes: Matrix::default(),
+            objects: Matrix::default(),
+            timeliness: None,
+            late: 0,
+            accuracy: None,
+            coverage: None,
+            over_budget: 0,
+            chosen_peak: [0, 0],
+            all_peak: [0, 0],
+            raised: [0.0, 0.0],
+            chosen: Vec::new(),
+            all: Vec::new(),
+        };
+        assert!(row(&day).ends_with("    0 %     0 %"), "{}", row(&day));
     }
 }

@@ -14,6 +14,7 @@ mod train;
 
 use crate::Failure;
 use clap::{ArgMatches, Command};
+use learn::examples::one_line;
 
 pub fn command() -> Command {
     Command::new("smooth")
@@ -43,7 +44,15 @@ pub fn command() -> Command {
         )
 }
 
+/// Names of files, classes and attributes are in what goes wrong, and may have anything in them.
 pub fn run(args: &ArgMatches) -> Result<(), Failure> {
+    dispatch(args).map_err(|failure| match failure {
+        Failure::Usage(line) => Failure::Usage(one_line(&line)),
+        Failure::Failed(line) => Failure::Failed(one_line(&line)),
+    })
+}
+
+fn dispatch(args: &ArgMatches) -> Result<(), Failure> {
     match args.subcommand() {
         Some(("analyze", args)) => analyze::run(args),
         Some(("evaluate", args)) => evaluate::run(args),

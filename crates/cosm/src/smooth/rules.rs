@@ -13,11 +13,15 @@ const LARGEST: u64 = 64 << 20;
 pub fn load(path: &str) -> Result<Model, Failure> {
     let failed = |why: String| Failure::Failed(format!("{path}: {why}"));
     let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-    if text.len() as u64 > LARGEST {
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST {
         return Err(failed(format!("larger than {} MiB", LARGEST >> 20)));
     }
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        failed(format!("line {line}: not in UTF-8, as rules are"))
+    })?;
     text.parse().map_err(|mistake: learn::rules::Mistake| failed(mistake.to_string()))
 }
 
@@ -33,7 +37,11 @@ pub fn encoding(model: &Model) -> Result<Encoding, String> {
             learn::candidate::PREFETCHABLE
         ));
     }
-    let all = Encoding::for_schema(schema)?;
-    let asked = model.attributes();
-    if asked.is_empty() { Ok(all) } else { Encoding::named(asked) }
+    Encoding::for_schema(schema)?;
+    let mut asked = model.attributes();
+    if asked.is_empty() {
+        // Rules without conditions ask for nothing; a row has something.
+        asked.insert("size");
+    }
+    Encoding::named(asked)
 }

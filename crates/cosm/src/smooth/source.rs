@@ -273,11 +273,20 @@ fn files(folder: &Path) -> Result<Vec<(i64, PathBuf)>, Failure> {
     for entry in std::fs::read_dir(folder).map_err(at)? {
         let path = entry.map_err(at)?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if let Some(day) = name.get(..10).and_then(day_of) {
-            files.push((day, path));
-        }
+        let Some(date) = name.get(..10).filter(|date| looks_like_a_day(date)) else { continue };
+        let day = day_of(date).ok_or_else(|| {
+            Failure::Failed(format!("{}: there is no day {date}: give the file another name", path.display()))
+        })?;
+        files.push((day, path));
     }
     files.sort();
+    if let Some([(_, one), (_, other)]) = files.array_windows().find(|[one, other]| one.0 == other.0) {
+        return Err(Failure::Failed(format!(
+            "{} and {} are of one day: leave one of them there",
+            one.display(),
+            other.display()
+        )));
+    }
     if files.is_empty() {
         return Err(Failure::Failed(format!(
             "{}: no inventory is there: their names begin with a date, like 1998-05-18.jsonl",
@@ -285,6 +294,12 @@ fn files(folder: &Path) -> Result<Vec<(i64, PathBuf)>, Failure> {
         )));
     }
     Ok(files)
+}
+
+/// Whether a text has the form of `1998-05-18`.
+fn looks_like_a_day(text: &str) -> bool {
+    let form = "0000-00-00".bytes();
+    text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte }).eq(form)
 }
 
 /// `1998-05-18` as days since 1970.

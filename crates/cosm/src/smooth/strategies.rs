@@ -29,17 +29,18 @@ pub fn args() -> Vec<Arg> {
 pub fn of(args: &ArgMatches) -> Result<Vec<Strategy<'static>>, Failure> {
     let names: Vec<&str> = match text(args, "strategies").unwrap_or("all") {
         "all" => NAMES.to_vec(),
-        list => list.split(',').map(str::trim).collect(),
+        list => listed(list)?,
     };
-    twice(&names)?;
     names.into_iter().map(|name| Ok(Strategy { name: name.into(), how: how(name, args)? })).collect()
 }
 
-/// An error if one name is there twice: its figures would be.
-pub fn twice(names: &[&str]) -> Result<(), Failure> {
-    match names.iter().enumerate().find(|(nth, name)| names[..*nth].contains(name)) {
+/// Names between commas. An error if one is empty, or there twice: its figures would be.
+pub fn listed(list: &str) -> Result<Vec<&str>, Failure> {
+    let names: Vec<&str> = list.split(',').map(str::trim).collect();
+    match names.iter().enumerate().find(|(nth, name)| name.is_empty() || names[..*nth].contains(name)) {
+        Some((_, &"")) => Err(Failure::Usage(format!("--strategies: `{list}` lacks a name at a comma"))),
         Some((_, name)) => Err(Failure::Usage(format!("--strategies: `{name}` is there twice"))),
-        None => Ok(()),
+        None => Ok(names),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::lab::{json, text};
 use clap::{Arg, ArgMatches, Command};
+use learn::number::Number;
 use learn::target::{Bound, Performance, Target, Usage};
 
 /// An option, the default of those that have one, and its help.
@@ -66,7 +67,10 @@ fn print(usage: &Usage, performance: Performance, target: &Target) {
     line!("target level       {target_level:>12.2}  L_t: {share:.1} % below L_m, {:.2}", usage.level_max);
     line!("smoothing potential{smoothing_potential:>12.2}  L_m - L_t");
     line!("the peak is spared {spared:>12.2}  of B_pre, {:.2}", usage.prefetchable);
-    line!("prefetched         {prefetched:>12.2}  off-peak, at an accuracy of {}", performance.accuracy);
+    line!(
+        "prefetched         {prefetched:>12.2}  off-peak, at an accuracy of {}",
+        Number(performance.accuracy)
+    );
     line!("off-peak has room  {extra:>12.2}  B_extra: below L_t, beside B_o, {:.2}", usage.off_peak);
     line!(
         "{}",

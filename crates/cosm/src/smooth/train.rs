@@ -8,13 +8,16 @@ use crate::written;
 use clap::{Arg, ArgMatches, Command, Id};
 use learn::boost::boost;
 use learn::candidate::PREFETCHABLE;
-use learn::examples::{Examples, table};
+use learn::examples::{Examples, one_line, table};
 use learn::judge::{Judge, Matrix};
 use learn::ripper::{Learner, Step};
 use learn::rules::Model;
 use std::io::BufReader;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Characters of a class's name in a table.
+const NAME_MAX: usize = 40;
 
 pub fn command() -> Command {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
@@ -94,9 +97,12 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let model = model.map_err(|why| Failure::Failed(format!("{from}: {why}")))?;
     note(&examples);
     let known: Vec<String> = examples.classes().iter().map(String::from).collect();
-    let mut matrices = vec![("examples", matrix(&model, &examples)?)];
+    let matrix = |from: &str, examples: &Examples| {
+        Matrix::of(&model, examples).map_err(|why| Failure::Failed(format!("{from}: {why}")))
+    };
+    let mut matrices = vec![("examples", matrix(from, &examples)?)];
     if let Some(path) = text(args, "test") {
-        matrices.push(("test", matrix(&model, &read(path, &known)?)?));
+        matrices.push(("test", matrix(path, &read(path, &known)?)?));
     }
     if let Some(path) = &out {
         written::write(path, &model.to_string())
@@ -166,7 +172,7 @@ fn note(examples: &Examples) {
     if let Some(only) = count.iter().position(|count| *count == examples.len() as u64) {
         proxy::say(format_args!(
             "note: all examples are of the class `{}`: there is nothing to tell apart, and only a default is learned",
-            examples.classes().word(only as u32)
+            one_line(examples.classes().word(only as u32))
         ));
     }
 }
@@ -182,26 +188,32 @@ impl Shown {
         }
         self.0 = Some(Instant::now());
         let round = round.map_or(String::new(), |round| format!("round {}, ", round + 1));
-        let class = examples.classes().word(step.class);
+        let class = one_line(examples.classes().word(step.class));
         proxy::say(format_args!("{round}class {class}: {} rules, {} examples", step.rules, step.left));
     }
 }
 
-fn matrix(model: &Model, examples: &Examples) -> Result<Matrix, Failure> {
-    Matrix::of(model, examples).map_err(Failure::Failed)
-}
-
 fn print(of: &str, matrix: &Matrix, before: &str) {
     let Matrix { classes, weights, .. } = matrix;
-    let short = |name: &str| name.chars().take(14).collect::<String>();
+    let names: Vec<String> = classes.iter().map(|class| short(class)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(14);
     line!("{before}{of}: {:.2} % right", 100.0 * matrix.right());
-    let head: String = classes.iter().map(|class| format!(" {:>14}", short(class))).collect();
-    line!("{before}{:<14}{head}   by weight, taken for", "is");
-    for (class, weights) in classes.iter().zip(weights) {
-        let row: String = weights.iter().map(|weight| format!(" {weight:>14.1}")).collect();
+    let head: String = names.iter().map(|name| format!(" {name:>width$}")).collect();
+    line!("{before}{:<width$}{head}   by weight, taken for", "is");
+    for ((class, name), weights) in classes.iter().zip(&names).zip(weights) {
+        let row: String = weights.iter().map(|weight| format!(" {weight:>width$.1}")).collect();
         let share = |share: Option<f64>| share.map_or("-".into(), |share| format!("{share:.4}"));
         let (accuracy, coverage) = (share(matrix.accuracy(class)), share(matrix.coverage(class)));
-        line!("{before}{:<14}{row}   accuracy {accuracy}, coverage {coverage}", short(class));
+        line!("{before}{name:<width$}{row}   accuracy {accuracy}, coverage {coverage}");
+    }
+}
+
+/// A name for a column. Of one that is too long, the beginning, marked.
+fn short(name: &str) -> String {
+    let name = one_line(name);
+    match name.char_indices().nth(NAME_MAX) {
+        Some(_) => name.chars().take(NAME_MAX - 1).chain(['…']).collect(),
+        None => name,
     }
 }
 

@@ -137,8 +137,8 @@ fn strategy(tested: &Tested, report: &Report) -> Result<String, String> {
             share(day.accuracy),
             share(day.coverage),
             share(day.timeliness),
-            lower(reduction(day.chosen_peak)),
-            lower(reduction(day.all_peak)),
+            lower(learn::evaluate::lower(day.chosen_peak)),
+            lower(learn::evaluate::lower(day.all_peak)),
             mb((day.bytes.hit + day.bytes.vain) as f64),
             mb(day.raised[0]),
         ]
@@ -241,10 +241,6 @@ fn named(day: &Given) -> String {
 
 fn share(of: Option<f64>) -> String {
     of.map_or("-".into(), |share| format!("{share:.3}"))
-}
-
-fn reduction([before, after]: [u64; 2]) -> f64 {
-    if before == 0 { 0.0 } else { 1.0 - after as f64 / before as f64 }
 }
 
 fn lower(by: f64) -> String {

@@ -646,7 +646,7 @@ pub struct Saved {
 impl Run {
     /// Beside the run of the same world and seed in which nothing was fetched ahead.
     pub fn against(&self, without: &Run) -> Saved {
-        let lower = |with: u64, without: u64| 1.0 - with as f64 / without.max(1) as f64;
+        let lower = |with: u64, without: u64| learn::evaluate::lower([without, with]);
         let (with, before) = (self.totals(), without.totals());
         let pairs = self.peaks.iter().zip(&without.peaks);
         Saved {

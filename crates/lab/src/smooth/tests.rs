@@ -34,6 +34,13 @@ fn without_prefetching_it_is_a_plain_replay() {
 }
 
 #[test]
+fn where_nothing_was_got_nothing_is_lower() {
+    let nothing = || Run { peaks: vec![Night::default()], ..Run::default() };
+    let saved = nothing().against(&nothing());
+    assert_eq!((saved.highest, saved.each, saved.peaks, saved.extra), (0.0, vec![0.0], 0.0, 0.0));
+}
+
+#[test]
 fn the_oracle_is_never_beaten() {
     let settings = settings(2);
     let without = go(&settings, Strategy::Nothing);

@@ -206,7 +206,7 @@ impl Analysis {
         let lacks_date = by_date && modified == 0;
         self.counted.undated += u64::from(request.is_cacheable && lacks_date);
         self.counted.late_dates += u64::from(!by_date && modified > 0);
-        self.counted.future_dates += u64::from(calendar.has_dates && modified > time);
+        self.counted.future_dates += u64::from(modified > time);
         let is_cacheable = request.is_cacheable && !lacks_date;
         let before = match is_cacheable {
             true => {

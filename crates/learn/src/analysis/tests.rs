@@ -195,6 +195,14 @@ fn dates_in_the_future_and_times_of_no_calendar_are_noted() {
     let report = analyze(&relative, SETTINGS, None).unwrap();
     assert_eq!((report.peaks[0].date.as_str(), report.calendar.has_dates), ("day 0", false));
     assert!(report.notes.iter().any(|note| note.text.contains("no day has a name")));
+    // Times of the trace's own, and dates of the calendar: all is altered, and why is said.
+    let dated: Vec<Access> = dated()
+        .into_iter()
+        .map(|access| Access { time: access.time - at(-30.0) * 1_000_000, ..access })
+        .collect();
+    let report = analyze(&dated, SETTINGS, None).unwrap();
+    assert!(!report.calendar.has_dates && report.whole.future_dates == 11, "{:?}", report.whole);
+    assert!(report.notes.iter().any(|note| note.text.contains("later than themselves")));
 }
 
 /// Dates that begin after the first requests: sizes decide hits, which a note says.

@@ -5,7 +5,7 @@ mod days;
 mod outcome;
 
 pub use days::{Amount, Fact, LeftOut, Levels, Material, Survey, Told, Web, night_levels, survey, walk};
-pub use outcome::{Day as DayOutcome, Matrix, Measured, Totals, raised};
+pub use outcome::{Day as DayOutcome, Matrix, Measured, Totals, lower, raised};
 
 use crate::candidate::{Encoding, PREFETCHABLE};
 use crate::day::{Calendar, Day, Peak, Weekdays};

@@ -163,6 +163,11 @@ fn within(budget: u64, facts: &[Fact], chosen: &[Option<f64>]) -> (Vec<bool>, u6
     (fetched, over)
 }
 
+/// By how much something is lower after than before: a share, and 0 where there was nothing.
+pub fn lower([before, after]: [u64; 2]) -> f64 {
+    if before == 0 { 0.0 } else { 1.0 - after as f64 / before as f64 }
+}
+
 /// The least level to which a night's levels can be raised so that what that adds is `bytes` (7.7).
 pub fn raised(night: &[u64], bytes: u64) -> f64 {
     let mut levels = night.to_vec();
@@ -218,10 +223,6 @@ impl Totals {
         totals.accuracy_in_objects = totals.objects.accuracy();
         totals.coverage_in_objects = totals.objects.coverage();
         totals.timeliness = share(totals.bytes.hit, totals.bytes.hit + late);
-        let lower = |[before, after]: [u64; 2]| match before {
-            0 => 0.0,
-            before => 1.0 - after as f64 / before as f64,
-        };
         let mean = |of: fn(&Day) -> [u64; 2]| {
             days.iter().map(|day| lower(of(day))).sum::<f64>() / days.len().max(1) as f64
         };

@@ -7,6 +7,7 @@ mod words;
 
 pub use words::Words;
 
+use crate::number::Number;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -162,7 +163,8 @@ impl Examples {
             return Err(format!("{} values for {} attributes", values.len(), attributes.len()));
         }
         if !(weight > 0.0 && weight <= WEIGHT_MAX) {
-            return Err(format!("the weight {weight} is not a number above 0, {WEIGHT_MAX:e} at most"));
+            let (weight, most) = (Number(weight), Number(WEIGHT_MAX));
+            return Err(format!("the weight {weight} is not a number above 0, {most} at most"));
         }
         if self.class.len() >= u32::MAX as usize {
             return Err("more than 2^32 - 1 examples".into());
@@ -303,10 +305,10 @@ impl Examples {
     }
 }
 
-/// A message on one line, whatever names are in it.
-pub(crate) fn one_line(what: &str) -> String {
+/// A text on one line that may go to a terminal, whatever names are in it.
+pub fn one_line(what: &str) -> String {
     what.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .map(|c| if trace::is_harmless(c) { c.to_string() } else { c.escape_default().to_string() })
         .collect()
 }
 

@@ -10,7 +10,7 @@
 
 use super::{Examples, Kind, Schema, Value, one_line};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
-use std::io::BufRead;
+use std::io::{BufRead, Cursor, Read};
 
 /// Bytes of a row's fields together. A longer row is an error.
 pub const ROW_MAX: usize = 1 << 20;
@@ -33,10 +33,10 @@ fn read_rows(
     classes: &[String],
     mut progress: impl FnMut(usize),
 ) -> Result<Examples, String> {
-    let beginning = input.fill_buf().map_err(|e| e.to_string())?;
-    let first = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut first = Vec::new();
+    (&mut input).take(ROW_MAX as u64).read_until(b'\n', &mut first).map_err(|e| e.to_string())?;
     let separator = if first.contains(&b'\t') { b'\t' } else { b',' };
-    let mut rows = Rows::of(input, separator);
+    let mut rows = Rows::of(Cursor::new(first).chain(input), separator);
     if !rows.next()? {
         return Err("line 1: no table: the first line says what the columns are, as `size:number`".into());
     }
@@ -217,6 +217,16 @@ mod tests {
         assert_eq!((words.word(0), values[1]), ("x, y", MISSING));
     }
 
+    #[test]
+    fn the_first_line_may_come_in_pieces() {
+        let text = b"\xef\xbb\xbfsize:number\twanted:class\n1\tyes\n2\tno\n";
+        for end in 0..text.len() {
+            let examples = read(text[..end].chain(&text[end..]), &[], |_| {}).unwrap();
+            assert_eq!(examples.classes().iter().collect::<Vec<_>>(), ["yes", "no"], "{end}");
+            assert!(examples.column("size").is_some());
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_a_table_or_an_error_of_one_line(
@@ -242,6 +252,7 @@ mod tests {
             ("a:number,b:class\n1,x\n2\n", "line 3: 1 fields for 2 columns"),
             ("a:number,b:class\n1,x\n\nzwei,x\n", "line 4: `a`: `zwei` is not a number"),
             ("a:weight,b:class\n0,x\n", "line 2: the weight 0"),
+            ("a:weight,b:class\n1e300,x\n", "line 2: the weight 1e300 is not"),
             ("a:number,b:class\n1,\n", "line 2: no class"),
         ] {
             let error = of(text).unwrap_err();

@@ -10,6 +10,7 @@ mod grow;
 mod length;
 
 use crate::examples::Examples;
+use crate::number::Number;
 use crate::rules::{CLASSES_MAX, Rule, Rules, Support};
 use class::{Class, Draft};
 use data::{Data, Rows, remove};
@@ -138,10 +139,8 @@ impl Learner {
         }
         if !LOSS_RATIOS.contains(&self.loss_ratio) {
             let (least, most) = (LOSS_RATIOS.start(), LOSS_RATIOS.end());
-            return Err(format!(
-                "the loss ratio {} is not a number from {least:e} to {most:e}",
-                self.loss_ratio
-            ));
+            let ratio = Number(self.loss_ratio);
+            return Err(format!("the loss ratio {ratio} is not a number from {least:e} to {most:e}"));
         }
         let classes = examples.classes();
         let positive = match &self.positive {

@@ -12,9 +12,9 @@
 //! default Play (9/0).
 //! ```
 //!
-//! `(3/0)` is the weight of the examples that a rule decided rightly and wrongly, ` in N` behind it how many they were if that is not
-//! the weight; both may be left out. A name of other than letters, digits, `_`, `-` and `+` is quoted (`'a/b'`; `\'`, `\\`, `\n`,
-//! `\r`, `\t` inside). A rule without conditions holds for all that is left. An ensemble begins with `cosm ensemble 1`, says `members N` after the classes, and `vote WEIGHT` before the
+//! `(3/0)` is the weight of the examples that a rule decided rightly and wrongly; `(9.5/0.25 in 4)` also says how many they were, where that is not
+//! the weight. It may be left out. A name of other than letters, digits, `_`, `-` and `+` is quoted (`'a/b'`; `\'`, `\\`, `\n`,
+//! `\r`, `\t` inside, and `\u{1b}` for what else is a control character or turns a line around). A rule without conditions holds for all that is left. An ensemble begins with `cosm ensemble 1`, says `members N` after the classes, and `vote WEIGHT` before the
 //! rules of each. Text that ends early is an error: the last line is the default's.
 
 mod read;
@@ -167,6 +167,28 @@ default Play (9.5/0.25 in 4).
         let rules: Rules = text.parse().unwrap();
         assert_eq!(rules.rules()[0].conditions[0].test, Test::Is("www.a.com".into()));
         assert_eq!(rules.line(Some(0)), "a :- server='www.a.com'.");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let name = "\u{1b}[2J\u{7}\0\u{9b}\u{202e}\n\u{10ffff}ä";
+        let schema = Schema::new([(name, Kind::Nominal)]).unwrap();
+        let test = Condition { attribute: 0, test: Test::Is(name.into()) };
+        let rule = |conditions| Rule { conditions, class: 0, support: None };
+        let rules = Rules::new(schema, vec![name.into()], vec![rule(vec![test])], rule(Vec::new())).unwrap();
+        let text = rules.to_string();
+        assert!(text.chars().all(|c| c == '\n' || trace::is_harmless(c)), "{text:?}");
+        assert!(text.contains(r"class '\u{1b}[2J\u{7}\u{0}\u{9b}\u{202e}\n"), "{text}");
+        assert_eq!(text.parse::<Rules>().unwrap(), rules);
+        for wrong in [r"\u1b", r"\u{}", r"\u{110000}", r"\u{d800}", r"\u{1b", r"\u{00000001b}", r"\e"] {
+            let why = text.replacen(r"\u{1b}", wrong, 1).parse::<Rules>().unwrap_err();
+            assert!(why.line == 2 && why.what.starts_with(r"unknown escape `\"), "{wrong}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_mark_of_the_byte_order_may_come_first() {
+        assert_eq!(format!("\u{feff}{GOLF}").parse::<Model>(), GOLF.parse::<Model>());
     }
 
     #[test]

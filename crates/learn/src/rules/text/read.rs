@@ -44,6 +44,8 @@ struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     fn of(text: &'t str) -> Reader<'t> {
+        // Some editors begin with a mark of the byte order.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut reader = Reader { lines: text.split('\n').enumerate(), line: "", number: 1, rules: 0 };
         reader.next();
         reader
@@ -300,14 +302,23 @@ impl<'t> Line<'t> {
         loop {
             match self.0.next().ok_or("a quote is not closed")? {
                 '\'' => return Ok(name),
-                '\\' => {
-                    let written = self.0.next().ok_or("a quote is not closed")?;
-                    let known = ESCAPES.iter().find(|(_, known)| *known == written);
-                    name.push(known.ok_or_else(|| format!("unknown escape `\\{written}`"))?.0);
-                }
+                '\\' => name.push(self.escaped()?),
                 c => name.push(c),
             }
         }
+    }
+
+    /// What stands behind a backslash.
+    fn escaped(&mut self) -> Result<char, String> {
+        let written = self.0.next().ok_or("a quote is not closed")?;
+        if written == 'u' {
+            let said: String = self.0.by_ref().take_while(|c| *c != '}').take(8).collect();
+            let digits = said.strip_prefix('{').filter(|digits| digits.len() <= 6);
+            let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+            return number.and_then(char::from_u32).ok_or_else(|| format!("unknown escape `\\u{said}`"));
+        }
+        let known = ESCAPES.iter().find(|(_, known)| *known == written);
+        known.map(|(meant, _)| *meant).ok_or_else(|| format!("unknown escape `\\{written}`"))
     }
 
     fn class(&mut self, classes: &[String]) -> Result<usize, String> {

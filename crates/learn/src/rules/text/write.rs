@@ -1,6 +1,7 @@
 //! Rules as they are written.
 
 use super::{ENSEMBLE, ESCAPES, KEYWORDS, RULES, is_plain};
+use crate::number::Number;
 use crate::rules::{Condition, Ensemble, Rules, Support, Test};
 use std::fmt::{self, Display, Formatter};
 
@@ -80,22 +81,10 @@ impl Display for Name<'_> {
         for c in name.chars() {
             match ESCAPES.iter().find(|(meant, _)| *meant == c) {
                 Some((_, written)) => write!(f, "\\{written}")?,
-                None => write!(f, "{c}")?,
+                None if trace::is_harmless(c) => write!(f, "{c}")?,
+                None => write!(f, "{}", c.escape_unicode())?,
             }
         }
         f.write_str("'")
-    }
-}
-
-/// The shortest text that reads as the same number, without hundreds of zeros.
-struct Number(f64);
-
-impl Display for Number {
-    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        let Number(number) = *self;
-        match number == 0.0 || (1e-5..1e15).contains(&number.abs()) {
-            true => write!(f, "{number}"),
-            false => write!(f, "{number:e}"),
-        }
     }
 }
