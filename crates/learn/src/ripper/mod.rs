@@ -18,7 +18,7 @@ use length::Measure;
 use trace::random::Random;
 
 /// Costs of a false positive over that of a false negative.
-const LOSS_RATIOS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
+pub const LOSS_RATIOS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// How rules are learned. The same settings and examples give the same rules, byte for byte.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl Learner {
         if !LOSS_RATIOS.contains(&self.loss_ratio) {
             let (least, most) = (LOSS_RATIOS.start(), LOSS_RATIOS.end());
             return Err(format!(
-                "the loss ratio {} is not a number from {least:e} to {most:e}",
+                "the loss ratio {:e} is not a number from {least:e} to {most:e}",
                 self.loss_ratio
             ));
         }
