@@ -256,7 +256,7 @@ fn rules_are_learned_from_a_table_and_written_as_text() {
     fails(&train(&[&file("head", "a:number,b:class\n")]), 1, "head: there are no examples");
     for (words, says) in [
         (&["--loss-ratio", "2"][..], "--loss-ratio: name the positive class"),
-        (&["--loss-ratio", "0", "--positive", "Play"], "--loss-ratio: `0` is not a number above 0"),
+        (&["--loss-ratio", "0", "--positive", "Play"], "--loss-ratio: `0` is not a number from 1e-9 to 1e9"),
         (&["--loss-ratio", "nan", "--positive", "Play"], "--loss-ratio: `nan`"),
         (&["--positive", "play"], "`play`; the table has No Play, Play"),
         (&["--boost", "0"], "--boost: 0 is out of bounds: 1 to 1000"),

@@ -208,6 +208,12 @@ fn what_is_wrong_is_said_in_a_line() {
     fails(folder, "plan rows --rules rules --budget 1 --format clf", 2, "--trace");
     fails(folder, "evaluate", 2, "name a trace");
     fails(folder, "evaluate --world small --world-days 0", 2, "--world-days: 0 is out of bounds");
+    fails(
+        folder,
+        "evaluate --world small --loss-ratio 1e-10",
+        2,
+        "--loss-ratio: `1e-10` is not a number from 1e-9",
+    );
     fails(folder, "evaluate --world small --rounds 0", 2, "--rounds: 0 is out of bounds");
     fails(folder, "evaluate --world small --servers 0", 2, "--servers: a number from 1 on");
     fails(folder, "evaluate --world small --same-kind --train-days 2", 2, "--train-days");
@@ -234,6 +240,24 @@ fn what_is_wrong_is_said_in_a_line() {
         "odd-rows: line 1: `url` is no URL of a server",
     );
     fails(folder, "evaluate trace.csv --inventory half --warm-up 0", 1, "half");
+    let ratio = "--loss-ratio: `1e-300` is not a number from 1e-9 to 1e9";
+    fails(folder, "train trace.csv --loss-ratio 1e-300", 2, ratio);
+    fails(folder, "loop --loss-ratio 1e-300", 2, ratio);
+    fails(folder, "train trace.csv --holidays 1998-05-25", 2, "--same-kind");
+    fails(folder, "plan rows --rules rules --budget 1 --cache 1MiB", 2, "--trace");
+    fs::write(
+        folder.join("ensemble"),
+        RULES
+            .replace("rules", "ensemble")
+            .replace("prefetchable.\n", "prefetchable.\nmembers 1\nvote 1e308\n"),
+    )
+    .unwrap();
+    fails(
+        folder,
+        "plan rows --rules ensemble --budget 1",
+        1,
+        "ensemble: line 6: the vote `1e308` is not a number",
+    );
     fails(folder, "train trace.csv", 1, "no day is left to learn from");
     for (names, says) in [
         (["README", "1998-13-45.jsonl"], "1998-13-45.jsonl: there is no day 1998-13-45"),
@@ -245,6 +269,96 @@ fn what_is_wrong_is_said_in_a_line() {
         fails(folder, "evaluate trace.csv --inventory offered", 1, says);
         fs::remove_dir_all(offered).unwrap();
     }
+}
+
+/// A trace of five days: each asks for something new.
+fn days(folder: &Path, first: u64) {
+    let mut trace = "time,method,url,size,status,modified\n".to_string();
+    for day in 0..5 {
+        let noon = first + day * 86_400 + 43_200;
+        trace += &format!("{noon},GET,http://a.test/{day},100,200,{}\n", noon - 80_000);
+    }
+    fs::write(folder.join("trace.csv"), trace).unwrap();
+}
+
+/// Rows of no server are left out and counted, as in a plan; that an inventory is of one time, and that days have no names, is noted.
+#[test]
+fn an_inventory_of_one_time_and_days_without_names_are_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let rows: String =
+        (0..5).map(|day| format!("{{\"url\":\"http://a.test/{day}\",\"size\":100}}\n")).collect();
+    let odd = "{\"url\":\"http://a.test/\\n\",\"size\":1}\n{\"url\":\"/x\",\"size\":1}\n";
+    fs::write(folder.join("rows"), rows + odd).unwrap();
+    let left_out = "rows: rows without a URL of a server are left out: 2;";
+    let one_time = "the inventory is of one time, and is offered in every night";
+    for (first, has_names) in [(1_780_272_000, true), (864_000, false)] {
+        days(folder, first);
+        let words = "evaluate trace.csv --inventory rows --warm-up 1 --strategies rules,oracle";
+        let (status, out, err) = said(&smooth(folder, words));
+        assert_eq!(status, Some(0), "{err}");
+        assert_eq!(err.matches(left_out).count(), 1, "{err}");
+        assert!(out.contains(&format!("note: {one_time}")), "{out}");
+        assert_eq!(out.contains("no day has a name"), !has_names, "{out}");
+        assert_eq!(out.contains("day 14 "), !has_names, "{out}");
+        assert!(!out.contains("1970-"), "{out}");
+        let (_, _, err) = said(&smooth(folder, "train trace.csv --inventory rows --warm-up 1"));
+        assert!(err.contains(one_time) && err.contains(left_out), "{err}");
+        assert_eq!(err.contains("no day has a name"), !has_names, "{err}");
+    }
+    fails(
+        folder,
+        "evaluate trace.csv --inventory rows --warm-up 1 --strict",
+        1,
+        "rows: line 6: `url` is no URL",
+    );
+}
+
+/// What a finite cache has forgotten is planned, and what it has is not, however it is spelled.
+#[test]
+fn a_plan_knows_what_a_cache_has_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("rules"), RULES).unwrap();
+    days(folder, 1_780_272_000);
+    let row = |day: u64, url: &str| {
+        let modified = 1_780_272_000 + day * 86_400 + 43_200 - 80_000;
+        format!("{{\"url\":\"{url}\",\"size\":100,\"modified\":{modified}}}\n")
+    };
+    let rows = [
+        row(0, "http://a.test/0"),
+        row(4, "http://a.test/4"),
+        row(4, "HTTP://a.test/4"),
+        row(4, "http://A.test:80/4#a"),
+    ];
+    fs::write(folder.join("rows"), rows.concat()).unwrap();
+    for (cache, cached) in [("", 4), (" --cache 150", 3), (" --cache 150 --versions size", 3)] {
+        let words = format!(
+            "plan rows --rules rules --budget 1MiB --trace trace.csv --night 1780704000 --json{cache}"
+        );
+        let (status, out, err) = said(&smooth(folder, &words));
+        assert_eq!(status, Some(0), "{err}");
+        let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(found["left_out"]["cached"], cached, "{found}");
+        assert_eq!(found["lines"].as_array().unwrap().len(), 4 - cached, "{found}");
+    }
+}
+
+/// The day after a world of five is a Saturday: it learns from the last day off, if there is one.
+#[test]
+fn rules_are_learned_from_days_of_the_same_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |words: &str| {
+        let (status, out, err) =
+            said(&smooth(folder.path(), &format!("train --world small --servers all {words}")));
+        assert_eq!(status, Some(0), "{err}");
+        (out, err)
+    };
+    let (of_friday, err) = train("--same-kind");
+    assert!(err.contains("rules for 1998-05-23, a free day, from 1998-05-22"), "{err}");
+    let (of_thursday, err) = train("--same-kind --holidays 1998-05-21");
+    assert!(err.contains("rules for 1998-05-23, a free day, from 1998-05-21"), "{err}");
+    assert_ne!(of_friday, of_thursday);
 }
 
 /// A small world is learned, written, loaded again and planned with; the page is well-formed.

@@ -29,6 +29,12 @@ pub struct Calendar {
     pub has_dates: bool,
 }
 
+/// What that means for figures.
+pub const NO_DATES: &str = "The times of the trace count from its own beginning: no day has a name, each has a peak, and --utc-offset does not apply.";
+
+/// Seconds: what begins in 1970 counts from its own beginning.
+const YEAR: u64 = 365 * 24 * 60 * 60;
+
 /// Which days of the week have a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weekdays(u8);
@@ -53,6 +59,14 @@ pub enum Period {
 
 impl Calendar {
     pub const UTC: Calendar = Calendar { utc_offset: 0, has_dates: true };
+
+    /// Of a trace whose first request is at a time, in seconds.
+    pub fn begun(first: u64, utc_offset: i16) -> Calendar {
+        match first >= YEAR {
+            true => Calendar { utc_offset, has_dates: true },
+            false => Calendar { utc_offset: 0, has_dates: false },
+        }
+    }
 
     /// Seconds since 1970 in local time.
     fn local(self, time: u64) -> i64 {
@@ -272,7 +286,8 @@ mod tests {
         assert_eq!((boston.day(0), boston.level(0)), (-1, 19 * 4));
         assert_eq!(boston.time(0, 0), 5 * HOUR);
         assert_eq!(Peak::THESIS.period(10 * HOUR, boston), Period::Peak(0));
-        let nameless = Calendar { has_dates: false, ..Calendar::UTC };
+        let nameless = Calendar::begun(5 * HOUR, -300);
+        assert_eq!(Calendar::begun(YEAR, -300), boston);
         assert_eq!(Peak::THESIS.period(48 * HOUR + 12 * HOUR, nameless), Period::Peak(2));
     }
 

@@ -1,5 +1,7 @@
 //! One request, as a cache sees it.
 
+use std::borrow::Cow;
+
 /// A request of a trace. Clients, servers and objects are numbers: those of the trace, or hashes of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
@@ -87,6 +89,20 @@ impl Access {
         self.dynamic = is_dynamic(&self.url);
     }
 
+    /// Brings the URL, if there is one, to one [`spelling`], with the numbers that follow.
+    pub fn respell(&mut self) {
+        let dynamic = self.dynamic;
+        match spelling(&self.url) {
+            one if one == self.url => return,
+            one => {
+                let one = one.into_owned();
+                self.set_url(one.as_bytes());
+            }
+        }
+        // The trace may know better than the URL.
+        self.dynamic = dynamic;
+    }
+
     /// The URL, or one that tells this object and its server from all others.
     pub fn write_url(&self, into: &mut Vec<u8>) {
         match self.url.as_str() {
@@ -144,6 +160,41 @@ pub fn host(url: &str) -> &str {
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
+/// Host and port of an authority without a user's name; what follows the last colon that is in no address in brackets.
+pub fn host_and_port(authority: &str) -> (&str, &str) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        _ => (authority, ""),
+    }
+}
+
+/// One spelling of a URL of http or https, as the cache's keys have it: scheme and host in lower case, a path, and neither the port that the
+/// scheme has anyhow nor a fragment. What is none stays as it is, without a fragment.
+pub fn spelling(url: &str) -> Cow<'_, str> {
+    let url = url.split('#').next().unwrap_or_default();
+    let parts = url.split_once("://");
+    let known =
+        parts.and_then(|(scheme, _)| SCHEMES.iter().find(|(name, _)| scheme.eq_ignore_ascii_case(name)));
+    let (Some((said, rest)), Some((scheme, default))) = (parts, known) else { return url.into() };
+    let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (host, port) = host_and_port(authority);
+    let is_address = host.starts_with('[') && host.ends_with(']');
+    if host.is_empty() || host.contains('@') || (host.contains(':') && !is_address) {
+        return url.into();
+    }
+    let is_plain = !authority.bytes().any(|byte| byte == b':' || byte.is_ascii_uppercase());
+    if is_plain && said == *scheme && rest.starts_with('/') {
+        return url.into();
+    }
+    let host = host.to_ascii_lowercase();
+    let port = if port.is_empty() || port == *default { String::new() } else { format!(":{port}") };
+    let slash = if rest.starts_with('/') { "" } else { "/" };
+    format!("{scheme}://{host}{port}{slash}{rest}").into()
+}
+
+/// With the port that each has if a URL says none.
+const SCHEMES: [(&str, &str); 2] = [("http", "80"), ("https", "443")];
+
 /// Whether a character of a name that others chose may be shown: neither a control nor one that ends a line or turns it around.
 pub fn is_harmless(character: char) -> bool {
     let turns = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -174,6 +225,40 @@ mod tests {
         assert_eq!(host(&access.url), "bare.test");
         access.set_url(b"http://me:secret@a.test:8080/b/c.gif");
         assert_eq!((access.server, host(&access.url)), (hash(b"a.test:8080"), "a.test:8080"));
+    }
+
+    #[test]
+    fn a_url_has_one_spelling() {
+        for same in [
+            "http://a.test/B?c=%7e",
+            "HTTP://A.test/B?c=%7e",
+            "http://a.test:80/B?c=%7e#d",
+            "http://a.test:/B?c=%7e#",
+        ] {
+            assert_eq!(spelling(same), "http://a.test/B?c=%7e", "{same}");
+        }
+        for (url, one) in [
+            ("https://[::A]:443", "https://[::a]/"),
+            ("http://a.test?b", "http://a.test/?b"),
+            ("http://a.test:443/", "http://a.test:443/"),
+            ("http://Me:Secret@A.test:80/", "http://Me:Secret@A.test:80/"),
+            ("http://A.test:80:80/", "http://A.test:80:80/"),
+            ("/a?b=HTTP://C.test:80/", "/a?b=HTTP://C.test:80/"),
+            ("ftp://A.test/", "ftp://A.test/"),
+            ("A.test:443", "A.test:443"),
+            ("http://", "http://"),
+            ("", ""),
+        ] {
+            assert_eq!(spelling(url), one);
+            assert_eq!(spelling(one), one);
+        }
+        let mut access = Access::default();
+        access.set_url(b"http://A.test:80/x?1");
+        access.dynamic = false;
+        access.respell();
+        let plain = "http://a.test/x?1";
+        assert_eq!((access.object, access.server), (hash(plain.as_bytes()), hash(b"a.test")));
+        assert!(access.url == plain && !access.dynamic);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! What an access log cannot say, since nobody asked for it (Maltzahn 7.3). Each line has `url` and, where they are known, `size` (bytes),
 //! `modified` and `created` (seconds since 1970), `content_type` and `cacheable`. Other members are passed over. Reading holds one row.
 
-use crate::{host, line};
+use crate::{host, line, spelling};
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -81,10 +81,18 @@ impl Row {
         Ok(Row { url: url.into(), size, modified, created, content_type, cacheable })
     }
 
-    /// An error does not show the URL, which may carry a password.
-    fn check_url(&self) -> Result<(), String> {
-        let is_one = !host(&self.url).is_empty() && !self.url.bytes().any(|byte| byte.is_ascii_control());
-        if is_one { Ok(()) } else { Err("`url` is no URL of a server".into()) }
+    /// Whether its `url` is one of a server.
+    pub fn has_server(&self) -> bool {
+        !host(&self.url).is_empty() && !self.url.bytes().any(|byte| byte.is_ascii_control())
+    }
+
+    /// With the URL in one [`spelling`].
+    pub fn respelled(mut self) -> Row {
+        match spelling(&self.url) {
+            one if one == self.url => {}
+            one => self.url = one.into_owned(),
+        }
+        self
     }
 
     /// As a line, with its end. What is not known is left out.
@@ -141,8 +149,9 @@ impl Inventory {
             }
             if !self.line.is_empty() && self.line[0] != b'#' {
                 let row = Row::parse(&self.line)?;
-                if !self.takes_any_url {
-                    row.check_url()?;
+                if !self.takes_any_url && !row.has_server() {
+                    // The URL is not shown: it may carry a password.
+                    return Err("`url` is no URL of a server".into());
                 }
                 return Ok(Some(row));
             }

@@ -12,7 +12,7 @@ pub mod statistics;
 pub mod synthetic;
 pub mod world;
 
-pub use access::{Access, Method, Unusable, hash, host, is_harmless};
+pub use access::{Access, Method, Unusable, hash, host, host_and_port, is_harmless, spelling};
 pub use convert::{Matters, Requests};
 pub use format::{ALL, Format};
 pub use source::{Faults, Source, line, unpacked};

@@ -1,7 +1,7 @@
 //! `cosm smooth loop`: strategies beside each other in a synthetic world, seed after seed.
 
 use super::evaluate::asked;
-use super::strategies::{ROUNDS, listed};
+use super::strategies::{ROUNDS, listed, loss_ratio};
 use crate::Failure;
 use crate::lab::{json, number, number_within, seed, text};
 use crate::written::{folder, write_in};
@@ -145,7 +145,7 @@ fn settings(args: &ArgMatches) -> Result<Settings, Failure> {
     };
     settings.negatives = share("negatives", settings.negatives, 1.0)?;
     settings.confidence = share("confidence", settings.confidence, 1.0)?;
-    settings.learner.loss_ratio = share("loss-ratio", settings.learner.loss_ratio, 1e6)?;
+    settings.learner.loss_ratio = loss_ratio(args)?;
     settings.learner.threads = crate::machine::cores();
     settings.world.check().map_err(Failure::Usage)?;
     let last = settings.world.days;

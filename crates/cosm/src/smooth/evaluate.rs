@@ -19,12 +19,11 @@ const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 pub fn settings_args() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let known: Vec<&str> = ATTRIBUTES.iter().map(|attribute| attribute.name).collect();
+    let [cache, versions] = cache_args();
     vec![
         option("warm-up", "DAYS").default_value("2d").help("Whole days for which the cache fills before anything is measured"),
-        option("cache", "SIZE").help("Size of a cache that forgets what was asked for least lately; otherwise it is infinite"),
-        option("versions", "HOW").default_value("auto").help(
-            "How a changed object is told: by date, by size, or auto: by date where the trace has modification dates",
-        ),
+        cache,
+        versions,
         option("servers", "N|all")
             .default_value("320")
             .help("Consider only so many servers with most prefetchable service over the whole trace"),
@@ -36,6 +35,32 @@ pub fn settings_args() -> Vec<Arg> {
             .help(format!("What is learned from: all, thesis (age, type, size, server, domain), or some of {}", known.join(", "))),
         option("holidays", "DATES").help("Days that are as those at the weekend, such as 1998-05-25"),
     ]
+}
+
+/// What the cache has.
+pub fn cache_args() -> [Arg; 2] {
+    let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let cache = "Size of a cache that forgets what was asked for least lately; otherwise it is infinite";
+    let versions = "How a changed object is told: by date, by size, or auto: by date where the trace has modification dates";
+    [option("cache", "SIZE").help(cache), option("versions", "HOW").default_value("auto").help(versions)]
+}
+
+/// Its size, and whether versions are told by date, as `cache_args` say.
+pub fn cache(args: &ArgMatches) -> Result<(Option<u64>, Option<bool>), Failure> {
+    let usage = |name: &str, why: String| Failure::Usage(format!("--{name}: {why}"));
+    let by_date = match text(args, "versions").unwrap_or_default() {
+        "auto" => None,
+        "date" => Some(true),
+        "size" => Some(false),
+        other => return Err(usage("versions", format!("`{other}` is not auto, date or size"))),
+    };
+    let cache = text(args, "cache").map(size).transpose().map_err(|why| usage("cache", why))?;
+    Ok((cache, by_date))
+}
+
+/// Whether a day learns from the last one of its kind.
+pub fn same_kind(help: &'static str) -> Arg {
+    Arg::new("same-kind").long("same-kind").action(ArgAction::SetTrue).help(help)
 }
 
 pub fn command() -> Command {
@@ -55,11 +80,8 @@ pub fn command() -> Command {
              the day before (equation 6.2); or a size",
         ))
         .arg(
-            Arg::new("same-kind")
-                .long("same-kind")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("train-days")
-                .help("Learn for a working day from the last working day, and for a day at the weekend from the last such day"),
+            same_kind("Learn for a working day from the last working day, and for a day at the weekend from the last such day")
+                .conflicts_with("train-days"),
         )
         .arg(option("train-days", "N").help(
             "Learn once, from the first N days together; otherwise rules and trees learn from each day, and boosted rules from the first",
@@ -83,7 +105,7 @@ pub fn command() -> Command {
 pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure> {
     let usage = |name: &str, why: String| Failure::Usage(format!("--{name}: {why}"));
     let said = |name: &str| text(args, name).unwrap_or_default();
-    let (peak, calendar) = source::days(args)?;
+    let (peak, utc_offset) = source::days(args)?;
     let encoding = match said("attributes") {
         "all" => Encoding::all(),
         "thesis" => Encoding::thesis(),
@@ -92,12 +114,7 @@ pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure>
             Encoding::named(names).map_err(|why| usage("attributes", why))?
         }
     };
-    let by_date = match said("versions") {
-        "auto" => None,
-        "date" => Some(true),
-        "size" => Some(false),
-        other => return Err(usage("versions", format!("`{other}` is not auto, date or size"))),
-    };
+    let (cache, by_date) = cache(args)?;
     let servers = match said("servers") {
         "all" => None,
         _ => match number(args, "servers")?.unwrap_or(0) as usize {
@@ -126,10 +143,9 @@ pub fn settings(args: &ArgMatches, source: &Source) -> Result<Settings, Failure>
     if !warm_up.is_multiple_of(86_400) {
         return Err(usage("warm-up", format!("`{}` are no whole days", said("warm-up"))));
     }
-    let cache = text(args, "cache").map(size).transpose().map_err(|why| usage("cache", why))?;
     Ok(Settings {
         peak,
-        calendar,
+        calendar: source.calendar(utc_offset)?,
         warm_up: (warm_up / 86_400) as usize,
         cache,
         by_date,
@@ -151,8 +167,10 @@ pub fn run(args: &ArgMatches) -> Result<(), Failure> {
     let (out, rules_out) = (written::folder(args, "out")?, written::folder(args, "rules-out")?);
     let mut keep = |name: &str, day: i64, text: &str| match &rules_out {
         None => Ok(()),
-        Some(folder) => written::write_in(folder, &format!("{name}-{}.rules", date(day)), text)
-            .map_err(|(Failure::Failed(why) | Failure::Usage(why))| why),
+        Some(folder) => {
+            written::write_in(folder, &format!("{name}-{}.rules", date(day).replace(' ', "-")), text)
+                .map_err(|(Failure::Failed(why) | Failure::Usage(why))| why)
+        }
     };
     let mut shown = Shown::new();
     let mut open = || source.open(settings.calendar);
@@ -240,7 +258,7 @@ fn print(source: &str, report: &Report) {
     line!("\nday             candidates      bytes prefetchable      bytes  not listed   budget");
     for day in &report.days {
         line!(
-            "{} {} {:>13} {:>10} {:>12} {:>10} {:>11} {:>8}",
+            "{:<10} {} {:>13} {:>10} {:>12} {:>10} {:>11} {:>8}",
             date(day.day),
             weekday(day.weekday),
             day.candidates,
@@ -256,7 +274,7 @@ fn print(source: &str, report: &Report) {
         for day in &strategy.days {
             let weekday =
                 report.days.iter().find(|given| given.day == day.day).and_then(|given| given.weekday);
-            line!("{} {} {}", date(day.day), self::weekday(weekday), row(day));
+            line!("{:<10} {} {}", date(day.day), self::weekday(weekday), row(day));
         }
     }
     line!("\n{:<14} {}", "all days", TOTALS);

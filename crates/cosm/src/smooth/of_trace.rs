@@ -1,11 +1,12 @@
 //! Examples from the last days of a trace.
 
-use super::evaluate::{Shown, settings, settings_args};
+use super::evaluate::{Shown, same_kind, settings, settings_args};
 use super::source::{Source, day_args};
 use crate::Failure;
 use crate::lab::number;
 use clap::{Arg, ArgMatches};
-use learn::evaluate::{Step, survey, walk};
+use learn::day::{Day, NO_DATES};
+use learn::evaluate::{Settings, Step, date, survey, walk};
 use learn::examples::Examples;
 use std::collections::VecDeque;
 
@@ -13,7 +14,14 @@ use std::collections::VecDeque;
 pub fn args() -> Vec<Arg> {
     let last = Arg::new("last").long("last").value_name("DAYS").default_value("1");
     let last = last.help("Learn from so many last days of the trace together");
-    day_args().into_iter().chain(settings_args()).chain([last]).collect()
+    let kind = same_kind(
+        "Learn from the last days of the kind that the next peak after the trace is of: working days, or days at the weekend and holidays",
+    );
+    let of_kinds = settings_args().into_iter().map(|arg| match arg.get_id() == "holidays" {
+        true => arg.requires("same-kind"),
+        false => arg,
+    });
+    day_args().into_iter().chain(of_kinds).chain([last, kind]).collect()
 }
 
 pub fn examples(args: &ArgMatches) -> Result<Examples, Failure> {
@@ -29,14 +37,20 @@ pub fn examples(args: &ArgMatches) -> Result<Examples, Failure> {
     let open = || source.open(settings.calendar).map_err(failed);
     let found = survey(&mut *open()?, &settings, &mut |requests| show(Step::Requests(false, requests)))
         .map_err(failed)?;
-    let mut days: VecDeque<Examples> = VecDeque::new();
+    let no_dates = (!settings.calendar.has_dates).then_some(NO_DATES);
+    source.note().into_iter().chain(no_dates).for_each(|note| proxy::say(format_args!("note: {note}")));
+    // By kind, if that matters: of work, and free.
+    let mut days: [VecDeque<(Day, Examples)>; 2] = Default::default();
+    let mut last = 0;
     walk(
         &mut *open()?,
         &settings,
         &found,
         &mut |material| {
             show(Step::Day(material.day, material.facts.len()));
-            days.push_back(material.examples);
+            last = material.day;
+            let days = &mut days[usize::from(settings.same_kind && material.is_free)];
+            days.push_back((last, material.examples));
             if days.len() > most {
                 days.pop_front();
             }
@@ -46,13 +60,17 @@ pub fn examples(args: &ArgMatches) -> Result<Examples, Failure> {
     )
     .map_err(failed)?;
     shown.borrow().end();
-    let mut all = days.pop_front().ok_or_else(|| {
+    let mut days = match settings.same_kind {
+        true => of_kind(days, next_peak(last, &settings), &settings),
+        false => std::mem::take(&mut days[0]),
+    };
+    let (_, mut all) = days.pop_front().ok_or_else(|| {
         failed(format!(
             "no day is left to learn from: {} days have a peak, of which {} are to warm up; see --warm-up and --peak",
             found.days, settings.warm_up
         ))
     })?;
-    for day in days {
+    for (_, day) in days {
         all.append(&day).map_err(failed)?;
     }
     if all.is_empty() {
@@ -61,4 +79,23 @@ pub fn examples(args: &ArgMatches) -> Result<Examples, Failure> {
         ));
     }
     Ok(all)
+}
+
+fn next_peak(last: Day, settings: &Settings) -> Day {
+    let has_peak = |day: &Day| settings.peak.days.contains(settings.calendar.weekday(*day));
+    (last + 1..).find(has_peak).expect("some day of the week has a peak")
+}
+
+/// Those that a day learns from: of its kind, and where there was none, of the other one.
+fn of_kind(days: [VecDeque<(Day, Examples)>; 2], day: Day, settings: &Settings) -> VecDeque<(Day, Examples)> {
+    let [work, free] = days;
+    let is_free = settings.is_free(day);
+    let (same, other) = if is_free { (free, work) } else { (work, free) };
+    let chosen = if same.is_empty() { other } else { same };
+    let from: Vec<String> = chosen.iter().map(|(day, _)| date(*day)).collect();
+    let kind = if is_free { "free" } else { "working" };
+    if !from.is_empty() {
+        proxy::say(format_args!("rules for {}, a {kind} day, from {}", date(day), from.join(", ")));
+    }
+    chosen
 }

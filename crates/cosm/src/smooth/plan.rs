@@ -1,6 +1,6 @@
 //! `cosm smooth plan`: tonight's list from candidates, rules and a budget.
 
-use super::evaluate::Shown;
+use super::evaluate::{Shown, cache, cache_args};
 use super::rules::{encoding, load};
 use super::source::{self, Source, days};
 use crate::Failure;
@@ -53,7 +53,7 @@ pub fn command() -> Command {
          and so on, each night takes the last one up to the day on which it begins",
     );
     let strict = strict().help(
-        "Stop at the first malformed line of the trace, and at the first candidate without a URL of a server",
+        "Stop at the first malformed line of the trace, and at the first candidate or row of an inventory without a URL of a server",
     );
     let night = Arg::new("night")
         .long("night")
@@ -70,10 +70,11 @@ pub fn command() -> Command {
         .args(usage)
         .args([intervals, history, offered, from_format().requires("TRACE"), strict])
         .args(source::day_args().map(|arg| arg.requires("TRACE")))
+        .args(cache_args().map(|arg| arg.requires("TRACE")))
         .args([night, confidence, json()])
         .after_help(
-            "The likeliest come first; of those, the smaller. Links with credentials are left out, those of private addresses and \
-             localhost, and links with a query or to a program unless the rule that chose them says query=yes. Nothing is fetched.\n\n\
+            "The likeliest come first; of those, the smaller. Links with credentials are left out, those of special-purpose addresses, \
+             localhost and hosts beyond ASCII, and links with a query or to a program unless the rule that chose them says query=yes. Nothing is fetched.\n\n\
              Example:\n  \
              cosm smooth plan offered.jsonl --rules rules --budget 2GiB",
         )
@@ -181,10 +182,21 @@ fn told(args: &ArgMatches, night: u64) -> Result<Option<Told>, Failure> {
         return Ok(None);
     }
     let source = Source::of(args)?;
-    let (peak, calendar) = days(args)?;
+    let (peak, utc_offset) = days(args)?;
+    let (cache, by_date) = cache(args)?;
+    let calendar = source.calendar(utc_offset)?;
     let least = Encoding::named(["size"]).map_err(Failure::Failed)?;
     let offers = if source.has_inventory() { Offers::Listed } else { Offers::Seen };
-    let settings = Settings { peak, calendar, offers, warm_up: 0, servers: None, ..Settings::new(least) };
+    let settings = Settings {
+        peak,
+        calendar,
+        offers,
+        cache,
+        by_date,
+        warm_up: 0,
+        servers: None,
+        ..Settings::new(least)
+    };
     let mut shown = Shown::new();
     let failed = |why: String| Failure::Failed(format!("{}: {why}", source.describe()));
     let open = || {

@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use lab::input::{From, Input, Reading};
 use learn::day::{Calendar, Peak, Weekdays};
 use learn::evaluate::Web;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,16 +20,17 @@ const NAMED_MAX: usize = 20_000_000;
 
 /// What is read, again and again.
 pub enum Source {
-    Trace {
-        input: Input,
-        offered: Offered,
-        /// Whether it was said what was malformed.
-        is_said: Rc<Cell<bool>>,
-    },
-    World {
-        settings: world::Settings,
-        seed: u64,
-    },
+    Trace { input: Input, offered: Offered, said: Rc<Said> },
+    World { settings: world::Settings, seed: u64 },
+}
+
+/// What is said once, though all is read again and again.
+#[derive(Default)]
+pub struct Said {
+    /// What was malformed in the trace.
+    faults: Cell<bool>,
+    /// Inventories with rows that were left out.
+    inventories: RefCell<HashSet<PathBuf>>,
 }
 
 #[derive(Clone)]
@@ -63,8 +64,11 @@ pub fn args() -> [Arg; 7] {
     );
     let days = Arg::new("world-days").long("world-days").value_name("N");
     let days = days.requires("world").conflicts_with("TRACE").help("Days of the world");
+    let strict = strict().help(
+        "Stop at the first malformed line, also at the first row of an inventory without a URL of a server",
+    );
     let [format, strict, inventory] =
-        [from_format(), strict(), inventory].map(|arg| arg.conflicts_with("world"));
+        [from_format(), strict, inventory].map(|arg| arg.conflicts_with("world"));
     [trace, format, strict, inventory, hindsight, world, days]
 }
 
@@ -93,13 +97,14 @@ pub fn day_args() -> [Arg; 3] {
     [peak, days, utc_offset]
 }
 
-pub fn days(args: &ArgMatches) -> Result<(Peak, Calendar), Failure> {
+/// When peak is, and the minutes that local time is ahead of UTC.
+pub fn days(args: &ArgMatches) -> Result<(Peak, i16), Failure> {
     let usage = |name: &str, why: String| Failure::Usage(format!("--{name}: {why}"));
     let said = |name: &str| text(args, name).unwrap_or_default();
     let mut peak: Peak = said("peak").parse().map_err(|why| usage("peak", why))?;
     peak.days = said("days").parse::<Weekdays>().map_err(|why| usage("days", why))?;
     let utc_offset = offset(said("utc-offset")).map_err(|why| usage("utc-offset", why))?;
-    Ok((peak, Calendar { utc_offset, has_dates: true }))
+    Ok((peak, utc_offset))
 }
 
 /// Of an option that not every command has.
@@ -143,7 +148,20 @@ impl Source {
             None if flag(args, "hindsight") => Offered::Named(Rc::new(named(&input)?)),
             None => Offered::Nothing,
         };
-        Ok(Source::Trace { input, offered, is_said: Rc::default() })
+        Ok(Source::Trace { input, offered, said: Rc::default() })
+    }
+
+    /// By the first request, whether days have names.
+    pub fn calendar(&self, utc_offset: i16) -> Result<Calendar, Failure> {
+        let first = match self {
+            Source::World { settings, .. } => Some(settings.begins),
+            Source::Trace { input, .. } => {
+                let failed = |why: String| Failure::Failed(format!("{}: {why}", self.describe()));
+                let (mut reading, mut access) = (input.open().map_err(failed)?, Access::default());
+                reading.next(&mut access).map_err(failed)?.then_some(access.time / 1_000_000)
+            }
+        };
+        Ok(first.map_or(Calendar { utc_offset, has_dates: true }, |first| Calendar::begun(first, utc_offset)))
     }
 
     /// The days of the world that are holidays.
@@ -167,6 +185,10 @@ impl Source {
             Source::Trace { offered: Offered::Named(_), .. } => Some(
                 "the inventory is all that the trace ever names, known in hindsight: what was never asked for is not among the negatives, \
                  and what was not there yet is offered too",
+            ),
+            Source::Trace { offered: Offered::File(_), .. } => Some(
+                "the inventory is of one time, and is offered in every night: what was altered later is in no night before that, neither as a \
+                 positive nor as a negative, and what is there without a date is offered too early; a folder with a file for each day has neither",
             ),
             _ => None,
         }
@@ -196,11 +218,12 @@ impl Source {
 
     pub fn open(&self, calendar: Calendar) -> Result<Box<dyn Web>, String> {
         Ok(match self {
-            Source::Trace { input, offered, is_said } => Box::new(OfTrace {
+            Source::Trace { input, offered, said } => Box::new(OfTrace {
                 reading: input.open()?,
                 offered: offered.clone(),
                 calendar,
-                is_said: is_said.clone(),
+                is_strict: matches!(input.from, From::File { strict: true, .. }),
+                said: said.clone(),
             }),
             Source::World { settings, seed } => {
                 Box::new(OfWorld { world: World::new(settings.clone(), *seed)?, begun: false })
@@ -213,14 +236,39 @@ struct OfTrace {
     reading: Reading,
     offered: Offered,
     calendar: Calendar,
-    is_said: Rc<Cell<bool>>,
+    is_strict: bool,
+    said: Rc<Said>,
+}
+
+impl OfTrace {
+    /// Leaves out rows without a URL of a server, as a plan does, and says at the first time how many they are.
+    fn rows(&self, path: &Path, each: &mut dyn FnMut(Row) -> Result<(), String>) -> Result<(), String> {
+        let mut rows = Inventory::open(path)?;
+        if self.is_strict {
+            return rows.try_for_each(|row| each(row?));
+        }
+        let mut others = 0u64;
+        for row in rows.with_any_url() {
+            match row? {
+                row if row.has_server() => each(row)?,
+                _ => others += 1,
+            }
+        }
+        if others > 0 && self.said.inventories.borrow_mut().insert(path.to_owned()) {
+            let path = path.display();
+            proxy::say(format_args!(
+                "{path}: rows without a URL of a server are left out: {others}; --strict stops at the first"
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Web for OfTrace {
     /// At the first end, says what was malformed; an error if nothing can be used.
     fn next(&mut self, access: &mut Access) -> Result<bool, String> {
         let more = self.reading.next(access)?;
-        if !more && !self.is_said.replace(true) {
+        if !more && !self.said.faults.replace(true) {
             say_faults(&self.reading);
             return self.reading.why_unusable().map_or(Ok(false), Err);
         }
@@ -231,11 +279,11 @@ impl Web for OfTrace {
         match &self.offered {
             Offered::Nothing => Ok(()),
             Offered::Named(rows) => rows.iter().cloned().try_for_each(each),
-            Offered::File(path) => Inventory::open(path)?.try_for_each(|row| each(row?)),
+            Offered::File(path) => self.rows(path, each),
             Offered::Files(files) => {
                 let day = self.calendar.day(at);
                 match files.iter().rfind(|(from, _)| *from <= day) {
-                    Some((_, path)) => Inventory::open(path)?.try_for_each(|row| each(row?)),
+                    Some((_, path)) => self.rows(path, each),
                     None => Ok(()),
                 }
             }

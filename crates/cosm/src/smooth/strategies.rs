@@ -5,7 +5,7 @@ use crate::lab::{number, number_within, text};
 use clap::{Arg, ArgMatches};
 use learn::candidate::PREFETCHABLE;
 use learn::evaluate::{Composition, How, Learn, Learned, Strategy, When};
-use learn::ripper::{Learner, Step};
+use learn::ripper::{LOSS_RATIOS, Learner, Step};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,9 @@ fn learner(args: &ArgMatches) -> Result<Learner, Failure> {
 /// 1 if it is not said.
 pub fn loss_ratio(args: &ArgMatches) -> Result<f64, Failure> {
     let said = text(args, "loss-ratio").unwrap_or("1");
-    let ratio = said.parse().ok().filter(|ratio: &f64| *ratio > 0.0 && ratio.is_finite());
-    ratio.ok_or_else(|| Failure::Usage(format!("--loss-ratio: `{said}` is not a number above 0")))
+    let (least, most) = (LOSS_RATIOS.start(), LOSS_RATIOS.end());
+    let ratio = said.parse().ok().filter(|ratio| LOSS_RATIOS.contains(ratio));
+    ratio.ok_or_else(|| {
+        Failure::Usage(format!("--loss-ratio: `{said}` is not a number from {least:e} to {most:e}"))
+    })
 }

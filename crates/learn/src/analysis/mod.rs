@@ -32,8 +32,6 @@ use trace::{Access, Requests};
 
 /// Requests after which it is settled whether the trace has modification dates.
 const LOOK_AT: usize = 1 << 16;
-/// A trace whose first request is earlier, in seconds since 1970, counts from its own beginning.
-const YEAR: u64 = 365 * 24 * 60 * 60;
 
 /// Characters of a server's name that are kept; as many as a host may have.
 const NAME_MAX: usize = 253;
@@ -301,9 +299,7 @@ impl Analysis {
 
 impl Clock {
     fn begun(time: u64, utc_offset: i16) -> Clock {
-        let has_dates = time >= YEAR;
-        let utc_offset = if has_dates { utc_offset } else { 0 };
-        Clock { calendar: Calendar { utc_offset, has_dates }, first: time, earliest: time, last: time }
+        Clock { calendar: Calendar::begun(time, utc_offset), first: time, earliest: time, last: time }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::service::{self, Group, Order, Served};
 use super::split::{Amount, Split, share};
 use super::{Analysis, Clock, Counted, Measured, Settings, Side};
-use crate::day::{Calendar, Day, Peak};
+use crate::day::{Calendar, Day, NO_DATES, Peak};
 use crate::profile::{Level, MeanDay, Profile};
 use crate::target::{Performance, Target, Usage};
 use jiff::civil;
@@ -360,12 +360,7 @@ fn notes(report: &Report) -> Vec<Note> {
     let mut note = |about, text: String| notes.push(Note { about, text });
     let Counted { future_dates, late_dates, undated, out_of_order, .. } = report.whole;
     if !report.calendar.has_dates {
-        note(
-            "peaks",
-            "The times of the trace count from its own beginning: no day has a name, each has a peak, and \
-                       --utc-offset does not apply."
-                .into(),
-        );
+        note("peaks", NO_DATES.into());
     }
     if report.last - report.first < 24 * 60 * 60 {
         note("peaks", "The trace is shorter than a day: a peak that is found is one of these hours.".into());

@@ -64,6 +64,7 @@ impl Default for Past {
 
 /// The part of a site that a URL is in: its server and the first folder of its path.
 pub fn section(url: &str) -> u64 {
+    let url = trace::spelling(url);
     let start = url.find("://").map_or(0, |at| at + 3);
     let host = url[start..].find('/').map_or(url.len(), |at| start + at + 1);
     let end = url[host.min(url.len())..].find(['/', '?', '#']).map_or(host, |at| host + at);
@@ -395,6 +396,7 @@ mod tests {
         let of = |url: &str| section(url);
         assert_eq!(of("http://a.test/b/c/d.html"), of("http://a.test/b/x"));
         assert_eq!(of("http://a.test/c.html"), of("http://a.test/"));
+        assert_eq!(of("http://a.test/c.html"), of("HTTP://A.TEST:80"));
         for other in ["http://a.test/c/d", "http://b.test/b/c", "http://a.test/b", "", "://", "http://a.test"]
         {
             assert_ne!(of("http://a.test/b/c/d.html"), of(other), "{other}");

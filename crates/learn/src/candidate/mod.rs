@@ -6,9 +6,11 @@
 
 mod beside;
 mod history;
+mod link;
 
 pub use beside::Beside;
 pub use history::{History, Past, section};
+pub use link::{asks_program, unescaped, without_escapes};
 
 use crate::examples::{Examples, Kind, Schema, Value};
 use trace::Access;
@@ -32,7 +34,7 @@ pub struct Candidate {
 impl Candidate {
     /// Takes what the history knows of the URL, and what is offered beside it. `scratch` saves allocations.
     pub fn remember(&mut self, history: &History, beside: &Beside, scratch: &mut Access) {
-        scratch.set_url(self.row.url.as_bytes());
+        scratch.set_url(trace::spelling(&self.row.url).as_bytes());
         self.past = history.past(scratch, made(&self.row));
         self.newer = beside.newer(&self.row);
     }
@@ -289,7 +291,7 @@ pub static ATTRIBUTES: [Attribute; 25] = [
         of_thesis: false,
         from: Source::Offer,
         says: "whether the link has a query or names a program: `yes` or `no`",
-        value: |facts| yes(has_query(&facts.candidate.row.url)),
+        value: |facts| yes(asks_program(&facts.candidate.row.url)),
     },
     Attribute {
         name: "words",
@@ -393,12 +395,6 @@ impl Encoding {
         let values: Vec<Value> = self.attributes.iter().map(|attribute| (attribute.value)(&facts)).collect();
         into.push(&values, class, row.size.max(1) as f64)
     }
-}
-
-/// Whether a link has a query, or names a program.
-pub fn has_query(url: &str) -> bool {
-    let is_program = url.as_bytes().windows(7).any(|seven| seven.eq_ignore_ascii_case(b"cgi-bin"));
-    url.contains('?') || is_program || path(url).contains(';')
 }
 
 /// What will be in the future has no age, nor what was at no known moment.
@@ -509,9 +505,19 @@ mod tests {
         assert_eq!(media_type(&said), "image/png");
         assert_eq!(trace::host("http://me:secret@a.test:81/b"), "a.test:81");
         assert_eq!(words("/news/2024/a-b/front-page.html"), ["news", "front", "page", "html"]);
-        let queries =
-            ["http://a.test/b?c", "http://a.test/b;c", "http://a.test/cgi-bin/x", "http://a.test/b"];
-        assert_eq!(queries.map(has_query), [true, true, true, false]);
+    }
+
+    #[test]
+    fn whatever_asks_a_program_has_a_query() {
+        let encoding = Encoding::named(["query"]).unwrap();
+        let mut examples = encoding.examples();
+        for url in ["b?c", "b;c", "cgi-bin/x", "x.php", "x.cgi", "CGI%2DBIN/x", "b"] {
+            let candidate = Candidate { row: row(&format!("http://a.test/{url}")), ..Candidate::default() };
+            encoding.push(&candidate, 0, NON_PREFETCHABLE, &mut examples).unwrap();
+        }
+        let Some(Column::Nominal { words, values }) = examples.column("query") else { panic!() };
+        let said: Vec<&str> = values.iter().map(|value| words.word(*value)).collect();
+        assert_eq!(said, ["yes", "yes", "yes", "yes", "yes", "yes", "no"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::{Budget, Offers, Positives, Settings};
 use crate::analysis::cache::{Ask, Caches, is_dated};
 use crate::analysis::check_order;
-use crate::candidate::{Beside, Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, section};
+use crate::candidate::{Beside, Candidate, History, NON_PREFETCHABLE, PREFETCHABLE, asks_program, section};
 use crate::day::{Day, LEVELS, Period};
 use crate::examples::Examples;
 use crate::profile::DAYS_MAX;
@@ -56,6 +56,7 @@ pub struct Material {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
     pub other_servers: u64,
+    /// Or made by a program.
     pub not_cacheable: u64,
     pub no_size: u64,
     /// Modified or created after the night began.
@@ -231,7 +232,7 @@ fn has(caches: &Caches, forgets: bool, by_date: bool, object: u64, row: &Row) ->
     is_same && (is_recent || !forgets)
 }
 
-/// A trace that has numbers alone gets names made of them.
+/// A trace that has numbers alone gets names made of them. A name gets one spelling.
 fn name(access: &mut Access) {
     if access.url.is_empty() {
         let mut url = Vec::new();
@@ -240,6 +241,7 @@ fn name(access: &mut Access) {
         access.set_url(&url);
         access.dynamic |= dynamic;
     }
+    access.respell();
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -421,7 +423,8 @@ impl Walker<'_> {
                 })?,
                 Offers::Seen => known.rows.iter().for_each(|row| beside.note(row)),
             }
-            let mut offer = |mut row: Row| -> Result<(), String> {
+            let mut offer = |row: Row| -> Result<(), String> {
+                let mut row = row.respelled();
                 if settings.positives == Positives::Log {
                     // What the log does not say of positives would tell the others from them.
                     (row.created, row.content_type) = (0, String::new());
@@ -430,7 +433,7 @@ impl Walker<'_> {
                 let left_out = &mut now.material.left_out;
                 let count = if servers.as_ref().is_some_and(|servers| !servers.contains(&scratch.server)) {
                     &mut left_out.other_servers
-                } else if !row.cacheable || scratch.dynamic {
+                } else if !row.cacheable || scratch.dynamic || asks_program(&row.url) {
                     &mut left_out.not_cacheable
                 } else if row.size == 0 {
                     &mut left_out.no_size
@@ -491,7 +494,7 @@ impl Walker<'_> {
         }
         let mut scratch = Access::default();
         for (object, (bytes, level, row)) in positives {
-            let Some(row) = row else {
+            let Some(row) = row.filter(|row| !asks_program(&row.url)) else {
                 material.unlisted.add(bytes);
                 continue;
             };

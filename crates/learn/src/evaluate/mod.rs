@@ -8,7 +8,7 @@ pub use days::{Amount, Fact, LeftOut, Levels, Material, Survey, Told, Web, night
 pub use outcome::{Day as DayOutcome, Matrix, Measured, Totals, lower, raised};
 
 use crate::candidate::{Encoding, PREFETCHABLE};
-use crate::day::{Calendar, Day, Peak, Weekdays};
+use crate::day::{Calendar, Day, NO_DATES, Peak, Weekdays};
 use crate::examples::Examples;
 use crate::judge::Judge;
 use crate::rules::{Rules, Test};
@@ -64,7 +64,8 @@ impl Settings {
 
     /// A day at the weekend, or a holiday.
     pub fn is_free(&self, day: Day) -> bool {
-        self.calendar.weekday(day).is_some_and(|weekday| weekday >= 5) || self.holidays.contains(&day)
+        let weekday = self.calendar.weekday(day);
+        weekday.is_some_and(|weekday| weekday >= 5 || self.holidays.contains(&day))
     }
 }
 
@@ -465,6 +466,9 @@ fn given(material: &Material, settings: &Settings, budget: u64) -> Given {
 /// What a trace leaves out, and what was assumed instead.
 fn limits(settings: &Settings, survey: &Survey) -> Vec<String> {
     let mut notes = Vec::new();
+    if !settings.calendar.has_dates {
+        notes.push(format!("{NO_DATES} There are no holidays, and all days are of one kind."));
+    }
     if !survey.by_date {
         notes.push(
             "versions are told by sizes (unchanged within 5 % and 16 bytes): whether an object was there and unaltered since the night \
@@ -515,8 +519,11 @@ fn limits(settings: &Settings, survey: &Survey) -> Vec<String> {
     notes
 }
 
-/// A day as people write it.
+/// A day as people write it. Those of 1970 are of traces whose times count from their own beginning.
 pub fn date(day: Day) -> String {
+    if day < 365 {
+        return format!("day {day}");
+    }
     let since_1970 = jiff::Span::new().try_days(day);
     match since_1970.and_then(|days| jiff::civil::date(1970, 1, 1).checked_add(days)) {
         Ok(date) => date.to_string(),

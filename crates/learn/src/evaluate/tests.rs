@@ -152,6 +152,52 @@ fn days_of_a_kind_learn_from_each_other() {
     assert_eq!((week.days.len(), day(&week, 0)), (4, 7));
 }
 
+/// Also what is asked for is one object, however it is spelled.
+#[test]
+fn what_is_offered_in_another_spelling_is_what_was_asked_for() {
+    let web = Small::habits(6);
+    let oracle = || [fixed("oracle", How::Oracle)];
+    let plain = run(&web, &settings(), &oracle()).unwrap();
+    let mut other = web.clone();
+    for row in &mut other.rows {
+        row.url = row.url.replace("http://", "HTTP://").replace(".test/", ".TEST:80/") + "#part";
+    }
+    let found = run(&other, &settings(), &oracle()).unwrap();
+    assert_eq!(found.strategies[0].totals.bytes, plain.strategies[0].totals.bytes);
+    assert_eq!(found.days[0].left_out, plain.days[0].left_out);
+    for access in other.accesses.iter_mut().step_by(2) {
+        access.url = access.url.replace(".test/", ".Test:/");
+        let url = access.url.clone();
+        access.set_url(url.as_bytes());
+    }
+    let found = run(&other, &settings(), &oracle()).unwrap();
+    assert_eq!((found.servers, found.days[0].left_out), (plain.servers, plain.days[0].left_out));
+    assert_eq!(found.strategies[0].totals.bytes, plain.strategies[0].totals.bytes);
+}
+
+#[test]
+fn days_without_names_are_all_alike() {
+    let web = Small::habits(9);
+    let nameless = Calendar::begun(0, 60);
+    let settings = Settings { calendar: nameless, same_kind: true, holidays: vec![10_366], ..settings() };
+    let report = run(&web, &settings, &[rules(When::Daily)]).unwrap();
+    assert!(report.days.iter().all(|day| day.weekday.is_none() && !day.is_free));
+    assert!(report.notes[0].contains("no day has a name"), "{:?}", report.notes);
+}
+
+/// So that `query=yes` is for rules that a person writes.
+#[test]
+fn what_a_program_makes_is_not_learned_from() {
+    let mut web = Small::habits(6);
+    for row in &mut web.rows {
+        row.url = row.url.replace("bad.test/", "bad.test/x.php/");
+    }
+    for positives in [Positives::Listed, Positives::Log] {
+        let report = run(&web, &Settings { positives, ..settings() }, &[rules(When::Daily)]).unwrap();
+        assert_eq!(report.days[0].left_out.not_cacheable, 40);
+    }
+}
+
 #[test]
 fn only_the_chosen_servers_count() {
     let web = Small::habits(6);
@@ -244,7 +290,7 @@ fn a_night_is_raised_to_the_least_level_that_pays() {
 
 #[test]
 fn days_read_as_dates() {
-    assert_eq!([0, 10_364].map(date), ["1970-01-01", "1998-05-18"]);
+    assert_eq!([0, 10_364].map(date), ["day 0", "1998-05-18"]);
     assert!(date(i64::MAX).starts_with("day"));
 }
 

@@ -9,10 +9,10 @@ mod link;
 
 pub use link::refused;
 
-use crate::candidate::{Candidate, Encoding, PREFETCHABLE};
+use crate::candidate::{Candidate, Encoding, PREFETCHABLE, asks_program};
 use crate::judge::{Judge, Verdict};
 use crate::rules::{Rules, Test};
-use link::{asks_program, spelling};
+use link::spelling;
 use std::collections::{BTreeSet, HashSet};
 
 /// What is wanted of a plan.
@@ -176,7 +176,7 @@ impl<'j> Planner<'j> {
         };
         match why {
             Some(why) => self.leave_out(why),
-            None => self.waiting.push(without_fragment(candidate)),
+            None => self.waiting.push(Candidate { row: candidate.row.respelled(), ..candidate }),
         }
         if self.waiting.len() >= AT_ONCE { self.judge() } else { Ok(()) }
     }
@@ -317,13 +317,6 @@ impl Chosen {
     }
 }
 
-fn without_fragment(mut candidate: Candidate) -> Candidate {
-    if let Some(at) = candidate.row.url.find('#') {
-        candidate.row.url.truncate(at);
-    }
-    candidate
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,6 +395,17 @@ default non-prefetchable (1000/10).
         let found = plan(&without, 1500, candidates);
         assert_eq!(found.left_out[LeftOut::Query as usize], 1);
         assert!(found.lines.iter().all(|line| !line.url.contains('?')));
+    }
+
+    #[test]
+    fn a_rule_may_allow_whatever_has_a_query() {
+        let urls = ["x.php", "x.cgi", "CGI%2DBIN/x", "x%3Fpage=2", "x?a=1"];
+        let candidates = urls.map(|url| candidate(&format!("http://a.test/{url}"), 10));
+        let found = plan(RULES, 1500, candidates.clone());
+        assert!(found.lines.len() == 5 && found.lines.iter().all(|line| line.rule == Some(0)), "{found:?}");
+        let without = RULES.replace("prefetchable :- server='a.test', query=yes (8/2).\n", "");
+        let found = plan(&without, 1500, candidates);
+        assert_eq!(found.left_out[LeftOut::Query as usize], 5);
     }
 
     proptest! {

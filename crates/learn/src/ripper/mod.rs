@@ -19,7 +19,7 @@ use length::Measure;
 use trace::random::Random;
 
 /// Costs of a false positive over that of a false negative.
-const LOSS_RATIOS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
+pub const LOSS_RATIOS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// How rules are learned. The same settings and examples give the same rules, byte for byte.
 #[derive(Clone, Debug)]

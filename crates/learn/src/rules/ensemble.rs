@@ -5,22 +5,25 @@ use crate::examples::Examples;
 use crate::judge::{Judge, Verdict};
 use std::collections::BTreeSet;
 
+/// The heaviest vote, far above any that boosting gives: sums of all members' are numbers.
+pub const VOTE_MAX: f64 = 1e6;
+
 /// `Display` writes it, `Model` reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ensemble {
-    /// With the weight of its vote, which is finite and not negative. All have one schema and the same classes.
+    /// With the weight of its vote, from 0 to `VOTE_MAX`. All have one schema and the same classes.
     members: Vec<(f64, Rules)>,
 }
 
 impl Ensemble {
-    /// Fails if there is no member, they are not of one schema and the same classes, or a vote is not a number from 0 up.
+    /// Fails if there is no member, they are not of one schema and the same classes, or a vote is not a number from 0 to `VOTE_MAX`.
     pub fn new(members: Vec<(f64, Rules)>) -> Result<Ensemble, String> {
         let [(_, first), ..] = &members[..] else { return Err("an ensemble without members".into()) };
         if members.iter().any(|(_, rules)| rules.schema != first.schema || rules.classes != first.classes) {
             return Err("the members of an ensemble differ in attributes or classes".into());
         }
-        match members.iter().find(|(vote, _)| !(vote.is_finite() && *vote >= 0.0)) {
-            Some((vote, _)) => Err(format!("a vote weighs {vote}")),
+        match members.iter().find(|(vote, _)| !(0.0..=VOTE_MAX).contains(vote)) {
+            Some((vote, _)) => Err(format!("a vote weighs {vote}, not 0 to {VOTE_MAX}")),
             None => Ok(Ensemble { members }),
         }
     }

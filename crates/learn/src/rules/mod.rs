@@ -4,12 +4,13 @@ mod ensemble;
 mod matching;
 mod text;
 
-pub use ensemble::Ensemble;
+pub use ensemble::{Ensemble, VOTE_MAX};
 pub use text::{Mistake, Model};
 
 use crate::examples::{Examples, Kind, Schema};
 use crate::judge::{Judge, Verdict};
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 /// Classes that rules may tell apart; of more, none is learned well.
 pub const CLASSES_MAX: usize = 1000;
@@ -83,7 +84,8 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     schema: Schema,
-    classes: Vec<String>,
+    /// Of all members of an ensemble the same: names may be long.
+    classes: Arc<[String]>,
     rules: Vec<Rule>,
     /// Without conditions.
     default: Rule,
@@ -97,10 +99,12 @@ impl Rules {
         rules: Vec<Rule>,
         default: Rule,
     ) -> Result<Rules, String> {
-        let mut names = HashSet::new();
-        if let Some(class) = classes.iter().find(|class| !names.insert(class.as_str())) {
-            return Err(format!("two classes are named `{class}`"));
-        }
+        named_once(&classes)?;
+        Rules::of(schema, classes.into(), rules, default)
+    }
+
+    /// Of classes that are named once.
+    fn of(schema: Schema, classes: Arc<[String]>, rules: Vec<Rule>, default: Rule) -> Result<Rules, String> {
         if !default.conditions.is_empty() {
             return Err("the default has conditions".into());
         }
@@ -138,6 +142,14 @@ impl Rules {
     /// Of all rules together.
     pub fn conditions(&self) -> usize {
         self.rules.iter().map(|rule| rule.conditions.len()).sum()
+    }
+}
+
+fn named_once(classes: &[String]) -> Result<(), String> {
+    let mut names = HashSet::new();
+    match classes.iter().find(|class| !names.insert(class.as_str())) {
+        Some(class) => Err(format!("two classes are named `{class}`")),
+        None => Ok(()),
     }
 }
 

@@ -155,10 +155,32 @@ default Play (9.5/0.25 in 4).
     fn what_is_read_is_written_alike() {
         let model: Model = GOLF.parse().unwrap();
         assert_eq!(model.to_string(), GOLF);
-        let ensemble = GOLF.replace("rules", "ensemble").replace("Play.\n'", "Play.\nmembers 2\nvote 0.5\n'");
-        let body = &GOLF[GOLF.find("'No Play' :-").unwrap()..];
-        let ensemble = format!("{ensemble}vote 2\n{body}");
+        let ensemble = ensemble(["0.5", "2"]);
         assert_eq!(ensemble.parse::<Model>().unwrap().to_string(), ensemble);
+    }
+
+    fn ensemble(votes: [&str; 2]) -> String {
+        let body = &GOLF[GOLF.find("'No Play' :-").unwrap()..];
+        let head = GOLF[..GOLF.len() - body.len()].replace("rules", "ensemble");
+        format!("{head}members 2\nvote {}\n{body}vote {}\n{body}", votes[0], votes[1])
+    }
+
+    #[test]
+    fn members_share_what_they_have_in_common() {
+        let Ok(Model::Ensemble(found)) = ensemble(["0.5", "2"]).parse() else { panic!() };
+        let [(_, one), (_, other)] = found.members() else { panic!() };
+        assert!(std::ptr::eq(one.classes(), other.classes()));
+        assert!(std::ptr::eq(one.schema().attributes(), other.schema().attributes()));
+    }
+
+    #[test]
+    fn votes_are_bounded() {
+        assert!(ensemble(["0", "1e6"]).parse::<Model>().is_ok());
+        for vote in ["-1", "1.1e6", "1e308", "inf", "nan"] {
+            let error = ensemble(["1", vote]).parse::<Model>().unwrap_err().to_string();
+            let says = format!("line 11: the vote `{vote}` is not a number from 0 to 1000000");
+            assert_eq!(error, says);
+        }
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use super::{ENSEMBLE, ESCAPES, MEMBERS_MAX, Mistake, Model, RULES, RULES_MAX, is_plain};
 use crate::examples::{Kind, Schema, one_line};
-use crate::rules::{CLASSES_MAX, Condition, Ensemble, Rule, Rules, Support, Test};
+use crate::rules::{CLASSES_MAX, Condition, Ensemble, Rule, Rules, Support, Test, VOTE_MAX, named_once};
 use std::collections::HashSet;
 use std::iter::Peekable;
 use std::str::{Chars, FromStr};
+use std::sync::Arc;
 
 impl FromStr for Model {
     type Err = Mistake;
@@ -108,8 +109,8 @@ impl<'t> Reader<'t> {
                     members.len()
                 ));
             };
-            let Some(vote) = number(said).filter(|vote| *vote >= 0.0) else {
-                return self.wrong(format!("the vote `{said}` is not a number from 0 up"));
+            let Some(vote) = number(said).filter(|vote| (0.0..=VOTE_MAX).contains(vote)) else {
+                return self.wrong(format!("the vote `{said}` is not a number from 0 to {VOTE_MAX}"));
             };
             self.next();
             members.push((vote, self.body(&schema, &classes)?));
@@ -120,7 +121,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Attributes and classes, from the line after the first; stays at the line after them.
-    fn head(&mut self) -> Result<(Schema, Vec<String>), Mistake> {
+    fn head(&mut self) -> Result<(Schema, Arc<[String]>), Mistake> {
         let (mut attributes, mut names) = (Vec::<(String, Kind)>::new(), HashSet::new());
         self.next();
         while let Some(said) = self.after("attribute") {
@@ -142,12 +143,13 @@ impl<'t> Reader<'t> {
         if classes.len() > CLASSES_MAX {
             return self.wrong(format!("more than {CLASSES_MAX} classes"));
         }
+        self.here(named_once(&classes))?;
         self.next();
-        Ok((schema, classes))
+        Ok((schema, classes.into()))
     }
 
     /// Rules up to the default's, from this line; stays at the line after them.
-    fn body(&mut self, schema: &Schema, classes: &[String]) -> Result<Rules, Mistake> {
+    fn body(&mut self, schema: &Schema, classes: &Arc<[String]>) -> Result<Rules, Mistake> {
         let mut rules = Vec::new();
         loop {
             if self.line.is_empty() {
@@ -156,7 +158,7 @@ impl<'t> Reader<'t> {
             if let Some(said) = self.after("default") {
                 let default = default(said, classes);
                 let default = self.here(default)?;
-                let made = Rules::new(schema.clone(), classes.to_vec(), rules, default);
+                let made = Rules::of(schema.clone(), classes.clone(), rules, default);
                 let made = self.here(made)?;
                 self.next();
                 return Ok(made);
