@@ -6,7 +6,9 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 use store::{Options, Store};
+use support::http2::{HEADERS, Raw, block, frame};
 use support::{Client, Message, Origin, Proxy, cache_status, field, soon};
+use tokio::net::TcpSocket;
 
 /// As little memory in transit as there may be: 4 MiB for bodies from origins and contents, 3 MiB for what is read from disk.
 fn tight(settings: &mut proxy::Settings) {
@@ -259,4 +261,85 @@ async fn a_hit_for_which_there_is_no_memory_comes_from_the_origin() {
     assert!(other.body == vec![b'x'; LENGTH] && cache_status(&other) == "cosm; hit", "{}", other.head);
     let asked = origin.requests();
     assert!(asked.iter().any(|head| head.contains("/other") && field(head, "range").is_some()), "{asked:?}");
+}
+
+/// Clients, each of which has begun with a head that takes of the memory for heads, and does not end it.
+async fn large_heads(proxy: &Proxy, request: &str, over_http2: bool) -> Vec<Client> {
+    let large = "x".repeat(18_000);
+    let block = block(&[(":method", "GET"), ("x-large", &large)]);
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        slow.push(match over_http2 {
+            false => {
+                let mut client = proxy.client().await;
+                client.send(&request[..request.len() - 2]).await;
+                client
+            }
+            true => {
+                let mut raw = Raw::connect(proxy.address).await;
+                raw.0.send(frame(HEADERS, 0, 1, &block[..16_000])).await;
+                raw.0
+            }
+        });
+    }
+    slow
+}
+
+/// The other half of the memory for heads is for others.
+#[tokio::test]
+async fn large_heads_of_one_client_are_bounded() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
+    for over_http2 in [false, true] {
+        let proxy = Proxy::with(|settings| {
+            tight(settings);
+            settings.trust.clear();
+        });
+        let slow = large_heads(&proxy, &request, over_http2).await;
+        used_up(&proxy, "heads", (512 << 10) + 1).await;
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut other = Client::of(soon(socket.connect(proxy.address)).await.unwrap());
+        assert_eq!(other.get(&request).await.status(), 200, "over HTTP/2: {over_http2}");
+        drop(slow);
+    }
+}
+
+/// Where all of that memory is theirs.
+#[tokio::test]
+async fn large_heads_that_do_not_end_make_way() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
+    for over_http2 in [false, true] {
+        let proxy = Proxy::with(|settings| {
+            tight(settings);
+            settings.timeouts.client_crowded = Duration::from_millis(200);
+        });
+        let slow = large_heads(&proxy, &request, over_http2).await;
+        used_up(&proxy, "heads", 1).await;
+        let answer = proxy.client().await.get(&request).await;
+        assert_eq!(answer.status(), 200, "over HTTP/2: {over_http2}");
+        drop(slow);
+    }
+}
+
+/// And not that its client was slow.
+#[tokio::test]
+async fn who_waits_in_vain_for_the_memory_of_a_large_head_is_told() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.timeouts.client_header = Duration::from_secs(1);
+    });
+    let mut answers = Vec::new();
+    for mut client in large_heads(&proxy, &request, false).await {
+        answers.push(client.rest().await);
+    }
+    let told = |answer: &&String| {
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("too little memory for more large heads")
+    };
+    let (in_vain, late): (Vec<&String>, Vec<&String>) = answers.iter().partition(told);
+    assert!(!in_vain.is_empty() && !late.is_empty(), "{answers:?}");
+    assert!(late.iter().all(|answer| answer.starts_with("HTTP/1.1 408 ")), "{late:?}");
 }

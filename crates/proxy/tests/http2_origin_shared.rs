@@ -506,21 +506,20 @@ async fn connections_that_idle_are_bounded_in_all() {
     .await;
 }
 
-/// An origin of which a connection, where `ends` says so of its number, ends when it has carried so many requests; and how many it had.
+/// An origin of which a connection, by its number, ends when it has carried so many requests, if at all; and how many it had.
 async fn short_lived(
-    carries: usize,
-    ends: impl Fn(usize) -> bool + Clone + Send + Sync + 'static,
+    carries: impl Fn(usize) -> Option<usize> + Clone + Send + Sync + 'static,
 ) -> (RawOrigin, Arc<AtomicUsize>) {
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = connections.clone();
     let origin = RawOrigin::start(move |mut connection, number| {
         counted.fetch_add(1, Ordering::SeqCst);
-        let ends = ends.clone();
+        let carries = carries.clone();
         async move {
             let mut carried = 0;
             while let Some(stream) = connection.request().await {
                 carried += 1;
-                let ends = carried == carries && ends(number);
+                let ends = carries(number) == Some(carried);
                 if ends {
                     // Meanwhile come those that are too many.
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -552,7 +551,8 @@ async fn ask_many(proxy: &Proxy) {
 async fn connections_that_carry_few_requests_are_given_no_more() {
     let generous = Arc::new(AtomicBool::new(false));
     let carries_all = generous.clone();
-    let (origin, connections) = short_lived(4, move |_| !carries_all.load(Ordering::SeqCst)).await;
+    let (origin, connections) =
+        short_lived(move |_| (!carries_all.load(Ordering::SeqCst)).then_some(4)).await;
     let proxy = before(origin.address, |_| {});
     ask_many(&proxy).await;
     let many = connections.swap(0, Ordering::SeqCst);
@@ -569,8 +569,69 @@ async fn connections_that_carry_few_requests_are_given_no_more() {
 /// It may have ended for anything, such as a restart.
 #[tokio::test]
 async fn one_connection_that_ends_tells_nothing_of_others() {
-    let (origin, connections) = short_lived(2, |number| number == 0).await;
+    let (origin, connections) = short_lived(|number| (number == 0).then_some(2)).await;
     let proxy = before(origin.address, |_| {});
     ask_many(&proxy).await;
     assert_eq!(connections.load(Ordering::SeqCst), 2);
+}
+
+/// So that nothing can be learned of them.
+#[tokio::test]
+async fn who_is_turned_back_asks_again_while_others_are_answered() {
+    let (origin, _) = short_lived(|number| Some(3 + number % 4)).await;
+    let proxy = before(origin.address, |_| {});
+    ask_many(&proxy).await;
+}
+
+/// Five streams at a time, though it allows a hundred.
+#[tokio::test]
+async fn who_is_refused_asks_again_later() {
+    const AT_ONCE: usize = 5;
+    let origin = RawOrigin::start(|mut connection, _| async move {
+        connection.send(allows(100)).await;
+        let (mut taken, mut until) = (Vec::new(), tokio::time::Instant::now());
+        loop {
+            match tokio::time::timeout_at(until, connection.request()).await {
+                Ok(Some(stream)) if taken.len() < AT_ONCE => {
+                    if taken.is_empty() {
+                        until = tokio::time::Instant::now() + Duration::from_millis(20);
+                    }
+                    taken.push(stream);
+                }
+                Ok(Some(stream)) => connection.send(frame(RST_STREAM, 0, stream, &7u32.to_be_bytes())).await,
+                Ok(None) => return,
+                Err(_) => {
+                    for stream in taken.drain(..) {
+                        connection
+                            .send(head(stream, END_STREAM, "200", &[("cache-control", "no-store")]))
+                            .await;
+                    }
+                    until += Duration::from_secs(3600);
+                }
+            }
+        }
+    })
+    .await;
+    let proxy = before(origin.address, |_| {});
+    ask_many(&proxy).await;
+}
+
+/// However long it may take between two pieces of it.
+#[tokio::test]
+async fn an_answer_is_waited_for_from_the_end_of_the_request() {
+    let origin =
+        RawOrigin::start(|mut connection, _| async move { while connection.request().await.is_some() {} })
+            .await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    for (address, http2) in [(origin.address, true), (silent.local_addr().unwrap(), false)] {
+        let proxy = before(address, |settings| {
+            if !http2 {
+                settings.origin_http2 = OriginHttp2::Off;
+            }
+            settings.timeouts.origin_first_byte = Duration::from_millis(300);
+            settings.timeouts.origin_stall = Duration::from_secs(3600);
+        });
+        let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789";
+        assert_eq!(proxy.client().await.get(post).await.status(), 504, "by HTTP/2: {http2}");
+    }
 }

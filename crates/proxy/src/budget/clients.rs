@@ -136,6 +136,17 @@ impl ClientsClaim {
         self.shares.is_used_up(self.client)
     }
 
+    /// It has asked for something that it does not hold.
+    pub fn waits(&self) -> bool {
+        self.claims.is_some() && !self.holds()
+    }
+
+    /// More than half of the client's share is free, as far as that matters to this claim.
+    pub fn is_ample(&self) -> bool {
+        let share = self.claims.as_ref().and_then(|claims| claims.share.as_ref());
+        share.is_none_or(|share| share.own.is_ample())
+    }
+
     pub fn holds(&self) -> bool {
         self.claims.as_ref().is_some_and(|claims| matches!(claims.all, Claim::Held(_)))
     }

@@ -13,8 +13,8 @@
 //! | `origins` | a body from an origin of more than `SMALL` bytes, or of unknown length: its window, and the span that is gathered for the store; a request's content; a large window of HTTP/2; a smaller body that its client does not take | windows stay at `FLOOR`, bodies pass without being kept, then those of more than `HELD_ANYWAY` bytes are read one after the other |
 //! | `disk` | what was read from the disk for a response | spans are shared and copied out in small pieces, then responses wait for the disk's patience and come from the origin |
 //!
-//! Of `origins` one client's address has no more than half, beside windows while there is plenty ([`Shares`]), and its streams of HTTP/2
-//! have no more than half of `heads`: who has that waits, others do not. Where a pool is used up, what comes back goes to the address that holds least of it, to the one that waits for
+//! Of `origins` one client's address has no more than half, beside windows while there is plenty ([`Shares`]), and its large heads and
+//! streams of HTTP/2 no more than half of `heads`: who has that waits, others do not. Where a pool is used up, what comes back goes to the address that holds least of it, to the one that waits for
 //! longest, and to claims with which no address is charged (clients of proxies in `trust` and on Unix sockets, repairs, objects
 //! that are read whole), by turns ([`pool`]). Content and response of
 //! one exchange have one lease. What a body took it keeps until its last byte has gone to the client.
@@ -71,7 +71,7 @@ pub struct Budget {
     pub heads: Allowance,
     pub origins: Allowance,
     pub disk: Allowance,
-    /// What each client has of `origins`, of `disk`, and of `heads` for its streams of HTTP/2.
+    /// What each client has of `origins`, of `disk`, and of `heads`.
     pub clients: Arc<Shares>,
     pub readers: Arc<Shares>,
     pub askers: Arc<Shares>,

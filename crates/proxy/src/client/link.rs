@@ -46,12 +46,7 @@ impl Link {
 
     /// Since when hardly anything moves of what takes of the memory that is `wanted`, which a hit in memory does not.
     pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
-        match (self.http2.get(), wanted) {
-            (Some(link), _) => link.slow_since(wanted),
-            (None, Wanted::Bodies) => self.http1.slow_since(),
-            // One whose large head does not come has a time for that.
-            (None, Wanted::Heads) => None,
-        }
+        either!(self, link => link.slow_since(wanted))
     }
 
     /// Ends what `slow_since` is about.

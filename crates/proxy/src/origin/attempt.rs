@@ -115,15 +115,16 @@ impl<'a> Patience<'a> {
 
     pub fn poll_end(&mut self, cx: &mut Context<'_>, gate: &Gate) -> Poll<Refusal> {
         let timeouts = &self.settings.timeouts;
+        if !self.sent && gate.poll_done(cx).is_ready() {
+            (self.sent, self.opened) = (true, true);
+            self.timer.set(sleep(timeouts.origin_first_byte));
+        }
         while self.timer.as_mut().poll(cx).is_ready() {
             let more = if !self.opened {
                 // Where the origin has not opened it by its 100.
                 gate.open();
                 self.opened = true;
                 timeouts.origin_stall
-            } else if gate.is_done() && !self.sent {
-                self.sent = true;
-                timeouts.origin_first_byte
             } else if !self.sent && gate.moved() != self.moved {
                 self.moved = gate.moved();
                 timeouts.origin_stall

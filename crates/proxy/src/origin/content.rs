@@ -224,6 +224,8 @@ const UPLOAD: usize = 160 << 10;
 pub struct Gate {
     open: Cell<bool>,
     done: Cell<bool>,
+    /// Who waits for that.
+    awaits_done: Cell<Option<Waker>>,
     broke_off: Cell<bool>,
     moved: Cell<u64>,
     waker: RefCell<Option<Waker>>,
@@ -254,6 +256,7 @@ impl Upload {
         let gate = Rc::new(Gate {
             open: Cell::new(!expects || done),
             done: Cell::new(done),
+            awaits_done: Cell::default(),
             broke_off: Cell::new(false),
             moved: Cell::new(0),
             waker: RefCell::new(None),
@@ -307,6 +310,15 @@ impl Gate {
     /// The body was handed over to its end.
     pub fn is_done(&self) -> bool {
         self.done.get()
+    }
+
+    /// As `is_done`, which is waited for.
+    pub fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_done() {
+            return Poll::Ready(());
+        }
+        self.awaits_done.set(Some(cx.waker().clone()));
+        Poll::Pending
     }
 
     /// It ended before its end: the client left, or its connection broke.
@@ -382,6 +394,7 @@ impl Body for Upload {
         this.gate.broke_off.set(matches!(frame, Some(Err(_))));
         if frame.is_none() || this.is_end_stream() {
             this.gate.done.set(true);
+            this.gate.awaits_done.take().into_iter().for_each(Waker::wake);
         }
         Poll::Ready(frame)
     }

@@ -45,13 +45,19 @@ use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// Of the client connections that may be, one in so many idle connections to origins, of either protocol, for all workers together.
 const IDLE_SHARE: usize = 4;
 
-/// How often a request is sent that its origin does not process. Several connections that began together may end together.
+/// How often a request is sent that its origin does not process, while it answers no other. Several connections that began together may
+/// end together.
 const TRIES: u32 = 4;
+
+/// Before a request is sent for the third time; twice as long before each later one, up to the second.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MOST: Duration = Duration::from_millis(320);
 
 /// One worker's origins.
 pub struct Origins {
@@ -159,7 +165,7 @@ impl Origins {
     /// Sends a request and waits for the head of its response. `relay` sees each interim response but 100. What is
     /// taken for the request's content is also the response's.
     ///
-    /// What the origin has not processed is sent again. So is, once, what can safely be repeated, where its connection was there
+    /// What the origin has not processed is sent again, as long as it answers others. So is, once, what can safely be repeated, where its connection was there
     /// before, since the origin may have closed it meanwhile, or ended for the response to another.
     pub async fn send(
         self: &Rc<Origins>,
@@ -174,7 +180,8 @@ impl Origins {
             scheme: self.route.scheme(target),
             protocol: Protocol::Http2,
         };
-        let mut tries = 0;
+        let (mut tries, mut vain, mut answers) = (0u32, 0, self.http2_answers(&key));
+        let begun = Instant::now();
         loop {
             tries += 1;
             let is_again = tries > 1;
@@ -216,10 +223,17 @@ impl Origins {
                 Err(failed) => failed,
             };
             content = match failed {
-                Failed::Unprocessed { content, wants_http1 } if wants_http1 || tries < TRIES => {
+                Failed::Unprocessed { content, wants_http1 } => {
+                    let before = std::mem::replace(&mut answers, self.http2_answers(&key));
+                    vain = if answers == before { vain + 1 } else { 1 };
                     if wants_http1 {
                         self.wants_http1(&key);
                         key.protocol = Protocol::Http1;
+                    } else if vain == TRIES || begun.elapsed() >= self.settings().timeouts.origin_first_byte {
+                        return Err(broken(&key.hop, "it was not processed"));
+                    } else if is_again {
+                        // It may have as much to do as it takes.
+                        sleep(PAUSE_MOST.min(PAUSE * (1 << (tries - 2).min(5)))).await;
                     }
                     let back = content.map_or(Some(None), |upload| upload.into_content());
                     match (back, again) {
@@ -249,7 +263,6 @@ impl Origins {
                     return Err(Refusal::new(StatusCode::BAD_GATEWAY, text).personal());
                 }
                 Failed::Broken(why) | Failed::Ruined(why) => return Err(broken(&key.hop, &why)),
-                Failed::Unprocessed { .. } => return Err(broken(&key.hop, "it was not processed")),
             };
         }
     }

@@ -192,8 +192,10 @@ impl Raw {
         if !self.0.has(9).await {
             return None;
         }
+        let length = u32::from_be_bytes([0, self.0.unread[0], self.0.unread[1], self.0.unread[2]]) as usize;
+        // Who gives up waiting meanwhile loses nothing of it.
+        assert!(self.0.has(9 + length).await, "half a frame");
         let head = self.0.exactly(9).await;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
         Some((head[3], head[4], stream, self.0.exactly(length).await))
     }

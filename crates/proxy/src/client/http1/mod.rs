@@ -14,7 +14,7 @@ use crate::access::client::{Admission, Client};
 use crate::answer;
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
-use crate::budget::{Claim, HEAD, of_head};
+use crate::budget::{ClientsClaim, HEAD, Wanted, of_head};
 use crate::message::interim;
 use crate::message::refusal::Refusal;
 use crate::phase::Moved;
@@ -51,7 +51,7 @@ pub struct Link {
     /// By which settings its client was judged.
     judged: Cell<u64>,
     /// A head of more than `HEAD` bytes. The library keeps what it needed for one as long as the connection is there.
-    large_head: RefCell<Claim>,
+    large_head: RefCell<ClientsClaim>,
     /// Which head is being read, and bytes of it.
     head: Cell<(u64, usize)>,
     /// The connection ends after the request under way.
@@ -102,11 +102,12 @@ impl Link {
     pub fn new(worker: &Worker, peer: Peer, speaks: Speaks) -> Link {
         let (version, settings) = (worker.refresh(), worker.settings());
         let client = Client::of(peer, speaks, &settings);
+        let large_head = ClientsClaim::new(&worker.shared.budget.askers, client.charged()).into();
         Link {
             stream: Rc::new(Stream::new(client, worker.exit.clone())),
             speaks,
             judged: Cell::new(version),
-            large_head: RefCell::default(),
+            large_head,
             head: Cell::new((0, 0)),
             closes: Cell::new(false),
             walker: RefCell::new(Walker::new(settings.bounds.head_bytes)),
@@ -181,7 +182,8 @@ impl Link {
     /// The library keeps the memory of a large head as long as the connection is there. While there is little for others, the
     /// connection ends after this request, so that no idle one keeps it.
     fn give_back_head(&self, worker: &Worker) {
-        if self.large_head.borrow_mut().lease().is_some() && !worker.shared.budget.heads.is_ample() {
+        let head = self.large_head.borrow();
+        if head.holds() && !(head.is_ample() && worker.shared.budget.heads.is_ample()) {
             self.closes.set(true);
             self.wake();
         }
@@ -253,20 +255,29 @@ impl Link {
         }
     }
 
-    /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does not.
-    pub fn slow_since(&self) -> Option<Instant> {
-        match self.wait() {
-            Wait::Taking(_) if self.stream.is_of_memory() => None,
-            Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
+    /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does not; or a
+    /// large head is read.
+    pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
+        let (wait, has_head) = (self.wait(), self.large_head.borrow().holds());
+        match (wait, wanted) {
+            (_, Wanted::Heads) if !has_head => None,
+            (Wait::Head(_), Wanted::Heads) => self.seen_since(wait),
+            (Wait::Taking(_), Wanted::Bodies) if self.stream.is_of_memory() => None,
+            (Wait::Taking(_) | Wait::Body(_), _) => self.moved.get().1,
             _ => None,
         }
+    }
+
+    /// Since when it waits for this, if a sweep has seen it.
+    fn seen_since(&self, wait: Wait) -> Option<Instant> {
+        self.seen.get().filter(|(before, _)| *before == wait).map(|(_, since)| since)
     }
 
     /// For a connection that waits for a request: since when, if a sweep has seen it. One that just came and has not asked yet is
     /// not idle.
     pub fn idle(&self) -> Option<Option<Instant>> {
         let wait = self.wait();
-        let seen = self.seen.get().filter(|(before, _)| *before == wait).map(|(_, since)| since);
+        let seen = self.seen_since(wait);
         let idle = match wait {
             Wait::Request(answered) => answered > 0 || seen.is_some(),
             // The oldest of those makes way (`Handshakes`).
@@ -319,6 +330,10 @@ impl Link {
     /// Why a connection that ended so ended on a request that was never counted in.
     fn unread(&self, end: &Result<hyper::Result<()>, Wait>, worker: &Worker) -> Option<Refusal> {
         match end {
+            Err(Wait::Head(_)) if self.large_head.borrow().waits() => {
+                let text = "too little memory for more large heads: those before did not end in time";
+                Some(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text))
+            }
             Err(Wait::Head(_)) if !worker.stopping.get() => {
                 let text = "the request's head did not come to its end in time";
                 Some(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))

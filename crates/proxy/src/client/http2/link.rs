@@ -397,14 +397,26 @@ impl Link {
         }
     }
 
-    /// Of streams that take something of what is `wanted`.
+    /// Of streams that take something of what is `wanted`, and of a large head that is read.
     pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
         let gone = self.turns.gone();
-        self.streams.borrow().values().filter_map(|watch| watch.slow_since(gone, wanted)).min()
+        let streams = self.streams.borrow();
+        let slow = streams.values().filter_map(|watch| watch.slow_since(gone, wanted));
+        slow.chain(self.slow_head(wanted)).min()
+    }
+
+    /// Since when a large head is read that has what is `wanted`.
+    fn slow_head(&self, wanted: Wanted) -> Option<Instant> {
+        let wait = self.wait();
+        let holds = matches!(wait, Wait::Head(_)) && !self.held.borrow().is_empty();
+        if holds && wanted == Wanted::Heads { self.seen.since(wait) } else { None }
     }
 
     pub fn end_slow(&self, wanted: Wanted) {
         let slowest = self.slow_since(wanted);
+        if slowest.is_some() && slowest == self.slow_head(wanted) {
+            return self.make_way();
+        }
         let streams = self.streams.borrow();
         let gone = self.turns.gone();
         let is_slowest = |watch: &&Rc<Watch>| watch.slow_since(gone, wanted) == slowest;

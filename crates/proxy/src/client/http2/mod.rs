@@ -485,6 +485,7 @@ impl Running {
             // Whoever waits holds nothing that others wait for. What a large head takes is more than enough.
             drop(self.lease.take());
             *lease = self.head.take();
+            watch.holds.set(lease.is_some());
             let patience = worker.settings().timeouts.origin_first_byte;
             if lease.is_none() {
                 match timeout(patience, self.beside(STREAM)).await {

@@ -1,7 +1,7 @@
 //! A client's socket under the library: it counts frames as they pass, sends small ones together, and says what the connection waits for.
 
 use super::link::Link;
-use crate::budget::{Claim, HEAD, of_head};
+use crate::budget::{ClientsClaim, HEAD, of_head};
 use crate::clock;
 use crate::message::flood::Counts;
 use crate::message::frames::{Frame, Frames, PREFACE};
@@ -37,7 +37,7 @@ pub struct WatchedSocket {
     /// Bytes of the head that is being read.
     head: usize,
     /// What is taken for the rest of it.
-    claim: Option<Claim>,
+    claim: Option<ClientsClaim>,
     /// Small writes.
     out: BytesMut,
     /// What the socket said of it when it was last written to.
@@ -79,7 +79,7 @@ impl WatchedSocket {
 
     /// Follows what the client sent.
     fn came(&mut self, bytes: &[u8]) {
-        let WatchedSocket { incoming, counts, bounds, link, head, claim, .. } = self;
+        let WatchedSocket { incoming, counts, bounds, link, worker, head, claim, .. } = self;
         incoming.feed(bytes, |frame| {
             if let Some(flood) = counts.came(frame, bounds, clock::moment) {
                 link.flooded(flood);
@@ -90,7 +90,8 @@ impl WatchedSocket {
             let before = *head;
             *head += frame.length as usize;
             if before <= HEAD && *head > HEAD {
-                *claim = Some(Claim::default());
+                let client = link.client(worker).charged();
+                *claim = Some(ClientsClaim::new(&worker.shared.budget.askers, client));
             }
             link.reads_head(!frame.ends_head());
             link.reads_head_of(frame.stream);
@@ -175,7 +176,7 @@ impl AsyncRead for WatchedSocket {
         if let Some(claim) = &mut this.claim {
             let most = of_head(this.worker.settings().bounds.head_bytes);
             ready!(claim.poll(cx, &this.worker.shared.budget.heads, most));
-            this.link.holds(this.claim.take().and_then(Claim::into_lease));
+            this.link.holds(this.claim.take().and_then(|mut claim| claim.take_lease()));
         }
         let before = buf.filled().len();
         ready!(this.poll_bytes(cx, buf))?;

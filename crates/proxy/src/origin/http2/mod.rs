@@ -236,6 +236,11 @@ impl Origins {
         !known.is_some_and(|known| known.is_http1(Instant::now()))
     }
 
+    /// Responses that came of a hop by HTTP/2, as long as it is known.
+    pub(super) fn http2_answers(&self, key: &Key) -> u64 {
+        self.http2.borrow().hops.get(key).map_or(0, |hop| hop.room.answers())
+    }
+
     /// The hop wants to be asked by HTTP/1.1 for what it was asked.
     pub(super) fn wants_http1(&self, key: &Key) {
         let mut shared = self.http2.borrow_mut();
