@@ -211,8 +211,13 @@ fn is_number(text: &str) -> bool {
 /// A user's name before a host, of this URL or of one in it, or a parameter or a folder whose name says that its value is secret. What is escaped
 /// without an end may be either.
 fn carries_credentials(url: &str) -> bool {
+    let behind = |url: &str| url.split_once("://").map_or(0, |(scheme, _)| scheme.len() + 3);
+    // A slash that is escaped ends no authority.
+    if url[behind(url)..].split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
+        return true;
+    }
     let Some(url) = unescaped(url) else { return true };
-    let after = url.split_once("://").map_or(&*url, |(_, after)| after);
+    let after = &url[behind(&url)..];
     let mut authorities = after.split("//").filter_map(|url| url.split(['/', '?', '#']).next());
     let rest = &after[after.find(['/', '?', '#']).unwrap_or(after.len())..];
     let has_password = rest.find(':').zip(rest.rfind('@')).is_some_and(|(colon, at)| colon < at);
@@ -317,6 +322,10 @@ mod tests {
             "%2525252574oken=1",
             "%252525252525252525252525252525252525252574oken=1",
             "a=token:1",
+            "next=http://u:p%2F@b.test/",
+            "a=1|token=2",
+            "a=1%20token=2",
+            "a=1+token=2",
         ] {
             let url = format!("http://a.test/x?{parameter}");
             assert_eq!(refused(&url), Some(LeftOut::Credentials), "{url}");
@@ -333,6 +342,12 @@ mod tests {
             "http://a.test/x=token:abc",
             "http://a.test/token/abc",
             "http://a.test/%74oken%2Fabc",
+            "http://me:pa%2Fss@bank.test/",
+            "http://u%3F@a.test/x",
+            "http://%2F@a.test/",
+            "http://a.test/go/https:u:p@b.test",
+            "http://a.test/go/http:%5C%5Cu:p@b.test/x",
+            "http://a.test/go///u:p@b.test/x",
         ] {
             assert_eq!(refused(url), Some(LeftOut::Credentials), "{url}");
         }
