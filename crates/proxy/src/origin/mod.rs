@@ -55,7 +55,7 @@ const IDLE_SHARE: usize = 4;
 /// end together.
 const TRIES: u32 = 4;
 
-/// Before a request is sent for the third time; twice as long before each later one, up to the second.
+/// Before a request is sent for the third time; twice as long before each later one, `PAUSE_MOST` at most.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MOST: Duration = Duration::from_millis(320);
 
