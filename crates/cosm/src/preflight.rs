@@ -6,7 +6,7 @@ use crate::settings::Config;
 use crate::values::say_size;
 use acme::{Challenge, Life};
 use jiff::Timestamp;
-use proxy::{Address, NamedLife, Scheme, Speaks, TicketKeys, Tickets};
+use proxy::{Address, LeastVersion, NamedLife, Scheme, Speaks, TicketKeys, Tickets};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -152,6 +152,18 @@ fn without_use(config: &Config) -> impl Iterator<Item = &'static str> {
             "tls-client-ca: nothing listens with TLS, so no client is asked for a certificate",
         ),
         (
+            has_no_tls && proxy.tls.least != LeastVersion::default(),
+            "tls-version-min: nothing listens with TLS: say listen tls:ADDRESS",
+        ),
+        (
+            has_no_tls && proxy.tls.hsts.is_some(),
+            "hsts: nothing listens with TLS, so no response has it: say listen tls:ADDRESS",
+        ),
+        (
+            !listens(Speaks::Redirect) && proxy.tls.redirect_port.is_some(),
+            "redirect-port: nothing redirects to it: say listen redirect:ADDRESS",
+        ),
+        (
             has_no_tls && listens(Speaks::Redirect) && proxy.tls.redirect_port.is_none(),
             "listen: nothing here listens with TLS, so redirect: sends clients to port 443 (redirect-port names another)",
         ),
@@ -242,8 +254,11 @@ fn old_cache(options: &Options) -> Result<String, String> {
 
 /// Zeros where a cache's superblocks would be, as on a device that was never used.
 fn is_blank(path: &Path) -> bool {
+    // A pipe would be waited for.
+    let is_disk = path.metadata().is_ok_and(|kind| kind.is_file() || kind.file_type().is_block_device());
     let mut first = [1; DATA_START as usize];
-    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+    is_disk
+        && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
         && first == [0; DATA_START as usize]
 }
 

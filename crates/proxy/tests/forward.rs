@@ -206,7 +206,27 @@ async fn expect_continue_waits_for_the_origin() {
     assert_eq!(client.get("abc").await.status(), 200);
     assert_eq!(origin.requests(), ["abc"]);
     let mut client = proxy.client().await;
-    assert_eq!(client.get(post("/no")).await.status(), 413);
+    let no = client.get(post("/no")).await;
+    assert_eq!(
+        (no.status(), no.field("connection")),
+        (413, Some("close")),
+        "its content is not read any more"
+    );
+}
+
+#[tokio::test]
+async fn only_the_response_whose_own_content_is_left_ends_a_connection() {
+    let origin = Origin::answering(OK).await;
+    let proxy = Proxy::forward();
+    let mut client = proxy.client().await;
+    let post = format!("POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na", origin.url("/"));
+    client.send(origin.request("/", "") + &post).await;
+    let first = client.message().await;
+    assert_eq!((first.status(), first.field("connection")), (200, None), "the content is another request's");
+    assert_eq!(client.get("bc").await.field("connection"), None, "all of it has come");
+    client.send(post.replace("Content-Length: 3", "Content-Length: 3\r\nHost: b")).await;
+    let refused = client.message().await;
+    assert_eq!((refused.status(), refused.field("connection")), (400, Some("close")));
 }
 
 #[tokio::test]

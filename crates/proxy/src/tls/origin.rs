@@ -4,7 +4,7 @@ use super::{KeyFiles, LeastVersion, Roots, protocols, provider};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
-use rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+use rustls::{CertificateError, ClientConfig, Error, OtherError, RootCertStore};
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -114,6 +114,15 @@ pub fn why(error: &io::Error) -> &'static str {
                 "the origin's certificate is not accepted: its signature is not that of the issuer"
             }
             CertificateError::Revoked => "the origin's certificate is not accepted: it was revoked",
+            CertificateError::Other(OtherError(other)) => match other.downcast_ref() {
+                Some(webpki::Error::CaUsedAsEndEntity) => {
+                    "the origin's certificate is not accepted: it is that of an issuer (CA:TRUE)"
+                }
+                Some(webpki::Error::UnsupportedCertVersion) => {
+                    "the origin's certificate is not accepted: it is not of X.509 version 3"
+                }
+                _ => "the origin's certificate is not accepted",
+            },
             _ => "the origin's certificate is not accepted",
         },
         Error::InvalidMessage(_) => "the origin does not speak TLS on this port",

@@ -362,6 +362,12 @@ impl Link {
         }
     }
 
+    /// Whether some content of the request that was counted in last has not come yet. The walker may be ahead, in a later request.
+    fn has_content_to_come(&self) -> bool {
+        let walker = self.walker.borrow();
+        walker.place() == Place::Body && walker.heads() == self.stream.begun()
+    }
+
     /// Whether the client may still be sending something that nobody will read.
     fn is_mid_message(&self) -> bool {
         let walker = self.walker.borrow();
@@ -595,11 +601,11 @@ impl Link {
         flight: Flight,
     ) -> Response<ReplyBody> {
         let mut response = departing::finish(worker, &self.stream, self.speaks, response);
-        // In an upgrade its client is told that this is the end, but where the protocol changes.
-        if self.speaks != Speaks::Http
-            && worker.moving.get()
-            && response.status() != StatusCode::SWITCHING_PROTOCOLS
-        {
+        // What is left of a request's content behind its response is not read, so that no other can follow (RFC 9112 section 9.3).
+        // In an upgrade a client over TLS is told that this is the end.
+        let leaves = self.speaks != Speaks::Http && worker.moving.get();
+        let ends = leaves || self.has_content_to_come();
+        if ends && response.status() != StatusCode::SWITCHING_PROTOCOLS {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.stream.note_response(&response);
