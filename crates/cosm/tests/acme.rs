@@ -6,6 +6,7 @@ mod support;
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
 use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -45,7 +46,11 @@ fn write(path: &Path, text: &str, mode: u32) {
 fn believing(certificate: &[u8]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate).unwrap()).unwrap();
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     // A session that goes on does not see the certificate again.
     config.resumption = Resumption::disabled();
     Arc::new(config)

@@ -3,6 +3,7 @@
 mod support;
 
 use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fs;
@@ -31,7 +32,13 @@ fn certificate(path: &Path, name: &str) -> Arc<ClientConfig> {
 fn believing(certificate: &CertificateDer<'static>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
-    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    Arc::new(
+        ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth(),
+    )
 }
 
 fn connect(address: SocketAddr, name: &str, config: &Arc<ClientConfig>) -> Client {

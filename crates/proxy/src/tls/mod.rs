@@ -13,9 +13,9 @@ pub use listener::{Acceptor, Terms};
 pub use origin::{OriginTls, why};
 pub use tickets::{TicketKeys, Tickets};
 
-use rustls::SupportedProtocolVersion;
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, aws_lc_rs, ring};
 use rustls::version::{TLS12, TLS13};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use std::sync::{Arc, LazyLock};
 
 /// The oldest version that is spoken.
@@ -43,7 +43,42 @@ fn protocols(http2: bool) -> Vec<Vec<u8>> {
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-        LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+        let cipher_suites = suites(has_wide_aes());
+        Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() })
+    });
     PROVIDER.clone()
+}
+
+/// Those of aws-lc; AES-GCM is ring's where the processor has `wide` instructions for it. Why: docs/decisions.md.
+fn suites(wide: bool) -> Vec<SupportedCipherSuite> {
+    let of_ring = |suite: &SupportedCipherSuite| {
+        let is_aes = suite.suite().as_str().is_some_and(|name| name.contains("AES"));
+        ring::ALL_CIPHER_SUITES.iter().find(|other| wide && is_aes && other.suite() == suite.suite())
+    };
+    aws_lc_rs::DEFAULT_CIPHER_SUITES.iter().map(|suite| *of_ring(suite).unwrap_or(suite)).collect()
+}
+
+/// Whether the processor encrypts two blocks at a time (VAES), but not four, for which aws-lc has code too.
+fn has_wide_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("vpclmulqdq")
+        && !is_x86_feature_detected!("avx512bw");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_computes_them_the_suites_are_the_same() {
+        let names =
+            |suites: Vec<SupportedCipherSuite>| suites.iter().map(|suite| suite.suite()).collect::<Vec<_>>();
+        assert_eq!(names(suites(true)), names(suites(false)));
+        let same = suites(true).iter().zip(suites(false)).filter(|(one, other)| **one == *other).count();
+        assert_eq!(same, 3, "only ChaCha20 stays");
+    }
 }

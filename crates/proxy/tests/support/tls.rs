@@ -6,6 +6,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
 };
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
@@ -33,6 +34,10 @@ pub struct Issued {
     pub chain: String,
     pub key: String,
     der: (Vec<u8>, Vec<u8>),
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
 }
 
 impl Authority {
@@ -99,7 +104,10 @@ impl Authority {
     ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.der().clone()).unwrap();
-        let builder = ClientConfig::builder_with_protocol_versions(versions).with_root_certificates(roots);
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots);
         match own {
             None => builder.with_no_client_auth(),
             Some(Issued { der: (chain, key), .. }) => {
@@ -112,7 +120,10 @@ impl Authority {
     /// What a server goes by that proves itself.
     pub fn server(&self, own: Issued) -> Arc<ServerConfig> {
         let (chain, key) = own.der;
-        let builder = ServerConfig::builder().with_no_client_auth();
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth();
         Arc::new(builder.with_single_cert(vec![chain.into()], PrivateKeyDer::try_from(key).unwrap()).unwrap())
     }
 
@@ -171,13 +182,15 @@ impl SecureOrigin {
         versions: &[&'static SupportedProtocolVersion],
         clients: Option<&Authority>,
     ) -> SecureOrigin {
-        let builder = ServerConfig::builder_with_protocol_versions(versions);
+        let builder =
+            ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions).unwrap();
         let builder = match clients {
             None => builder.with_no_client_auth(),
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(authority.certificate.der().clone()).unwrap();
-                let verifier = WebPkiClientVerifier::builder(roots.into()).build().unwrap();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots.into(), provider()).build().unwrap();
                 builder.with_client_cert_verifier(verifier)
             }
         };
