@@ -3,8 +3,8 @@
 use crate::Failure;
 use crate::lab::text;
 use clap::ArgMatches;
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes beside, and renames: whoever reads, and a full disk, find the new content or the one before. What is no file, such as a pipe, is
@@ -23,7 +23,26 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// The same, by the name of a file in a folder.
+/// The same of what is too much to be kept; an error is one line.
+pub fn write_to<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<T, String>) -> Result<T, String> {
+    let at = |error: std::io::Error| format!("{}: {error}", path.display());
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        let mut into = OpenOptions::new().write(true).open(path).map_err(at)?;
+        return fill(&mut into).and_then(|found| into.flush().map_err(at).map(|()| found));
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut into = BufWriter::new(File::create(&new).map_err(at)?);
+    let filled = fill(&mut into);
+    let done = filled
+        .and_then(|found| into.flush().and_then(|()| fs::rename(&new, path)).map_err(at).map(|()| found));
+    if done.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    done
+}
+
+/// Writes a text, by the name of a file in a folder.
 pub fn write_in(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = folder.join(name);
     let written = fs::create_dir_all(folder).and_then(|()| write(&path, text));

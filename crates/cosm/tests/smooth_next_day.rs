@@ -393,3 +393,33 @@ fn a_world_is_evaluated_and_its_rules_make_a_plan() {
         said(&smooth(folder, "train --world small --world-days 4 --servers all --last 2"));
     assert!(status == Some(0) && out.starts_with("cosm rules 1"), "{out}{err}");
 }
+
+#[test]
+fn a_world_as_files_is_the_same_world() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (status, _, err) = said(&smooth(folder, "world --size small --out world"));
+    assert_eq!(status, Some(0), "{err}");
+    assert!(err.contains("1998-05-22: ") && err.contains("the night after it begins at 895854600"), "{err}");
+    let totals = |of: &str| {
+        let words = format!("evaluate {of} --servers all --strategies nothing,rules,oracle --json");
+        let (status, out, err) = said(&smooth(folder, &words));
+        assert_eq!(status, Some(0), "{err}");
+        let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let strategies = found["evaluation"]["strategies"].as_array().unwrap();
+        strategies.iter().map(|one| one["totals"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(totals("world/trace.csv --inventory world/inventory"), totals("--world small"));
+    let words = "train world/trace.csv --inventory world/inventory --servers all --out rules";
+    assert_eq!(said(&smooth(folder, words)).0, Some(0));
+    let words = "plan world/inventory/1998-05-22.jsonl --rules rules --trace world/trace.csv --inventory world/inventory --night 895854600 --budget 1MiB";
+    let (status, out, err) = said(&smooth(folder, words));
+    assert!(status == Some(0) && out.contains("http://www"), "{out}{err}");
+    let words = "analyze world/trace.csv --inventory world/inventory/1998-05-22.jsonl";
+    let (status, out, err) = said(&smooth(folder, words));
+    assert!(status == Some(0) && out.contains("no-miss"), "{out}{err}");
+    let words = "analyze world/trace.csv --inventory world/inventory";
+    fails(folder, words, 1, "world/inventory: is a folder: name one of the inventories in it");
+    fails(folder, "world --size tiny --out world", 2, "--size: `tiny` is not small");
+    fails(folder, "world --days 0 --out world", 2, "--days: 0 is out of bounds");
+}

@@ -3,6 +3,8 @@
 use crate::Access;
 use crate::format::{self, Format, Framing, Kept, Parser};
 use flate2::bufread::GzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
@@ -176,10 +178,9 @@ pub fn unpacked(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Se
     let whole = Cursor::new(magic.clone()).chain(input);
     let packed = |packed, input| -> Box<dyn Read + Send> { Box::new(Packed { packed, input }) };
     Ok(match magic.as_slice() {
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            let input =
-                ruzstd::decoding::StreamingDecoder::new(whole).map_err(|error| damaged("zstd", &error))?;
-            packed("zstd", Box::new(input))
+        // A frame, or one that is to be skipped.
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+            packed("zstd", Box::new(Frames { input: BufReader::new(whole), decoder: FrameDecoder::new() }))
         }
         [0x1f, 0x8b, ..] => packed("gzip", Box::new(Members(Some(GzDecoder::new(BufReader::new(whole)))))),
         _ => Box::new(whole),
@@ -203,6 +204,49 @@ impl<R: BufRead> Read for Members<R> {
             }
         }
         Ok(0)
+    }
+}
+
+/// Frames of zstd, one after the other, without those that are to be skipped (RFC 8878 section 3.1).
+struct Frames<R> {
+    input: R,
+    decoder: FrameDecoder,
+}
+
+impl<R: BufRead> Frames<R> {
+    /// Goes to the next frame, if there is one.
+    fn next(&mut self) -> io::Result<bool> {
+        while !self.input.fill_buf()?.is_empty() {
+            match self.decoder.init(&mut self.input) {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let skipped = io::copy(&mut (&mut self.input).take(length.into()), &mut io::sink())?;
+                    if skipped < length.into() {
+                        return Err(ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                begun => return begun.map(|()| true).map_err(io::Error::other),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let decoded =
+                    self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1));
+                decoded.map_err(io::Error::other)?;
+            }
+            let count = self.decoder.read(into)?;
+            if count > 0 || into.is_empty() || !self.next()? {
+                return Ok(count);
+            }
+        }
     }
 }
 
@@ -334,6 +378,25 @@ mod tests {
                 assert!(why.contains("the file has been cut off"), "{end} of {}: {why}", packed.len());
             }
         }
+    }
+
+    #[test]
+    fn frames_of_zstd_are_read_and_those_to_skip_are_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let frame = |text: &str| {
+            ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest)
+        };
+        let skipped = b"\x52\x2a\x4d\x18\x03\0\0\0abc".to_vec();
+        let (first, second) = (frame("size,url\n1,/a\n"), frame("4,/b\n"));
+        let mut read = |parts: &[&[u8]]| {
+            std::fs::write(&path, parts.concat()).unwrap();
+            all(&mut Source::open(&path, Some(format::named("csv").unwrap()))?)
+        };
+        assert_eq!(read(&[&first, &second]), Ok(vec![1, 4]));
+        assert_eq!(read(&[&skipped, &first, &skipped, &second, &skipped]), Ok(vec![1, 4]));
+        assert!(read(&[&first, &skipped[..9]]).unwrap_err().contains("the file has been cut off"));
+        assert!(read(&[&first, b"what is this"]).unwrap_err().contains("no sound zstd data"));
     }
 
     #[test]

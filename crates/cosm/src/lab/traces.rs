@@ -2,11 +2,10 @@
 
 use super::{formats, from_format, input, like, requests, say_faults, seed, strict, text, trace};
 use crate::Failure;
+use crate::written::write_to;
 use clap::{Arg, ArgMatches, Command};
 use lab::input::{From, Input};
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 use trace::statistics::Statistics;
 use trace::{Access, Requests, format};
 
@@ -41,28 +40,15 @@ pub fn write_out<T>(
     args: &ArgMatches,
     fill: impl FnOnce(&mut dyn Write) -> Result<T, String>,
 ) -> Result<T, Failure> {
-    let path = text(args, "out").unwrap_or("-");
-    let failed = |why: String| Failure::Failed(format!("{path}: {why}"));
-    let at = |error: std::io::Error| failed(error.to_string());
-    // A device or a pipe is not replaced.
-    let stays = Path::new(path).metadata().is_ok_and(|there| !there.is_file());
-    if path == "-" || stays {
-        let mut into: Box<dyn Write> = match stays {
-            true => Box::new(OpenOptions::new().write(true).open(path).map_err(at)?),
-            false => Box::new(std::io::stdout().lock()),
-        };
-        let found = fill(&mut *into).map_err(Failure::Failed)?;
-        return into.flush().map_err(at).map(|()| found);
-    }
-    let new = format!("{path}.new");
-    let mut into = BufWriter::new(File::create(&new).map_err(at)?);
-    let filled = fill(&mut into).map_err(Failure::Failed);
-    let done = filled
-        .and_then(|found| into.flush().and_then(|()| fs::rename(&new, path)).map_err(at).map(|()| found));
-    if done.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    done
+    let written = match text(args, "out").unwrap_or("-") {
+        "-" => {
+            let mut into = std::io::stdout().lock();
+            let found = fill(&mut into).map_err(Failure::Failed)?;
+            into.flush().map(|()| found).map_err(|error| format!("-: {error}"))
+        }
+        path => write_to(path.as_ref(), fill),
+    };
+    written.map_err(Failure::Failed)
 }
 
 pub fn generate(args: &ArgMatches) -> Result<(), Failure> {

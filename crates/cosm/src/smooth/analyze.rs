@@ -167,6 +167,10 @@ pub fn offset(text: &str) -> Result<i16, String> {
 }
 
 fn offered(path: &Path) -> Result<Offered, Failure> {
+    if path.is_dir() {
+        let why = "is a folder: name one of the inventories in it, which is taken for all days";
+        return Err(Failure::Failed(format!("{}: {why}", path.display())));
+    }
     let rows = Inventory::open(path).map_err(Failure::Failed)?;
     Offered::of(rows).map_err(Failure::Failed)
 }

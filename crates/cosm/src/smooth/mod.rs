@@ -11,6 +11,7 @@ mod source;
 mod strategies;
 mod target;
 mod train;
+mod world;
 
 use crate::Failure;
 use clap::{ArgMatches, Command};
@@ -33,6 +34,7 @@ pub fn command() -> Command {
                 target::command(),
                 train::command(),
                 closed_loop::command(),
+                world::command(),
             ]
             // `-1` is a number that is out of bounds, not an option that is unknown.
             .map(|command| {
@@ -60,6 +62,9 @@ fn dispatch(args: &ArgMatches) -> Result<(), Failure> {
         Some(("target", args)) => target::run(args),
         Some(("train", args)) => train::run(args),
         Some(("loop", args)) => closed_loop::run(args),
-        _ => Err(Failure::Usage("name a command: analyze, evaluate, loop, plan, target or train".into())),
+        Some(("world", args)) => world::run(args),
+        _ => Err(Failure::Usage(
+            "name a command: analyze, evaluate, loop, plan, target, train or world".into(),
+        )),
     }
 }

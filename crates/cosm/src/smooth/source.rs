@@ -116,23 +116,29 @@ fn flag(args: &ArgMatches, name: &str) -> bool {
     args.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false)
 }
 
+/// A world of a size that an option names.
+pub fn world(option: &str, size: &str, days: Option<u64>) -> Result<world::Settings, Failure> {
+    let mut settings = match size {
+        // Two days to warm up, one to learn from, and two to test on.
+        "small" => world::Settings { days: 5, ..world::Settings::small() },
+        "usual" => world::Settings::default(),
+        "large" => world::Settings::large(),
+        other => {
+            return Err(Failure::Usage(format!("--{option}: `{other}` is not small, usual or large")));
+        }
+    };
+    if let Some(days) = days {
+        settings.days = days as u32;
+    }
+    Ok(settings)
+}
+
 impl Source {
     /// With `--hindsight` the trace is read.
     pub fn of(args: &ArgMatches) -> Result<Source, Failure> {
         if let Some(size) = said(args, "world") {
             let seed = number(args, "seed")?.unwrap_or(1);
-            let mut settings = match size {
-                // Two days to warm up, one to learn from, and two to test on.
-                "small" => world::Settings { days: 5, ..world::Settings::small() },
-                "usual" => world::Settings::default(),
-                "large" => world::Settings::large(),
-                other => {
-                    return Err(Failure::Usage(format!("--world: `{other}` is not small, usual or large")));
-                }
-            };
-            if let Some(days) = number_within(args, "world-days", 1..=10_000)? {
-                settings.days = days as u32;
-            }
+            let settings = world("world", size, number_within(args, "world-days", 1..=10_000)?)?;
             return Ok(Source::World { settings, seed });
         }
         let Some(path) = text(args, "TRACE") else {
