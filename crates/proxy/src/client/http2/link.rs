@@ -521,14 +521,14 @@ impl Watch {
         }
     }
 
-    /// Since when hardly anything moves of what takes memory in transit.
+    /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does of that for heads alone.
     fn slow_since(&self, gone: u64, wanted: Wanted) -> Option<Instant> {
         if wanted == Wanted::Heads && !self.holds.get() {
             return None;
         }
-        match self.wait(gone) {
-            Wait::Taking(_) if self.stream.is_of_memory() => None,
-            Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
+        match (self.wait(gone), wanted) {
+            (Wait::Taking(_), Wanted::Bodies) if self.stream.is_of_memory() => None,
+            (Wait::Taking(_) | Wait::Body(_), _) => self.moved.get().1,
             _ => None,
         }
     }
