@@ -467,7 +467,13 @@ pub async fn serve(
         refuse_unread(&link, &worker, &mut socket, refusal);
     }
     match (end, upstream) {
-        (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
+        (_, Some(upstream)) => {
+            // It lies in the library's buffer, which goes.
+            let read = Bytes::copy_from_slice(&parts.read_buf);
+            drop(parts.read_buf);
+            link.large_head.borrow_mut().give_up();
+            tunnel::run(&worker, &link.stream, socket, read, upstream).await;
+        }
         // What broke off does not end with the word that it is whole (RFC 8446 section 6.1).
         (Ok(Err(_)), _) if socket.is_tls() && unread.is_none() => {}
         (Ok(_), _) if link.is_mid_message() || unread.is_some() => Box::pin(linger(socket)).await,
