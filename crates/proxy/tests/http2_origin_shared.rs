@@ -594,7 +594,7 @@ async fn who_is_refused_asks_again_later() {
             match tokio::time::timeout_at(until, connection.request()).await {
                 Ok(Some(stream)) if taken.len() < AT_ONCE => {
                     if taken.is_empty() {
-                        until = tokio::time::Instant::now() + Duration::from_millis(20);
+                        until = tokio::time::Instant::now() + Duration::from_millis(200);
                     }
                     taken.push(stream);
                 }
@@ -614,6 +614,52 @@ async fn who_is_refused_asks_again_later() {
     .await;
     let proxy = before(origin.address, |_| {});
     ask_many(&proxy).await;
+}
+
+/// What it waited before is not its origin's to answer for.
+#[tokio::test]
+async fn who_is_turned_back_late_is_sent_again() {
+    let origin = RawOrigin::start(|mut connection, _| async move {
+        connection.send(allows(1)).await;
+        for status in ["204", "", "200"] {
+            let stream = connection.request().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(if status == "200" { 0 } else { 600 })).await;
+            connection
+                .send(match status {
+                    "" => frame(RST_STREAM, 0, stream, &7u32.to_be_bytes()),
+                    status => head(stream, END_STREAM, status, &[]),
+                })
+                .await;
+        }
+        connection.request().await;
+    })
+    .await;
+    let proxy = before(origin.address, |settings| {
+        settings.timeouts.origin_first_byte = Duration::from_secs(1);
+        settings.bounds.idle_per_origin = 1;
+    });
+    let first = asks(&proxy, "/1").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let second = asks(&proxy, "/2").await;
+    assert_eq!((soon(first).await.unwrap(), soon(second).await.unwrap()), (204, 200));
+}
+
+/// A repetition of another kind.
+#[tokio::test]
+async fn who_was_turned_back_is_repeated_where_its_connection_breaks() {
+    let origin = RawOrigin::start(|mut connection, number| async move {
+        let stream = connection.request().await.unwrap();
+        if number == 0 {
+            connection.send(frame(RST_STREAM, 0, stream, &7u32.to_be_bytes())).await;
+            connection.request().await;
+            return;
+        }
+        connection.send(head(stream, END_STREAM, "200", &[])).await;
+        connection.request().await;
+    })
+    .await;
+    let proxy = before(origin.address, |_| {});
+    assert_eq!(soon(asks(&proxy, "/").await).await.unwrap(), 200);
 }
 
 /// However long it may take between two pieces of it.

@@ -18,6 +18,8 @@ pub enum Failed {
         content: Option<Box<Upload>>,
         /// It is to be asked by HTTP/1.1.
         wants_http1: bool,
+        /// Its connection goes on, or others were processed on it.
+        was_of_use: bool,
     },
     /// The connection, or the stream, broke before a response came.
     Broken(String),
@@ -31,7 +33,7 @@ pub enum Failed {
 impl Failed {
     /// Nothing of it has gone.
     pub fn unsent(content: Upload) -> Failed {
-        Failed::Unprocessed { content: Some(Box::new(content)), wants_http1: false }
+        Failed::Unprocessed { content: Some(Box::new(content)), wants_http1: false, was_of_use: false }
     }
 }
 

@@ -101,7 +101,8 @@ pub async fn attempt(
             if error.is_remote() && error.is_go_away() && error.reason() == Some(Reason::NO_ERROR) {
                 ticket.turned_back(stream);
             }
-            Err(failed(&error, is_blamed, ticket.sending.take()))
+            let was_of_use = !error.is_go_away() || ticket.was_of_use();
+            Err(failed(&error, (is_blamed, was_of_use), ticket.sending.take()))
         }
     }
 }
@@ -176,8 +177,8 @@ impl Answer {
     }
 }
 
-/// What is known of a request that got no response, and that may be to blame for the end of its connection.
-fn failed(error: &h2::Error, is_blamed: bool, sending: Option<Sending>) -> Failed {
+/// What is known of a request that got no response, and that may be to blame for the end of its connection, which may have been of use.
+fn failed(error: &h2::Error, (is_blamed, was_of_use): (bool, bool), sending: Option<Sending>) -> Failed {
     let is_theirs = error.is_remote();
     let reason = error.reason();
     let wants_http1 = is_theirs && reason == Some(Reason::HTTP_1_1_REQUIRED);
@@ -185,7 +186,7 @@ fn failed(error: &h2::Error, is_blamed: bool, sending: Option<Sending>) -> Faile
     let is_unprocessed = is_theirs && (error.is_go_away() || reason == Some(Reason::REFUSED_STREAM));
     if wants_http1 || is_unprocessed {
         let content = sending.and_then(|sending| sending.upload.take()).map(Box::new);
-        return Failed::Unprocessed { content, wants_http1 };
+        return Failed::Unprocessed { content, wants_http1, was_of_use };
     }
     if error.is_library() {
         let ended = error.is_go_away() && !is_blamed;
