@@ -305,20 +305,23 @@ async fn large_heads_of_one_client_are_bounded() {
     }
 }
 
-/// Where all of that memory is theirs.
+/// Where all of that memory is theirs, or all of it that is their client's.
 #[tokio::test]
 async fn large_heads_that_do_not_end_make_way() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
-    for over_http2 in [false, true] {
+    for (over_http2, is_one) in [(false, false), (true, false), (false, true), (true, true)] {
         let proxy = Proxy::with(|settings| {
             tight(settings);
             settings.timeouts.client_crowded = Duration::from_millis(200);
+            if is_one {
+                settings.trust.clear();
+            }
         });
         let slow = large_heads(&proxy, &request, over_http2).await;
-        used_up(&proxy, "heads", 1).await;
+        used_up(&proxy, "heads", if is_one { (512 << 10) + 1 } else { 1 }).await;
         let answer = proxy.client().await.get(&request).await;
-        assert_eq!(answer.status(), 200, "over HTTP/2: {over_http2}");
+        assert_eq!(answer.status(), 200, "over HTTP/2: {over_http2}, of one client: {is_one}");
         drop(slow);
     }
 }

@@ -33,6 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -159,6 +160,10 @@ impl Link {
 
     pub fn peer(&self) -> Peer {
         self.stream.client().peer
+    }
+
+    pub fn charged(&self) -> Option<IpAddr> {
+        self.stream.client().charged()
     }
 
     /// The handshake is done.

@@ -14,6 +14,7 @@ use crate::worker::Worker;
 use h2::{Reason, SendStream};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -75,8 +76,9 @@ pub struct Watch {
     pub turning: Cell<bool>,
     /// Bytes of the response that the library has.
     pub sent: Cell<u64>,
-    /// It has some of the memory for heads.
+    /// It has some of the memory for heads, or waits for it and has none of any.
     pub holds: Cell<bool>,
+    pub waits: Cell<bool>,
     seen: Seen,
     moved: Cell<(u64, Option<Instant>)>,
     overdue: Cell<bool>,
@@ -173,6 +175,10 @@ impl Link {
             true => Rc::new(Client { admission: Admission::Passed, ..Client::clone(&client) }),
             false => client,
         }
+    }
+
+    pub fn charged(&self) -> Option<IpAddr> {
+        self.client.borrow().charged()
     }
 
     pub fn begins(&self) {
@@ -469,6 +475,7 @@ impl Watch {
             turning: Cell::new(false),
             sent: Cell::new(0),
             holds: Cell::new(false),
+            waits: Cell::new(false),
             seen: Seen::default(),
             moved: Cell::new((0, None)),
             overdue: Cell::new(false),
@@ -523,7 +530,7 @@ impl Watch {
 
     /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does of that for heads alone.
     fn slow_since(&self, gone: u64, wanted: Wanted) -> Option<Instant> {
-        if wanted == Wanted::Heads && !self.holds.get() {
+        if self.waits.get() || (wanted == Wanted::Heads && !self.holds.get()) {
             return None;
         }
         match (self.wait(gone), wanted) {
