@@ -200,7 +200,7 @@ impl Origins {
                 Way::Http1(mut line) => {
                     claim.give_up();
                     says_chunked(&mut request);
-                    let attempted = line.attempt(&self.settings(), request, &gate, &relay).await;
+                    let attempted = line.attempt(&self.settings(), charged, request, &gate, &relay).await;
                     attempted.map(|response| {
                         (response.map(Incoming::Http1), Way::Http1(Box::new(line.sent(&gate))))
                     })
