@@ -394,3 +394,26 @@ async fn a_tunnel_keeps_nothing_of_its_large_head() {
         tunnels.push(client);
     }
 }
+
+/// The library keeps the buffers of a head for as long as its connection is there.
+#[tokio::test]
+async fn idle_connections_that_had_large_heads_make_way_for_others() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.timeouts.client_crowded = Duration::from_millis(200);
+    });
+    // Half of the memory stays theirs; those behind end with their requests.
+    let mut idle = Vec::new();
+    for _ in 0..2 {
+        let mut client = proxy.client().await;
+        assert_eq!(client.get(&request).await.status(), 200);
+        idle.push(client);
+    }
+    let slow = large_heads(&proxy, &request, true).await;
+    for client in &mut idle {
+        client.rest().await;
+    }
+    drop(slow);
+}

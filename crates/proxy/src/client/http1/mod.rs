@@ -261,12 +261,12 @@ impl Link {
     }
 
     /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does not; or a
-    /// large head is read.
+    /// large head is read, or its memory idles with its connection.
     pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
         let (wait, has_head) = (self.wait(), self.large_head.borrow().holds());
         match (wait, wanted) {
             (_, Wanted::Heads) if !has_head => None,
-            (Wait::Head(_), Wanted::Heads) => self.seen_since(wait),
+            (Wait::Head(_) | Wait::Request(_), Wanted::Heads) => self.seen_since(wait),
             (Wait::Taking(_), Wanted::Bodies) if self.stream.is_of_memory() => None,
             (Wait::Taking(_) | Wait::Body(_), _) => self.moved.get().1,
             _ => None,
