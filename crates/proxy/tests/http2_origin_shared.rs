@@ -681,3 +681,34 @@ async fn an_answer_is_waited_for_from_the_end_of_the_request() {
         assert_eq!(proxy.client().await.get(post).await.status(), 504, "by HTTP/2: {http2}");
     }
 }
+
+/// And that ends when the origin has taken it, however slowly.
+#[tokio::test]
+async fn content_that_its_origin_takes_slowly_is_not_late() {
+    let origin = RawOrigin::start(|mut connection, _| async move {
+        let stream = connection.request().await.unwrap();
+        // One window is taken at once.
+        let mut left = 100_000;
+        while left > 100_000 - 65_535 {
+            left -= connection.next_of(&[DATA]).await.unwrap().3.len();
+        }
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            let more = 10_000u32.to_be_bytes();
+            connection.send([0, stream].map(|of| frame(WINDOW_UPDATE, 0, of, &more)).concat()).await;
+        }
+        while left > 0 {
+            left -= connection.next_of(&[DATA]).await.unwrap().3.len();
+        }
+        connection.send(head(stream, END_STREAM, "204", &[])).await;
+        connection.request().await;
+    })
+    .await;
+    let proxy = before(origin.address, |settings| {
+        settings.timeouts.origin_first_byte = Duration::from_secs(1);
+        settings.timeouts.origin_stall = Duration::from_secs(1);
+    });
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    let request = [post.as_bytes(), &[b'c'; 100_000]].concat();
+    assert_eq!(proxy.client().await.get(request).await.status(), 204);
+}

@@ -196,6 +196,10 @@ impl Origins {
             let way = self.way(&key, Wish { client, once, wide }, is_again).await?;
             let is_reused = way.is_reused();
             let mut request = head.map(|()| upload);
+            if request.body().is_end_stream() {
+                // It may have come meanwhile; nobody reads what is not there.
+                gate.finish();
+            }
             let attempted = match way {
                 Way::Http1(mut line) => {
                     claim.give_up();

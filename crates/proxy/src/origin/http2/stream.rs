@@ -196,15 +196,16 @@ fn failed(error: &h2::Error, (is_blamed, was_of_use): (bool, bool), sending: Opt
 }
 
 impl Sending {
-    fn new(upload: Upload, to: SendStream<Bytes>) -> Sending {
+    fn new(mut upload: Upload, to: SendStream<Bytes>) -> Sending {
+        let gate = upload.tells();
         let upload = Rc::new(RefCell::new(Some(upload)));
-        let task = spawn_local(send(upload.clone(), to)).abort_handle();
+        let task = spawn_local(send(upload.clone(), gate, to)).abort_handle();
         Sending { upload, task }
     }
 }
 
 /// Sends content as there is room for it, to its end; until the stream has no use for it.
-async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
+async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, mut to: SendStream<Bytes>) {
     loop {
         let next = poll_fn(|cx| {
             if to.poll_reset(cx).is_ready() {
@@ -221,15 +222,21 @@ async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
         };
         match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(bytes))) => {
-                if !send_all(&mut to, bytes, is_last).await || is_last {
+                if !send_all(&mut to, bytes, is_last, &gate).await {
                     return;
+                }
+                if is_last {
+                    return gate.finish();
                 }
             }
             Some(Ok(Err(frame))) => {
                 let _ = to.send_trailers(frame.into_trailers().unwrap_or_default());
-                return;
+                return gate.finish();
             }
-            None => return drop(to.send_data(Bytes::new(), true)),
+            None => {
+                let _ = to.send_data(Bytes::new(), true);
+                return gate.finish();
+            }
             // The client broke off.
             Some(Err(_)) => return to.send_reset(Reason::CANCEL),
         }
@@ -237,7 +244,7 @@ async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
 }
 
 /// Whether the stream took all of it.
-async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -> bool {
+async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool, gate: &Gate) -> bool {
     loop {
         to.reserve_capacity(bytes.len());
         let room = match bytes.is_empty() {
@@ -251,6 +258,7 @@ async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -
         if to.send_data(some, is_last && bytes.is_empty()).is_err() {
             return false;
         }
+        gate.moves();
         if bytes.is_empty() {
             return true;
         }
