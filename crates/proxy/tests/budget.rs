@@ -384,7 +384,7 @@ async fn a_tunnel_keeps_nothing_of_its_large_head() {
         tight(settings);
         settings.connect_ports = vec![far.address.port()];
     });
-    let (target, large) = (far.address, "x".repeat(20_000));
+    let (target, large) = (far.address, "x".repeat(40_000));
     let mut tunnels = Vec::new();
     // More than there is memory for at once.
     for _ in 0..6 {
@@ -399,7 +399,7 @@ async fn a_tunnel_keeps_nothing_of_its_large_head() {
 #[tokio::test]
 async fn idle_connections_that_had_large_heads_make_way_for_others() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
+    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(40_000)));
     let proxy = Proxy::with(|settings| {
         tight(settings);
         settings.timeouts.client_crowded = Duration::from_millis(200);
@@ -411,6 +411,7 @@ async fn idle_connections_that_had_large_heads_make_way_for_others() {
         assert_eq!(client.get(&request).await.status(), 200);
         idle.push(client);
     }
+    assert_eq!(free(&proxy, "heads").await, 768 << 10);
     let slow = large_heads(&proxy, &request, true).await;
     for client in &mut idle {
         client.rest().await;
