@@ -6,8 +6,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 use store::{Options, Store};
-use support::http2::{HEADERS, Raw, block, frame};
-use support::{Client, Message, Origin, Proxy, cache_status, field, soon};
+use support::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, block, frame};
+use support::{Client, Message, Origin, Proxy, cache_status, field, ok, soon};
 use tokio::net::TcpSocket;
 
 /// As little memory in transit as there may be: 4 MiB for bodies from origins and contents, 3 MiB for what is read from disk.
@@ -305,20 +305,23 @@ async fn large_heads_of_one_client_are_bounded() {
     }
 }
 
-/// Where all of that memory is theirs.
+/// Where all of that memory is theirs, or all of it that is their client's.
 #[tokio::test]
 async fn large_heads_that_do_not_end_make_way() {
     let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
-    for over_http2 in [false, true] {
+    for (over_http2, is_one) in [(false, false), (true, false), (false, true), (true, true)] {
         let proxy = Proxy::with(|settings| {
             tight(settings);
             settings.timeouts.client_crowded = Duration::from_millis(200);
+            if is_one {
+                settings.trust.clear();
+            }
         });
         let slow = large_heads(&proxy, &request, over_http2).await;
-        used_up(&proxy, "heads", 1).await;
+        used_up(&proxy, "heads", if is_one { (512 << 10) + 1 } else { 1 }).await;
         let answer = proxy.client().await.get(&request).await;
-        assert_eq!(answer.status(), 200, "over HTTP/2: {over_http2}");
+        assert_eq!(answer.status(), 200, "over HTTP/2: {over_http2}, of one client: {is_one}");
         drop(slow);
     }
 }
@@ -342,4 +345,76 @@ async fn who_waits_in_vain_for_the_memory_of_a_large_head_is_told() {
     let (in_vain, late): (Vec<&String>, Vec<&String>) = answers.iter().partition(told);
     assert!(!in_vain.is_empty() && !late.is_empty(), "{answers:?}");
     assert!(late.iter().all(|answer| answer.starts_with("HTTP/1.1 408 ")), "{late:?}");
+}
+
+/// Hits in memory, too: their bytes take none of the memory for bodies, and their streams some of that for heads.
+#[tokio::test]
+async fn hits_that_are_not_taken_make_way_for_heads() {
+    let origin = Origin::answering(ok(FRESH, &"x".repeat(1000))).await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.timeouts.client_crowded = Duration::from_millis(200);
+    });
+    assert_eq!(get(&proxy, &origin, "/").await.status(), 200);
+    let host = origin.address.to_string();
+    let ask =
+        block(&[(":method", "GET"), (":scheme", "http"), (":authority", host.as_str()), (":path", "/")]);
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        // No room for any content.
+        let mut raw = Raw::of(proxy.client().await, &[0, 4, 0, 0, 0, 0]).await;
+        let streams = (0..60).map(|n| 2 * n + 1);
+        let all: Vec<u8> =
+            streams.flat_map(|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &ask)).collect();
+        raw.0.send(all).await;
+        for _ in 0..60 {
+            raw.next_of(&[HEADERS, RST_STREAM]).await.unwrap();
+        }
+        slow.push(raw);
+    }
+    let large = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(20_000)));
+    assert_eq!(proxy.client().await.get(large).await.status(), 200);
+}
+
+/// Tunnels may stay for hours.
+#[tokio::test]
+async fn a_tunnel_keeps_nothing_of_its_large_head() {
+    let far = Origin::with(|mut client, _| async move { drop(client.rest().await) }).await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.connect_ports = vec![far.address.port()];
+    });
+    let (target, large) = (far.address, "x".repeat(40_000));
+    let mut tunnels = Vec::new();
+    // More than there is memory for at once.
+    for _ in 0..6 {
+        let mut client = proxy.client().await;
+        client.send(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nX-Large: {large}\r\n\r\n")).await;
+        assert!(client.head().await.unwrap().starts_with("HTTP/1.1 200 "));
+        tunnels.push(client);
+    }
+}
+
+/// The library keeps the buffers of a head for as long as its connection is there.
+#[tokio::test]
+async fn idle_connections_that_had_large_heads_make_way_for_others() {
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let request = origin.request("/", &format!("X-Large: {}\r\n", "x".repeat(40_000)));
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.timeouts.client_crowded = Duration::from_millis(200);
+    });
+    // Half of the memory stays theirs; those behind end with their requests.
+    let mut idle = Vec::new();
+    for _ in 0..2 {
+        let mut client = proxy.client().await;
+        assert_eq!(client.get(&request).await.status(), 200);
+        idle.push(client);
+    }
+    assert_eq!(free(&proxy, "heads").await, 768 << 10);
+    let slow = large_heads(&proxy, &request, true).await;
+    for client in &mut idle {
+        client.rest().await;
+    }
+    drop(slow);
 }

@@ -270,6 +270,38 @@ async fn large_heads_take_memory_until_they_are_answered() {
     assert_eq!(client.ask(ask()).await.status(), 200, "the connection goes on");
 }
 
+/// Half of the memory for heads would be that of two of them.
+#[tokio::test]
+async fn a_large_head_that_is_answered_keeps_what_its_response_takes() {
+    let origin = Origin::answering(ok("Cache-Control: max-age=600\r\n", "hello")).await;
+    let proxy = Proxy::with(|settings| {
+        settings.bounds.transit_bytes = 0;
+        settings.admin = Some("127.0.0.1:0".parse().unwrap());
+    });
+    assert_eq!(proxy.client().await.get(origin.request("/", "")).await.status(), 200);
+    let (host, large) = (origin.address.to_string(), "x".repeat(18_000));
+    let fields =
+        [(":method", "GET"), (":scheme", "http"), (":authority", &host), (":path", "/"), ("x-large", &large)];
+    let ask = block(&fields);
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        // No room for any content.
+        let mut raw = Raw::of(support::Client::connect(proxy.address).await, &[0, 4, 0, 0, 0, 0]).await;
+        let (begin, rest) = ask.split_at(16_000);
+        raw.0
+            .send([frame(HEADERS, END_STREAM, 1, begin), frame(CONTINUATION, END_HEADERS, 1, rest)].concat())
+            .await;
+        raw.next_of(&[HEADERS]).await.unwrap();
+        slow.push(raw);
+    }
+    soon(async {
+        while used(&proxy).await != 4 * (10 << 10) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
 async fn used(proxy: &Proxy) -> u64 {
     let stats = proxy.admin("GET /stats.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let stats: serde_json::Value = serde_json::from_slice(&stats.body).unwrap();

@@ -594,7 +594,7 @@ async fn who_is_refused_asks_again_later() {
             match tokio::time::timeout_at(until, connection.request()).await {
                 Ok(Some(stream)) if taken.len() < AT_ONCE => {
                     if taken.is_empty() {
-                        until = tokio::time::Instant::now() + Duration::from_millis(20);
+                        until = tokio::time::Instant::now() + Duration::from_millis(200);
                     }
                     taken.push(stream);
                 }
@@ -616,6 +616,52 @@ async fn who_is_refused_asks_again_later() {
     ask_many(&proxy).await;
 }
 
+/// What it waited before is not its origin's to answer for.
+#[tokio::test]
+async fn who_is_turned_back_late_is_sent_again() {
+    let origin = RawOrigin::start(|mut connection, _| async move {
+        connection.send(allows(1)).await;
+        for status in ["204", "", "200"] {
+            let stream = connection.request().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(if status == "200" { 0 } else { 600 })).await;
+            connection
+                .send(match status {
+                    "" => frame(RST_STREAM, 0, stream, &7u32.to_be_bytes()),
+                    status => head(stream, END_STREAM, status, &[]),
+                })
+                .await;
+        }
+        connection.request().await;
+    })
+    .await;
+    let proxy = before(origin.address, |settings| {
+        settings.timeouts.origin_first_byte = Duration::from_secs(1);
+        settings.bounds.idle_per_origin = 1;
+    });
+    let first = asks(&proxy, "/1").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let second = asks(&proxy, "/2").await;
+    assert_eq!((soon(first).await.unwrap(), soon(second).await.unwrap()), (204, 200));
+}
+
+/// A repetition of another kind.
+#[tokio::test]
+async fn who_was_turned_back_is_repeated_where_its_connection_breaks() {
+    let origin = RawOrigin::start(|mut connection, number| async move {
+        let stream = connection.request().await.unwrap();
+        if number == 0 {
+            connection.send(frame(RST_STREAM, 0, stream, &7u32.to_be_bytes())).await;
+            connection.request().await;
+            return;
+        }
+        connection.send(head(stream, END_STREAM, "200", &[])).await;
+        connection.request().await;
+    })
+    .await;
+    let proxy = before(origin.address, |_| {});
+    assert_eq!(soon(asks(&proxy, "/").await).await.unwrap(), 200);
+}
+
 /// However long it may take between two pieces of it.
 #[tokio::test]
 async fn an_answer_is_waited_for_from_the_end_of_the_request() {
@@ -634,4 +680,35 @@ async fn an_answer_is_waited_for_from_the_end_of_the_request() {
         let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789";
         assert_eq!(proxy.client().await.get(post).await.status(), 504, "by HTTP/2: {http2}");
     }
+}
+
+/// And that ends when the origin has taken it, however slowly.
+#[tokio::test]
+async fn content_that_its_origin_takes_slowly_is_not_late() {
+    let origin = RawOrigin::start(|mut connection, _| async move {
+        let stream = connection.request().await.unwrap();
+        // One window is taken at once.
+        let mut left = 100_000;
+        while left > 100_000 - 65_535 {
+            left -= connection.next_of(&[DATA]).await.unwrap().3.len();
+        }
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            let more = 10_000u32.to_be_bytes();
+            connection.send([0, stream].map(|of| frame(WINDOW_UPDATE, 0, of, &more)).concat()).await;
+        }
+        while left > 0 {
+            left -= connection.next_of(&[DATA]).await.unwrap().3.len();
+        }
+        connection.send(head(stream, END_STREAM, "204", &[])).await;
+        connection.request().await;
+    })
+    .await;
+    let proxy = before(origin.address, |settings| {
+        settings.timeouts.origin_first_byte = Duration::from_secs(1);
+        settings.timeouts.origin_stall = Duration::from_secs(1);
+    });
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    let request = [post.as_bytes(), &[b'c'; 100_000]].concat();
+    assert_eq!(proxy.client().await.get(request).await.status(), 204);
 }

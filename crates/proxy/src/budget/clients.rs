@@ -55,6 +55,13 @@ impl Shares {
         share.is_some_and(|share| share.own.free() < FLOOR)
     }
 
+    /// Those of whose shares more is wanted than there is.
+    pub(super) fn waited_for(&self) -> Vec<IpAddr> {
+        let clients = lock(&self.by_client);
+        let waits = |share: &Weak<Share>| share.upgrade().is_some_and(|share| share.own.is_waited_for());
+        clients.iter().filter(|(_, share)| waits(share)).map(|(client, _)| *client).collect()
+    }
+
     /// Those who have most, and bytes.
     pub fn most(&self, count: usize) -> Vec<(IpAddr, usize)> {
         let of = |(client, share): (&IpAddr, &Weak<Share>)| Some((*client, share.upgrade()?.own.taken()));
@@ -82,7 +89,7 @@ impl Shares {
 }
 
 /// Who has one IPv6 address mostly has 2^64 of them.
-fn network(client: IpAddr) -> IpAddr {
+pub(super) fn network(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         IpAddr::V4(_) => client,
@@ -180,7 +187,7 @@ impl ClientsClaim {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Budget, LEAST};
+    use super::super::{Budget, LEAST, Wanted, Whose};
     use super::*;
     use std::sync::atomic::Ordering::Relaxed;
     use std::task::Waker;
@@ -351,5 +358,30 @@ mod tests {
         assert!(!claim.try_more(pool, pool.size()) && claim.try_more(pool, pool.free()));
         drop(claim);
         assert!(shares.most(1).is_empty() && pool.taken() == 0);
+    }
+
+    #[test]
+    fn who_waits_for_its_own_share_has_its_own_make_way() {
+        let budget = Budget::new(LEAST, 0);
+        let mut context = Context::from_waker(Waker::noop());
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let claim = |shares, client| ClientsClaim::new(shares, Some(client));
+        let mut held = claim(&budget.askers, one);
+        assert!(held.poll(&mut context, &budget.heads, budget.heads.size() / 2).is_ready());
+        assert!(budget.makes_way(Wanted::Heads).is_none());
+        let mut waits = claim(&budget.askers, one);
+        assert!(waits.poll(&mut context, &budget.heads, FLOOR).is_pending());
+        let of = Some(Whose::Of(vec![one]));
+        assert_eq!((budget.makes_way(Wanted::Heads), budget.makes_way(Wanted::Bodies)), (of, None));
+        let whose = budget.makes_way(Wanted::Heads).unwrap();
+        assert!(whose.has(Some(one)) && !whose.has(Some(other)) && !whose.has(None));
+        // All of both is wanted, each for itself.
+        let rest = [&budget.heads, &budget.origins].map(|pool| pool.try_take(pool.free()));
+        let mut others = [claim(&budget.askers, other), claim(&budget.clients, other)];
+        assert!(others[0].poll(&mut context, &budget.heads, FLOOR).is_pending());
+        assert!(others[1].poll(&mut context, &budget.origins, FLOOR).is_pending());
+        assert!(Wanted::ALL.iter().all(|wanted| budget.makes_way(*wanted) == Some(Whose::All)));
+        drop((waits, others, rest));
+        assert!(Wanted::ALL.iter().all(|wanted| budget.makes_way(*wanted).is_none()));
     }
 }

@@ -29,6 +29,7 @@ mod pool;
 pub use self::clients::{ClientsClaim, Shares};
 pub use self::pool::{Allowance, Claim, Lease};
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Bytes of a request's head that are part of what a connection has anyway.
@@ -60,8 +61,28 @@ pub fn least(head_max: usize) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Bodies,
-    /// Alone.
     Heads,
+}
+
+impl Wanted {
+    pub const ALL: [Wanted; 2] = [Wanted::Bodies, Wanted::Heads];
+}
+
+/// Whose requests make way, since others wait.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Whose {
+    All,
+    /// Of these clients alone, which wait for what is theirs.
+    Of(Vec<IpAddr>),
+}
+
+impl Whose {
+    pub fn has(&self, client: Option<IpAddr>) -> bool {
+        match self {
+            Whose::All => true,
+            Whose::Of(all) => client.is_some_and(|client| all.contains(&clients::network(client))),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -78,15 +99,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For what others have to end, if anybody waits.
-    pub fn wanted(&self) -> Option<Wanted> {
-        if self.origins.is_waited_for() || self.disk.is_waited_for() {
-            Some(Wanted::Bodies)
-        } else if self.heads.is_waited_for() {
-            Some(Wanted::Heads)
-        } else {
-            None
+    /// Who has to end for those who wait for this, if anybody does.
+    pub fn makes_way(&self, wanted: Wanted) -> Option<Whose> {
+        let (pools, shares): (&[_], &[_]) = match wanted {
+            Wanted::Bodies => (&[&self.origins, &self.disk], &[&self.clients, &self.readers]),
+            Wanted::Heads => (&[&self.heads], &[&self.askers]),
+        };
+        if pools.iter().any(|pool| pool.is_waited_for()) {
+            return Some(Whose::All);
         }
+        let of: Vec<_> = shares.iter().flat_map(|shares| shares.waited_for()).collect();
+        (!of.is_empty()).then_some(Whose::Of(of))
     }
 
     /// Of no pool of bodies more than half is taken.

@@ -7,6 +7,7 @@ use crate::settings::Timeouts;
 use crate::transport::{Peer, Speaks};
 use crate::worker::Worker;
 use std::cell::OnceCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -42,6 +43,11 @@ impl Link {
     /// Looks whether this connection, or one of its streams, waits for too long; called every now and then by the worker's sweep.
     pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
         either!(self, link => link.sweep(now, timeouts));
+    }
+
+    /// Whose share what it takes is of, if anybody's.
+    pub fn charged(&self) -> Option<IpAddr> {
+        either!(self, link => link.charged())
     }
 
     /// Since when hardly anything moves of what takes of the memory that is `wanted`, which a hit in memory does not.

@@ -226,9 +226,10 @@ impl Clients {
     fn relieve(&self, now: Instant, after: Duration, wanted: Wanted) {
         /// Of one look.
         const BATCH: usize = 64;
+        let Some(whose) = self.worker.shared.budget.makes_way(wanted) else { return };
         let links = self.links.borrow();
-        let mut slow: Vec<_> =
-            links.values().filter_map(|link| Some((link.slow_since(wanted)?, link))).collect();
+        let theirs = links.values().filter(|link| whose.has(link.charged()));
+        let mut slow: Vec<_> = theirs.filter_map(|link| Some((link.slow_since(wanted)?, link))).collect();
         slow.retain(|(since, _)| now.duration_since(*since) >= after);
         slow.sort_unstable_by_key(|(since, _)| *since);
         for (_, link) in slow.iter().take(BATCH) {
@@ -314,14 +315,13 @@ async fn sweep(clients: Rc<Clients>) {
         worker.refresh();
         worker.exit.beat();
         let period = sweep_period(&worker.settings().timeouts);
-        let budget = &worker.shared.budget;
-        let is_short = budget.wanted().is_some();
+        let is_short = Wanted::ALL.iter().any(|wanted| worker.shared.budget.makes_way(*wanted).is_some());
         tokio::time::sleep(if is_short { period.min(SHORT) } else { period }).await;
         let (now, settings) = (Instant::now(), worker.settings());
         for link in clients.links.borrow().values() {
             link.sweep(now, &settings.timeouts);
         }
-        if let Some(wanted) = budget.wanted() {
+        for wanted in Wanted::ALL {
             clients.relieve(now, settings.timeouts.client_crowded, wanted);
         }
         worker.origins.sweep(now);

@@ -7,6 +7,7 @@ use crate::message::refusal::Refusal;
 use crate::settings::Settings;
 use http::{Request, Response, StatusCode};
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::time::{Sleep, sleep};
@@ -18,6 +19,8 @@ pub enum Failed {
         content: Option<Box<Upload>>,
         /// It is to be asked by HTTP/1.1.
         wants_http1: bool,
+        /// Its connection goes on, or others were processed on it.
+        was_of_use: bool,
     },
     /// The connection, or the stream, broke before a response came.
     Broken(String),
@@ -31,22 +34,23 @@ pub enum Failed {
 impl Failed {
     /// Nothing of it has gone.
     pub fn unsent(content: Upload) -> Failed {
-        Failed::Unprocessed { content: Some(Box::new(content)), wants_http1: false }
+        Failed::Unprocessed { content: Some(Box::new(content)), wants_http1: false, was_of_use: false }
     }
 }
 
 impl Line {
-    /// Sends a request, and gives the head of its response. `relay` sees each interim response but 100.
+    /// Sends a request, and gives the head of its response, which `charged` pays for. `relay` sees each interim response but 100.
     pub async fn attempt(
         &mut self,
         settings: &Settings,
+        charged: Option<IpAddr>,
         mut request: Request<Upload>,
         gate: &Gate,
         relay: &impl Fn(Interim),
     ) -> Result<Response<hyper::body::Incoming>, Failed> {
         let interims = self.interims().clone();
         interims.begin();
-        self.waits_for_head(true);
+        self.wire().awaits_head(charged);
         let seen = interims.clone();
         hyper::ext::on_informational(&mut request, move |interim| {
             seen.push(interim.status(), interim.headers())
@@ -78,7 +82,7 @@ impl Line {
             patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Failed::Refused(refusal)))
         })
         .await;
-        self.waits_for_head(false);
+        self.wire().has_head();
         attempted
     }
 }

@@ -212,6 +212,8 @@ pub struct Upload {
     /// Pieces that went, while they are few: it can be sent again.
     kept: Option<Vec<Bytes>>,
     gate: Rc<Gate>,
+    /// Who sends it tells when all of it has gone.
+    is_told: bool,
     /// What is still to come is read once it has this.
     claim: ClientsClaim,
     allowance: Allowance,
@@ -265,7 +267,8 @@ impl Upload {
             waiting: RefCell::default(),
         });
         let kept = Some(Vec::new());
-        let upload = Upload { content, kept, gate: gate.clone(), claim, allowance: allowance.clone() };
+        let upload =
+            Upload { content, kept, gate: gate.clone(), is_told: false, claim, allowance: allowance.clone() };
         (upload, gate)
     }
 
@@ -277,6 +280,12 @@ impl Upload {
             Content { begin: kept.concat().into(), ..content }
         });
         Some(content)
+    }
+
+    /// Its end is no matter of when it was read, but of when its sender says so to the gate, which is given.
+    pub fn tells(&mut self) -> Rc<Gate> {
+        self.is_told = true;
+        self.gate.clone()
     }
 
     fn keep(&mut self, frame: &Frame<Bytes>) {
@@ -307,7 +316,17 @@ impl Gate {
         self.open.get()
     }
 
-    /// The body was handed over to its end.
+    /// All of the body has gone: to the library of HTTP/1, or as far as the origin's window of HTTP/2 lets it.
+    pub fn finish(&self) {
+        self.done.set(true);
+        self.awaits_done.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Some of it has.
+    pub fn moves(&self) {
+        self.moved.set(self.moved.get() + 1);
+    }
+
     pub fn is_done(&self) -> bool {
         self.done.get()
     }
@@ -387,14 +406,13 @@ impl Body for Upload {
             ready!(this.gate.poll_lease(Side::Content, cx, &mut this.claim, &this.allowance));
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
-        this.gate.moved.set(this.gate.moved.get() + 1);
+        this.gate.moves();
         if let Some(Ok(frame)) = &frame {
             this.keep(frame);
         }
         this.gate.broke_off.set(matches!(frame, Some(Err(_))));
-        if frame.is_none() || this.is_end_stream() {
-            this.gate.done.set(true);
-            this.gate.awaits_done.take().into_iter().for_each(Waker::wake);
+        if !this.is_told && (frame.is_none() || this.is_end_stream()) {
+            this.gate.finish();
         }
         Poll::Ready(frame)
     }

@@ -96,9 +96,9 @@ impl Line {
         self.sender.try_send_request(request)
     }
 
-    /// The head of a response is waited for, or it is here.
-    pub fn waits_for_head(&self, waits: bool) {
-        self.wire.waits_for_head(waits);
+    /// What it is spoken over, which is told when the head of a response is waited for.
+    pub fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     /// Interim responses to the request under way.

@@ -3,6 +3,7 @@
 //! `send` takes a connection from the worker's `pool` or has one `dial`led, and makes one `attempt` on it, or a second one
 //! where the first connection proves to be closed.
 
+mod again;
 mod attempt;
 pub mod body;
 pub mod content;
@@ -20,6 +21,7 @@ mod wire;
 
 pub use self::line::Line;
 
+use self::again::{Again, TRIES};
 use self::attempt::Failed;
 use self::content::{Content, Gate, Upload};
 use self::dns::Resolver;
@@ -45,19 +47,11 @@ use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::time::sleep;
 
 /// Of the client connections that may be, one in so many idle connections to origins, of either protocol, for all workers together.
 const IDLE_SHARE: usize = 4;
-
-/// How often a request is sent that its origin does not process, while it answers no other. Several connections that began together may
-/// end together.
-const TRIES: u32 = 4;
-
-/// Before a request is sent for the third time; twice as long before each later one, `PAUSE_MOST` at most.
-const PAUSE: Duration = Duration::from_millis(10);
-const PAUSE_MOST: Duration = Duration::from_millis(320);
 
 /// One worker's origins.
 pub struct Origins {
@@ -180,11 +174,9 @@ impl Origins {
             scheme: self.route.scheme(target),
             protocol: Protocol::Http2,
         };
-        let (mut tries, mut vain, mut answers) = (0u32, 0, self.http2_answers(&key));
-        let begun = Instant::now();
+        // Whether it goes out once more, and whether it does for a connection that broke.
+        let (mut so_far, mut is_again, mut is_repeated) = (Again::default(), false, false);
         loop {
-            tries += 1;
-            let is_again = tries > 1;
             let mut head = make()?;
             let says = head.headers().get(CONTENT_LENGTH);
             if content.is_none() && says.is_some_and(|length| length != "0") {
@@ -204,11 +196,15 @@ impl Origins {
             let way = self.way(&key, Wish { client, once, wide }, is_again).await?;
             let is_reused = way.is_reused();
             let mut request = head.map(|()| upload);
+            if request.body().is_end_stream() {
+                // It may have come meanwhile; nobody reads what is not there.
+                gate.finish();
+            }
             let attempted = match way {
                 Way::Http1(mut line) => {
                     claim.give_up();
                     says_chunked(&mut request);
-                    let attempted = line.attempt(&self.settings(), request, &gate, &relay).await;
+                    let attempted = line.attempt(&self.settings(), charged, request, &gate, &relay).await;
                     attempted.map(|response| {
                         (response.map(Incoming::Http1), Way::Http1(Box::new(line.sent(&gate))))
                     })
@@ -223,17 +219,18 @@ impl Origins {
                 Err(failed) => failed,
             };
             content = match failed {
-                Failed::Unprocessed { content, wants_http1 } => {
-                    let before = std::mem::replace(&mut answers, self.http2_answers(&key));
-                    vain = if answers == before { vain + 1 } else { 1 };
+                Failed::Unprocessed { content, wants_http1, was_of_use } => {
                     if wants_http1 {
                         self.wants_http1(&key);
                         key.protocol = Protocol::Http1;
-                    } else if vain == TRIES || begun.elapsed() >= self.settings().timeouts.origin_first_byte {
-                        return Err(broken(&key.hop, "it was not processed"));
-                    } else if is_again {
-                        // It may have as much to do as it takes.
-                        sleep(PAUSE_MOST.min(PAUSE * (1 << (tries - 2).min(5)))).await;
+                    } else {
+                        let (answers, patience) =
+                            (self.http2_answers(&key), self.settings().timeouts.origin_first_byte);
+                        match so_far.turned_back(answers, was_of_use, patience, Instant::now()) {
+                            Some(pause) if pause.is_zero() => {}
+                            Some(pause) => sleep(pause).await,
+                            None => return Err(broken(&key.hop, "it was not processed")),
+                        }
                     }
                     let back = content.map_or(Some(None), |upload| upload.into_content());
                     match (back, again) {
@@ -245,8 +242,12 @@ impl Origins {
                 Failed::Broken(_) | Failed::Ruined(_) if gate.broke_off() => {
                     return Err(Refusal::closing("the request's content ended before its end").clients());
                 }
-                Failed::Broken(_) if is_reused && !once && !is_again => again.flatten(),
-                Failed::Ruined(_) if !once && !is_again => {
+                Failed::Broken(_) if is_reused && !once && !is_repeated => {
+                    is_repeated = true;
+                    again.flatten()
+                }
+                Failed::Ruined(_) if !once && !is_repeated => {
+                    is_repeated = true;
                     // Where it can be, apart from who is asked for what ruins connections.
                     if key.scheme == Scheme::Https {
                         key.protocol = Protocol::Http1;
@@ -264,6 +265,7 @@ impl Origins {
                 }
                 Failed::Broken(why) | Failed::Ruined(why) => return Err(broken(&key.hop, &why)),
             };
+            is_again = true;
         }
     }
 

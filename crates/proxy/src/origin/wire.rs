@@ -4,10 +4,11 @@
 //! Both are on one thread and neither keeps it borrowed while it waits.
 
 use super::interim::Interims;
-use crate::budget::{Allowance, Budget, Claim, HEAD, of_head};
+use crate::budget::{Allowance, Budget, ClientsClaim, HEAD, Shares, of_head};
 use crate::transport::Socket;
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,12 +24,13 @@ struct Inner {
     /// Bytes that came since the request was sent, while its response's head is not here.
     head: Cell<Option<usize>>,
     /// Of a head of more than `HEAD` bytes.
-    large_head: RefCell<Claim>,
+    large_head: RefCell<Option<ClientsClaim>>,
     /// Who reads, and waits for that.
     reads: RefCell<Option<Waker>>,
     /// Bytes that this takes.
     head_most: usize,
     heads: Allowance,
+    askers: Arc<Shares>,
     origins: Allowance,
 }
 
@@ -37,7 +39,7 @@ const LITTLE: usize = 16 << 10;
 
 impl Wire {
     pub fn new(socket: Socket, budget: &Budget, head_max: usize) -> Wire {
-        let (heads, origins) = (budget.heads.clone(), budget.origins.clone());
+        let (heads, askers, origins) = (budget.heads.clone(), budget.askers.clone(), budget.origins.clone());
         let (socket, interims, head, large_head) =
             (RefCell::new(socket), Arc::default(), Cell::default(), RefCell::default());
         Wire(Rc::new(Inner {
@@ -48,18 +50,23 @@ impl Wire {
             reads: RefCell::default(),
             head_most: of_head(head_max),
             heads,
+            askers,
             origins,
         }))
     }
 
-    /// The head of a response is waited for, or it is here.
-    pub fn waits_for_head(&self, waits: bool) {
-        self.0.head.set(waits.then_some(0));
-        if !waits {
-            self.0.large_head.take();
-            if let Some(reads) = self.0.reads.take() {
-                reads.wake();
-            }
+    /// The head of a response is waited for. What it takes is of that client's share, or of nobody's.
+    pub fn awaits_head(&self, charged: Option<IpAddr>) {
+        self.0.large_head.replace(Some(ClientsClaim::new(&self.0.askers, charged)));
+        self.0.head.set(Some(0));
+    }
+
+    /// It is here, or not waited for any more.
+    pub fn has_head(&self) {
+        self.0.head.set(None);
+        self.0.large_head.take();
+        if let Some(reads) = self.0.reads.take() {
+            reads.wake();
         }
     }
 
@@ -88,7 +95,8 @@ impl AsyncRead for Wire {
         let inner = &*self.0;
         let head = inner.head.get();
         if head.is_some_and(|came| came >= HEAD)
-            && inner.large_head.borrow_mut().poll(cx, &inner.heads, inner.head_most).is_pending()
+            && let Some(claim) = &mut *inner.large_head.borrow_mut()
+            && claim.poll(cx, &inner.heads, inner.head_most).is_pending()
         {
             inner.reads.replace(Some(cx.waker().clone()));
             return Poll::Pending;

@@ -33,6 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -161,6 +162,10 @@ impl Link {
         self.stream.client().peer
     }
 
+    pub fn charged(&self) -> Option<IpAddr> {
+        self.stream.client().charged()
+    }
+
     /// The handshake is done.
     pub fn secured_by(&self, secured: Arc<Secured>) {
         self.stream.secured_by(secured);
@@ -256,12 +261,12 @@ impl Link {
     }
 
     /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does not; or a
-    /// large head is read.
+    /// large head is read, or its memory idles with its connection.
     pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
         let (wait, has_head) = (self.wait(), self.large_head.borrow().holds());
         match (wait, wanted) {
             (_, Wanted::Heads) if !has_head => None,
-            (Wait::Head(_), Wanted::Heads) => self.seen_since(wait),
+            (Wait::Head(_) | Wait::Request(_), Wanted::Heads) => self.seen_since(wait),
             (Wait::Taking(_), Wanted::Bodies) if self.stream.is_of_memory() => None,
             (Wait::Taking(_) | Wait::Body(_), _) => self.moved.get().1,
             _ => None,
@@ -467,7 +472,13 @@ pub async fn serve(
         refuse_unread(&link, &worker, &mut socket, refusal);
     }
     match (end, upstream) {
-        (_, Some(upstream)) => tunnel::run(&worker, &link.stream, socket, parts.read_buf, upstream).await,
+        (_, Some(upstream)) => {
+            // It lies in the library's buffer, which goes.
+            let read = Bytes::copy_from_slice(&parts.read_buf);
+            drop(parts.read_buf);
+            link.large_head.borrow_mut().give_up();
+            tunnel::run(&worker, &link.stream, socket, read, upstream).await;
+        }
         // What broke off does not end with the word that it is whole (RFC 8446 section 6.1).
         (Ok(Err(_)), _) if socket.is_tls() && unread.is_none() => {}
         (Ok(_), _) if link.is_mid_message() || unread.is_some() => Box::pin(linger(socket)).await,

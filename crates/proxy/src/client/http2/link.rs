@@ -14,6 +14,7 @@ use crate::worker::Worker;
 use h2::{Reason, SendStream};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -51,6 +52,8 @@ pub struct Link {
     write_blocked: Cell<bool>,
     writes: Cell<u64>,
     seen: Seen,
+    /// Of a head that has begun, whatever else is waited for.
+    head_seen: Seen,
     overdue: Cell<bool>,
     /// What large heads take.
     held: RefCell<Vec<(u32, Lease)>>,
@@ -75,8 +78,9 @@ pub struct Watch {
     pub turning: Cell<bool>,
     /// Bytes of the response that the library has.
     pub sent: Cell<u64>,
-    /// It has some of the memory for heads.
+    /// It has some of the memory for heads, or waits for it and has none of any.
     pub holds: Cell<bool>,
+    pub waits: Cell<bool>,
     seen: Seen,
     moved: Cell<(u64, Option<Instant>)>,
     overdue: Cell<bool>,
@@ -150,6 +154,7 @@ impl Link {
             write_blocked: Cell::new(false),
             writes: Cell::new(0),
             seen: Seen::default(),
+            head_seen: Seen::default(),
             overdue: Cell::new(false),
             held: RefCell::default(),
             head_of: Cell::new(0),
@@ -173,6 +178,10 @@ impl Link {
             true => Rc::new(Client { admission: Admission::Passed, ..Client::clone(&client) }),
             false => client,
         }
+    }
+
+    pub fn charged(&self) -> Option<IpAddr> {
+        self.client.borrow().charged()
     }
 
     pub fn begins(&self) {
@@ -384,7 +393,8 @@ impl Link {
 
     pub fn sweep(&self, now: Instant, timeouts: &Timeouts) {
         let wait = self.wait();
-        let is_late = self.seen.look(wait, now, timeouts);
+        let is_late =
+            self.seen.look(wait, now, timeouts) | self.head_seen.look(self.open_head(), now, timeouts);
         // No idle one keeps a large window while there is little for others.
         let is_dear = matches!(wait, Wait::Request(_))
             && self.window.borrow().as_ref().is_some_and(|(_, pool)| !pool.is_ample());
@@ -407,9 +417,16 @@ impl Link {
 
     /// Since when a large head is read that has what is `wanted`.
     fn slow_head(&self, wanted: Wanted) -> Option<Instant> {
-        let wait = self.wait();
-        let holds = matches!(wait, Wait::Head(_)) && !self.held.borrow().is_empty();
-        if holds && wanted == Wanted::Heads { self.seen.since(wait) } else { None }
+        let holds = !self.held.borrow().is_empty();
+        if holds && wanted == Wanted::Heads { self.head_seen.since(self.open_head()) } else { None }
+    }
+
+    /// A head that has begun is waited for while responses go out, too.
+    fn open_head(&self) -> Wait {
+        match self.head.get() {
+            Some(head @ 1..) => Wait::Head(head),
+            _ => Wait::Nothing,
+        }
     }
 
     pub fn end_slow(&self, wanted: Wanted) {
@@ -469,6 +486,7 @@ impl Watch {
             turning: Cell::new(false),
             sent: Cell::new(0),
             holds: Cell::new(false),
+            waits: Cell::new(false),
             seen: Seen::default(),
             moved: Cell::new((0, None)),
             overdue: Cell::new(false),
@@ -521,14 +539,14 @@ impl Watch {
         }
     }
 
-    /// Since when hardly anything moves of what takes memory in transit.
+    /// Since when hardly anything moves of what takes memory in transit, which a hit in memory does of that for heads alone.
     fn slow_since(&self, gone: u64, wanted: Wanted) -> Option<Instant> {
-        if wanted == Wanted::Heads && !self.holds.get() {
+        if self.waits.get() || (wanted == Wanted::Heads && !self.holds.get()) {
             return None;
         }
-        match self.wait(gone) {
-            Wait::Taking(_) if self.stream.is_of_memory() => None,
-            Wait::Taking(_) | Wait::Body(_) => self.moved.get().1,
+        match (self.wait(gone), wanted) {
+            (Wait::Taking(_), Wanted::Bodies) if self.stream.is_of_memory() => None,
+            (Wait::Taking(_) | Wait::Body(_), _) => self.moved.get().1,
             _ => None,
         }
     }
@@ -566,13 +584,35 @@ mod tests {
         assert!(watch.is_overdue());
     }
 
-    #[test]
-    fn what_a_head_takes_goes_with_its_stream() {
-        let pool = crate::budget::Budget::new(0, 0).heads;
-        let (size, free) = (1 << 10, pool.free());
+    fn link() -> Link {
         let client = Client::of(Peer::Unix, Speaks::Http, &Settings::default());
         let link = Link::new(client, 0, Speaks::Http, None);
         link.is_begun();
+        link
+    }
+
+    #[test]
+    fn a_head_that_does_not_end_is_late_though_its_client_reads_slowly() {
+        let (pool, link) = (crate::budget::Budget::new(0, 0).heads, link());
+        let timeouts = Timeouts { client_header: Duration::from_secs(10), ..Timeouts::default() };
+        let begin = Instant::now();
+        link.reads_head_of(1);
+        link.holds(pool.try_take(1 << 10));
+        link.reads_head(true);
+        for second in 0..=10 {
+            assert!(!link.is_overdue(), "{second}");
+            // It takes a little of what is written every now and then.
+            link.writes(false, true);
+            link.sweep(begin + Duration::from_secs(second), &timeouts);
+            assert_eq!(link.slow_since(Wanted::Heads), Some(begin));
+        }
+        assert!(link.is_overdue());
+    }
+
+    #[test]
+    fn what_a_head_takes_goes_with_its_stream() {
+        let (pool, link) = (crate::budget::Budget::new(0, 0).heads, link());
+        let (size, free) = (1 << 10, pool.free());
         for number in [1, 3] {
             link.reads_head_of(number);
             link.holds(pool.try_take(size));

@@ -380,8 +380,14 @@ impl Drop for Running {
 impl Running {
     /// Sends the rest of a response.
     async fn send(self, rest: Rest) {
+        // A large head is answered, and does not wait for more of the memory that it has.
+        let mut held = self.lease.take().or(self.head.take());
+        if let Some(lease) = &mut held {
+            lease.shrink(SENDING);
+        }
+        self.head.take();
         let lease = async {
-            match self.lease.take() {
+            match held {
                 None => self.beside(SENDING).await,
                 held => held,
             }

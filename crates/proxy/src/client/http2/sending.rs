@@ -135,6 +135,7 @@ impl Rest {
                 let waits = lease.as_mut().poll(cx);
                 // As for its turn.
                 watch.turning.set(waits.is_pending());
+                watch.waits.set(waits.is_pending());
                 held = Some(ready!(waits));
             }
             self.poll(cx, worker, watch, &mut turn)

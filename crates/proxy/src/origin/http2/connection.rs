@@ -298,6 +298,11 @@ impl Ticket {
         }
     }
 
+    /// The origin said that it had processed some, when it ended the connection.
+    pub(super) fn was_of_use(&self) -> bool {
+        (2..u32::MAX).contains(&self.connection.turned_back.get())
+    }
+
     /// Whether what ended the connection may have been of that stream.
     pub(super) fn is_blamed(&self, stream: u32) -> bool {
         self.connection.passed.is_blamed(stream)

@@ -101,7 +101,8 @@ pub async fn attempt(
             if error.is_remote() && error.is_go_away() && error.reason() == Some(Reason::NO_ERROR) {
                 ticket.turned_back(stream);
             }
-            Err(failed(&error, is_blamed, ticket.sending.take()))
+            let was_of_use = !error.is_go_away() || ticket.was_of_use();
+            Err(failed(&error, (is_blamed, was_of_use), ticket.sending.take()))
         }
     }
 }
@@ -176,8 +177,8 @@ impl Answer {
     }
 }
 
-/// What is known of a request that got no response, and that may be to blame for the end of its connection.
-fn failed(error: &h2::Error, is_blamed: bool, sending: Option<Sending>) -> Failed {
+/// What is known of a request that got no response, and that may be to blame for the end of its connection, which may have been of use.
+fn failed(error: &h2::Error, (is_blamed, was_of_use): (bool, bool), sending: Option<Sending>) -> Failed {
     let is_theirs = error.is_remote();
     let reason = error.reason();
     let wants_http1 = is_theirs && reason == Some(Reason::HTTP_1_1_REQUIRED);
@@ -185,7 +186,7 @@ fn failed(error: &h2::Error, is_blamed: bool, sending: Option<Sending>) -> Faile
     let is_unprocessed = is_theirs && (error.is_go_away() || reason == Some(Reason::REFUSED_STREAM));
     if wants_http1 || is_unprocessed {
         let content = sending.and_then(|sending| sending.upload.take()).map(Box::new);
-        return Failed::Unprocessed { content, wants_http1 };
+        return Failed::Unprocessed { content, wants_http1, was_of_use };
     }
     if error.is_library() {
         let ended = error.is_go_away() && !is_blamed;
@@ -195,15 +196,16 @@ fn failed(error: &h2::Error, is_blamed: bool, sending: Option<Sending>) -> Faile
 }
 
 impl Sending {
-    fn new(upload: Upload, to: SendStream<Bytes>) -> Sending {
+    fn new(mut upload: Upload, to: SendStream<Bytes>) -> Sending {
+        let gate = upload.tells();
         let upload = Rc::new(RefCell::new(Some(upload)));
-        let task = spawn_local(send(upload.clone(), to)).abort_handle();
+        let task = spawn_local(send(upload.clone(), gate, to)).abort_handle();
         Sending { upload, task }
     }
 }
 
 /// Sends content as there is room for it, to its end; until the stream has no use for it.
-async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
+async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, mut to: SendStream<Bytes>) {
     loop {
         let next = poll_fn(|cx| {
             if to.poll_reset(cx).is_ready() {
@@ -220,15 +222,21 @@ async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
         };
         match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(bytes))) => {
-                if !send_all(&mut to, bytes, is_last).await || is_last {
+                if !send_all(&mut to, bytes, is_last, &gate).await {
                     return;
+                }
+                if is_last {
+                    return gate.finish();
                 }
             }
             Some(Ok(Err(frame))) => {
                 let _ = to.send_trailers(frame.into_trailers().unwrap_or_default());
-                return;
+                return gate.finish();
             }
-            None => return drop(to.send_data(Bytes::new(), true)),
+            None => {
+                let _ = to.send_data(Bytes::new(), true);
+                return gate.finish();
+            }
             // The client broke off.
             Some(Err(_)) => return to.send_reset(Reason::CANCEL),
         }
@@ -236,7 +244,7 @@ async fn send(upload: Rc<RefCell<Option<Upload>>>, mut to: SendStream<Bytes>) {
 }
 
 /// Whether the stream took all of it.
-async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -> bool {
+async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool, gate: &Gate) -> bool {
     loop {
         to.reserve_capacity(bytes.len());
         let room = match bytes.is_empty() {
@@ -250,6 +258,7 @@ async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -
         if to.send_data(some, is_last && bytes.is_empty()).is_err() {
             return false;
         }
+        gate.moves();
         if bytes.is_empty() {
             return true;
         }
