@@ -2,13 +2,15 @@
 
 mod support;
 
+use http::Request;
 use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 use store::{Options, Store};
-use support::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, block, frame};
+use support::http2::{END_HEADERS, END_STREAM, HEADERS, Http2, RST_STREAM, Raw, answer, block, frame, send};
 use support::{Client, Message, Origin, Proxy, cache_status, field, ok, soon};
 use tokio::net::TcpSocket;
+use tokio::task::JoinSet;
 
 /// As little memory in transit as there may be: 4 MiB for bodies from origins and contents, 3 MiB for what is read from disk.
 fn tight(settings: &mut proxy::Settings) {
@@ -107,6 +109,29 @@ async fn while_contents_use_up_the_memory_what_is_small_passes_and_others_wait_f
     assert_eq!(sends.message().await.status(), 200);
     assert!(reads.body(&head).await == vec![b'x'; 100_000]);
     assert!(origin.requests().iter().any(|request| request.ends_with("100000")));
+}
+
+/// What waits for memory would fill its connection's window, and what has some would wait for the rest of its content.
+#[tokio::test]
+async fn contents_of_one_connection_do_not_keep_each_other_from_ending() {
+    let origin = origin().await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.trust.clear();
+    });
+    let (mut client, mut all) = (Http2::connect(proxy.address).await, JoinSet::new());
+    for _ in 0..20 {
+        let head = Request::post(origin.url("/100000")).header("content-length", "200000");
+        let (response, mut content) = client.begin(head.body(()).unwrap(), false).await;
+        all.spawn(async move {
+            send(&mut content, vec![b'c'; 200_000].into(), true).await;
+            answer(response).await.unwrap()
+        });
+    }
+    while let Some(answer) = all.join_next().await {
+        let answer = answer.unwrap();
+        assert_eq!((answer.status(), answer.body.len()), (200, 100_000));
+    }
 }
 
 /// Within a second here; they would stay for a minute otherwise.

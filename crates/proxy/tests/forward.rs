@@ -227,6 +227,14 @@ async fn only_the_response_whose_own_content_is_left_ends_a_connection() {
     client.send(post.replace("Content-Length: 3", "Content-Length: 3\r\nHost: b")).await;
     let refused = client.message().await;
     assert_eq!((refused.status(), refused.field("connection")), (400, Some("close")));
+    let mut client = proxy.client().await;
+    let old = post
+        .replace("HTTP/1.1", "HTTP/1.0")
+        .replace("Host: a", "Host: a\r\nHost: b\r\nConnection: keep-alive");
+    client.send(old).await;
+    let refused = client.message().await;
+    assert_eq!((refused.status(), refused.field("connection")), (400, None));
+    client.rest().await;
 }
 
 #[tokio::test]

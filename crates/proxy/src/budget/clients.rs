@@ -371,7 +371,7 @@ mod tests {
         assert!(budget.makes_way(Wanted::Heads).is_none());
         let mut waits = claim(&budget.askers, one);
         assert!(waits.poll(&mut context, &budget.heads, FLOOR).is_pending());
-        let of = Some(Whose::Of(vec![one]));
+        let of = Some(Whose::Of([one].into()));
         assert_eq!((budget.makes_way(Wanted::Heads), budget.makes_way(Wanted::Bodies)), (of, None));
         let whose = budget.makes_way(Wanted::Heads).unwrap();
         assert!(whose.has(Some(one)) && !whose.has(Some(other)) && !whose.has(None));

@@ -29,6 +29,7 @@ mod pool;
 pub use self::clients::{ClientsClaim, Shares};
 pub use self::pool::{Allowance, Claim, Lease};
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl Wanted {
 pub enum Whose {
     All,
     /// Of these clients alone, which wait for what is theirs.
-    Of(Vec<IpAddr>),
+    Of(HashSet<IpAddr>),
 }
 
 impl Whose {
@@ -108,7 +109,7 @@ impl Budget {
         if pools.iter().any(|pool| pool.is_waited_for()) {
             return Some(Whose::All);
         }
-        let of: Vec<_> = shares.iter().flat_map(|shares| shares.waited_for()).collect();
+        let of: HashSet<_> = shares.iter().flat_map(|shares| shares.waited_for()).collect();
         (!of.is_empty()).then_some(Whose::Of(of))
     }
 

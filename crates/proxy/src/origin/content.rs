@@ -1,6 +1,6 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
-use super::incoming::poll_stream;
+use super::incoming::{at_once, poll_stream, when_gone};
 use crate::access::forwarded::is_rewritten;
 use crate::budget::{Allowance, ClientsClaim, Lease};
 use bytes::{Bytes, BytesMut};
@@ -24,9 +24,12 @@ pub enum Arriving {
     Nothing,
 }
 
-/// Content of a stream of HTTP/2.
+/// Content of a stream of HTTP/2. It takes the connection's window alone: what waits for memory would fill that, and nothing of what has
+/// some could come.
 pub struct Http2Content {
     stream: RecvStream,
+    /// Bytes that came.
+    came: u64,
     /// Bytes still to come, where the head said so: the library holds the client to it.
     left: Option<u64>,
     /// Called once, when it is asked for.
@@ -42,7 +45,7 @@ impl Http2Content {
         wanted: Option<Box<dyn FnOnce()>>,
         waits: Rc<Cell<bool>>,
     ) -> Http2Content {
-        Http2Content { stream, left, wanted, waits }
+        Http2Content { stream, came: 0, left, wanted, waits }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
@@ -55,9 +58,14 @@ impl Http2Content {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let frame = ready!(poll_stream(&mut self.stream, cx));
+        let came = self.came;
+        // The beginning is kept, so that it can be sent again.
+        let frame = ready!(poll_stream(&mut self.stream, cx, |flow, bytes| {
+            if came + bytes.len() as u64 <= SMALL { at_once(flow, bytes) } else { when_gone(flow, bytes) }
+        }));
         if let Some(Ok(frame)) = &frame {
             let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            self.came += bytes;
             self.left = self.left.map(|left| left.saturating_sub(bytes));
         }
         Poll::Ready(frame)
@@ -152,9 +160,11 @@ impl Content {
     }
 
     /// What a connection has anyway is enough for what is still to come.
-    fn is_small(&self) -> bool {
-        let rest = self.rest.as_ref().map_or(Some(0), |rest| rest.left().1);
-        rest.is_some_and(|rest| rest <= SMALL)
+    fn takes_nothing(&self) -> bool {
+        match &self.rest {
+            None | Some(Arriving::Http2(_)) => true,
+            Some(rest) => rest.left().1.is_some_and(|rest| rest <= SMALL),
+        }
     }
 
     /// The same once more, if nothing is still to come.
@@ -300,7 +310,7 @@ impl Upload {
 
     /// Bytes of memory that it takes while it moves.
     pub fn takes(&self) -> usize {
-        if self.content.as_ref().is_none_or(Content::is_small) { 0 } else { UPLOAD }
+        if self.content.as_ref().is_none_or(Content::takes_nothing) { 0 } else { UPLOAD }
     }
 }
 
@@ -402,7 +412,7 @@ impl Body for Upload {
             return Poll::Pending;
         }
         let Some(content) = &mut this.content else { return Poll::Ready(None) };
-        if !content.is_small() {
+        if !content.takes_nothing() {
             ready!(this.gate.poll_lease(Side::Content, cx, &mut this.claim, &this.allowance));
         }
         let frame = ready!(Pin::new(&mut *content).poll_frame(cx));

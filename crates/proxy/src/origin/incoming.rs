@@ -1,7 +1,7 @@
 //! A response's body as it comes from the library that speaks its protocol.
 
 use bytes::Bytes;
-use h2::RecvStream;
+use h2::{FlowControl, RecvStream};
 use http_body::{Body, Frame};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -60,7 +60,7 @@ impl Http2Incoming {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let frame = ready!(poll_stream(&mut self.stream, cx));
+        let frame = ready!(poll_stream(&mut self.stream, cx, at_once));
         // The library looks at it too, but for what has no length of its own, such as 204.
         match &frame {
             Some(Ok(frame)) => {
@@ -79,13 +79,44 @@ impl Http2Incoming {
     }
 }
 
-/// The next of a stream's data, then its trailers. Whoever asks for more says that as much may come again.
-pub fn poll_stream(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+/// The next of a stream's data, then its trailers. As much may come again, once who `takes` the data has it so.
+pub fn poll_stream(
+    stream: &mut RecvStream,
+    cx: &mut Context<'_>,
+    takes: impl FnOnce(&mut FlowControl, Bytes) -> Bytes,
+) -> Poll<Option<io::Result<Frame<Bytes>>>> {
     if let Some(data) = ready!(stream.poll_data(cx)) {
-        let bytes = data.map_err(io::Error::other)?;
-        let _ = stream.flow_control().release_capacity(bytes.len());
+        let bytes = takes(stream.flow_control(), data.map_err(io::Error::other)?);
         return Poll::Ready(Some(Ok(Frame::data(bytes))));
     }
     let trailers = ready!(stream.poll_trailers(cx)).map_err(io::Error::other)?;
     Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+}
+
+/// As much may come again now.
+pub fn at_once(flow: &mut FlowControl, bytes: Bytes) -> Bytes {
+    let _ = flow.release_capacity(bytes.len());
+    bytes
+}
+
+/// As much may come again when all of it is gone from here: until then it takes what the connection's window takes, and no more.
+pub fn when_gone(flow: &mut FlowControl, bytes: Bytes) -> Bytes {
+    Bytes::from_owner(Here { bytes, flow: flow.clone() })
+}
+
+struct Here {
+    bytes: Bytes,
+    flow: FlowControl,
+}
+
+impl AsRef<[u8]> for Here {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        let _ = self.flow.release_capacity(self.bytes.len());
+    }
 }

@@ -24,7 +24,7 @@ use crate::transport::{Peer, Secured, Socket, Speaks};
 use crate::worker::Worker;
 use bytes::Bytes;
 use http::header::CONNECTION;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -57,6 +57,8 @@ pub struct Link {
     head: Cell<(u64, usize)>,
     /// The connection ends after the request under way.
     closes: Cell<bool>,
+    /// Of the request that was counted in last.
+    version: Cell<Version>,
     walker: RefCell<Walker>,
     /// The body broke its framing: nothing more is read.
     poisoned: Cell<bool>,
@@ -111,6 +113,7 @@ impl Link {
             large_head,
             head: Cell::new((0, 0)),
             closes: Cell::new(false),
+            version: Cell::new(Version::HTTP_11),
             walker: RefCell::new(Walker::new(settings.bounds.head_bytes)),
             poisoned: Cell::new(false),
             foreign: Cell::new(None),
@@ -545,6 +548,7 @@ impl Service<Request<Incoming>> for Http1Service {
         link.refresh(worker);
         link.answered.set(false);
         link.give_back_head(worker);
+        link.version.set(request.version());
         let flight = link.stream.begin(request.method().clone());
         link.stream.note_request(&request);
         if link.behind.get() {
@@ -616,8 +620,11 @@ impl Link {
         // In an upgrade a client over TLS is told that this is the end.
         let leaves = self.speaks != Speaks::Http && worker.moving.get();
         let ends = leaves || self.has_content_to_come();
-        if ends && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        match self.version.get() {
+            _ if !ends || response.status() == StatusCode::SWITCHING_PROTOCOLS => {}
+            // Whose connections end where nothing else is said; the library adds to what is.
+            Version::HTTP_10 => *response.version_mut() = Version::HTTP_10,
+            _ => drop(response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
         }
         self.stream.note_response(&response);
         let status = response.status();

@@ -264,6 +264,7 @@ impl Served {
             stream.note(|transaction| transaction.heads.stream = Some(number));
         }
         let (mut parts, incoming) = request.into_parts();
+        let has_content = !incoming.is_end_stream();
         let asked = Asked::of(&parts.method, &parts.headers);
         let waits = Rc::<Cell<bool>>::default();
         let mut tunnel = None;
@@ -273,9 +274,9 @@ impl Served {
                 Ok(refusal.response())
             }
             Ok(Kind::Plain) => {
-                let content = match incoming.is_end_stream() {
-                    true => Arriving::Nothing,
-                    false => {
+                let content = match has_content {
+                    false => Arriving::Nothing,
+                    true => {
                         self.widen();
                         if !parts.headers.contains_key(CONTENT_LENGTH) {
                             // As HTTP/1 says that there is content, which no key knows.
@@ -293,6 +294,7 @@ impl Served {
             }
         };
         let Served { worker, link, .. } = self;
+        let has_content = has_content && tunnel.is_none();
         let running = |stream| {
             let watch = Watch::new(stream, waits);
             watch.holds.set(lease.is_some() || head.is_some());
@@ -305,6 +307,7 @@ impl Served {
                 lease: Cell::new(lease),
                 first: Cell::new(false),
                 head: Cell::new(head),
+                has_content,
             }
         };
         match answer {
@@ -368,6 +371,7 @@ struct Running {
     first: Cell<bool>,
     /// Of a large head.
     head: Cell<Option<Lease>>,
+    has_content: bool,
 }
 
 impl Drop for Running {
@@ -492,7 +496,11 @@ impl Running {
             drop(self.lease.take());
             *lease = self.head.take();
             watch.holds.set(lease.is_some());
-            let patience = worker.settings().timeouts.origin_first_byte;
+            // Content that waits would fill the connection's window, and keep others from what they need to end.
+            let patience = match self.has_content {
+                true => Duration::ZERO,
+                false => worker.settings().timeouts.origin_first_byte,
+            };
             if lease.is_none() {
                 match timeout(patience, self.beside(STREAM)).await {
                     Ok(held) => *lease = held,
