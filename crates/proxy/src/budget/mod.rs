@@ -93,10 +93,12 @@ pub struct Budget {
     pub heads: Allowance,
     pub origins: Allowance,
     pub disk: Allowance,
-    /// What each client has of `origins`, of `disk`, and of `heads`.
+    /// What each client has of `origins`, of `disk`, and of `heads`; of the last for responses, too, which requests that have all of
+    /// their share may wait for.
     pub clients: Arc<Shares>,
     pub readers: Arc<Shares>,
     pub askers: Arc<Shares>,
+    pub answered: Arc<Shares>,
 }
 
 impl Budget {
@@ -126,7 +128,7 @@ impl Budget {
         // Only for whose turn it is: pieces are small, and spans are shared.
         let readers = Arc::new(Shares::new(disk.size()));
         let heads = Allowance::new(eighth);
-        let askers = Arc::new(Shares::new(heads.size() / 2));
-        Budget { total, heads, origins, disk, clients, readers, askers }
+        let [askers, answered] = [2, 4].map(|part| Arc::new(Shares::new(heads.size() / part)));
+        Budget { total, heads, origins, disk, clients, readers, askers, answered }
     }
 }

@@ -30,7 +30,7 @@ struct Inner {
     /// Bytes that this takes.
     head_most: usize,
     heads: Allowance,
-    askers: Arc<Shares>,
+    answered: Arc<Shares>,
     origins: Allowance,
 }
 
@@ -39,7 +39,8 @@ const LITTLE: usize = 16 << 10;
 
 impl Wire {
     pub fn new(socket: Socket, budget: &Budget, head_max: usize) -> Wire {
-        let (heads, askers, origins) = (budget.heads.clone(), budget.askers.clone(), budget.origins.clone());
+        let (heads, answered, origins) =
+            (budget.heads.clone(), budget.answered.clone(), budget.origins.clone());
         let (socket, interims, head, large_head) =
             (RefCell::new(socket), Arc::default(), Cell::default(), RefCell::default());
         Wire(Rc::new(Inner {
@@ -50,14 +51,14 @@ impl Wire {
             reads: RefCell::default(),
             head_most: of_head(head_max),
             heads,
-            askers,
+            answered,
             origins,
         }))
     }
 
     /// The head of a response is waited for. What it takes is of that client's share, or of nobody's.
     pub fn awaits_head(&self, charged: Option<IpAddr>) {
-        self.0.large_head.replace(Some(ClientsClaim::new(&self.0.askers, charged)));
+        self.0.large_head.replace(Some(ClientsClaim::new(&self.0.answered, charged)));
         self.0.head.set(Some(0));
     }
 

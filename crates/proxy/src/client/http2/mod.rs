@@ -489,7 +489,7 @@ impl Running {
         respond: &mut SendResponse<Piece>,
         lease: &mut Option<Lease>,
     ) -> Option<Response<ReplyBody>> {
-        let Running { watch, worker, .. } = self;
+        let Running { watch, worker, link, .. } = self;
         let stream = &watch.stream;
         let answer = async {
             // Whoever waits holds nothing that others wait for. What a large head takes is more than enough.
@@ -504,10 +504,11 @@ impl Running {
             if lease.is_none() {
                 match timeout(patience, self.beside(STREAM)).await {
                     Ok(held) => *lease = held,
-                    Err(_) => return crowded().response(),
+                    Err(_) if self.has_content => return None,
+                    Err(_) => return Some(crowded().response()),
                 }
             }
-            pending.answer(worker, stream).await
+            Some(pending.answer(worker, stream).await)
         };
         let mut answer = pin!(answer);
         poll_fn(|cx| {
@@ -528,7 +529,12 @@ impl Running {
                 (*interim.status_mut(), *interim.headers_mut()) = (status, headers);
                 let _ = respond.send_informational(interim);
             }
-            response.map(Some)
+            if let Poll::Ready(None) = response {
+                stream.note(|transaction| transaction.status = Some(StatusCode::SERVICE_UNAVAILABLE));
+                link.resets();
+                respond.send_reset(Reason::REFUSED_STREAM);
+            }
+            response
         })
         .await
     }
