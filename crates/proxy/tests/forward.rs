@@ -233,7 +233,7 @@ async fn only_the_response_whose_own_content_is_left_ends_a_connection() {
         .replace("Host: a", "Host: a\r\nHost: b\r\nConnection: keep-alive");
     client.send(old).await;
     let refused = client.message().await;
-    assert_eq!((refused.status(), refused.field("connection")), (400, None));
+    assert_eq!((refused.status(), refused.field("connection")), (400, Some("close")));
     client.rest().await;
 }
 

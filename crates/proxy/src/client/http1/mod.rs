@@ -620,11 +620,14 @@ impl Link {
         // In an upgrade a client over TLS is told that this is the end.
         let leaves = self.speaks != Speaks::Http && worker.moving.get();
         let ends = leaves || self.has_content_to_come();
-        match self.version.get() {
-            _ if !ends || response.status() == StatusCode::SWITCHING_PROTOCOLS => {}
-            // Whose connections end where nothing else is said; the library adds to what is.
-            Version::HTTP_10 => *response.version_mut() = Version::HTTP_10,
-            _ => drop(response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
+        if ends && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        // To a response of 1.1 the library would add that the connection stays.
+        if self.version.get() == Version::HTTP_10
+            && response.headers().get(CONNECTION).is_some_and(|says| says == "close")
+        {
+            *response.version_mut() = Version::HTTP_10;
         }
         self.stream.note_response(&response);
         let status = response.status();
