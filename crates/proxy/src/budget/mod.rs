@@ -93,8 +93,8 @@ pub struct Budget {
     pub heads: Allowance,
     pub origins: Allowance,
     pub disk: Allowance,
-    /// What each client has of `origins`, of `disk`, and of `heads`; of the last for responses, too, which requests that have all of
-    /// their share may wait for.
+    /// What each client has of `origins`, of `disk`, and of `heads`; of the last for responses apart, since requests that have all of
+    /// their share wait for them.
     pub clients: Arc<Shares>,
     pub readers: Arc<Shares>,
     pub askers: Arc<Shares>,

@@ -50,7 +50,7 @@ impl OriginBody {
         allowance: Allowance,
         (claim, gate): (ClientsClaim, Rc<Gate>),
     ) -> OriginBody {
-        let gate = (gate.has_taken() || !gate.is_done()).then_some(gate);
+        let gate = gate.is_shared().then_some(gate);
         let framed = incoming.is_framed(chunked);
         OriginBody {
             incoming,

@@ -219,8 +219,8 @@ fn for_origin(frame: Frame<Bytes>) -> Frame<Bytes> {
 /// A request's body on its way to an origin.
 pub struct Upload {
     content: Option<Content>,
-    /// Pieces that went, while they are few: it can be sent again.
-    kept: Option<Vec<Bytes>>,
+    /// What went, while that is little: it can be sent again.
+    kept: Option<BytesMut>,
     gate: Rc<Gate>,
     /// Who sends it tells when all of it has gone.
     is_told: bool,
@@ -241,7 +241,9 @@ pub struct Gate {
     broke_off: Cell<bool>,
     moved: Cell<u64>,
     waker: RefCell<Option<Waker>>,
-    /// What was taken for the content or for the response's body: both have one, so that neither waits for what the other
+    /// The content takes more than its connection has anyway.
+    takes: bool,
+    /// What was taken for such content or for the response's body: both have one, so that neither waits for what the other
     /// has.
     lease: RefCell<Option<Lease>>,
     has_taken: Cell<bool>,
@@ -265,7 +267,9 @@ impl Upload {
         claim: ClientsClaim,
     ) -> (Upload, Rc<Gate>) {
         let done = content.as_ref().is_none_or(Body::is_end_stream);
+        let takes = !content.as_ref().is_none_or(Content::takes_nothing);
         let gate = Rc::new(Gate {
+            takes,
             open: Cell::new(!expects || done),
             done: Cell::new(done),
             awaits_done: Cell::default(),
@@ -276,7 +280,7 @@ impl Upload {
             has_taken: Cell::new(false),
             waiting: RefCell::default(),
         });
-        let kept = Some(Vec::new());
+        let kept = Some(BytesMut::new());
         let upload =
             Upload { content, kept, gate: gate.clone(), is_told: false, claim, allowance: allowance.clone() };
         (upload, gate)
@@ -286,8 +290,8 @@ impl Upload {
     pub fn into_content(self) -> Option<Option<Content>> {
         let mut kept = self.kept?;
         let content = self.content.map(|content| {
-            kept.push(content.begin.clone());
-            Content { begin: kept.concat().into(), ..content }
+            kept.extend_from_slice(&content.begin);
+            Content { begin: kept.freeze(), ..content }
         });
         Some(content)
     }
@@ -301,9 +305,7 @@ impl Upload {
     fn keep(&mut self, frame: &Frame<Bytes>) {
         let Some(kept) = &mut self.kept else { return };
         match frame.data_ref() {
-            Some(bytes) if kept.iter().chain([bytes]).map(Bytes::len).sum::<usize>() as u64 <= SMALL => {
-                kept.push(bytes.clone());
-            }
+            Some(bytes) if (kept.len() + bytes.len()) as u64 <= SMALL => kept.extend_from_slice(bytes),
             _ => self.kept = None,
         }
     }
@@ -389,6 +391,11 @@ impl Gate {
 
     pub fn has_taken(&self) -> bool {
         self.has_taken.get()
+    }
+
+    /// Whether there is, or will be, one lease for both sides.
+    pub fn is_shared(&self) -> bool {
+        self.has_taken.get() || (self.takes && !self.is_done())
     }
 
     pub fn take_lease(&self) -> Option<Lease> {

@@ -66,6 +66,12 @@ const STREAM: usize = 24 << 10;
 /// The same of a response for which its client has no room: measured, with what the library keeps of it.
 const SENDING: usize = 10 << 10;
 
+/// Bytes of content that may wait in a connection's window while its request waits for memory.
+const LITTLE: u64 = 4 << 10;
+
+/// What comes for a stream that was reset is let pass for so long: its client may have sent much before it knew.
+const STRAY: Duration = Duration::from_secs(30);
+
 /// Streams of a connection that wait for memory. More are refused where there is none.
 const WAITING: usize = 8;
 
@@ -114,6 +120,8 @@ fn builder(worker: &Worker) -> h2::server::Builder {
         .initial_window_size(http2.window)
         .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(http2.resets as usize)
+        .max_concurrent_reset_streams(http2.streams.max(50) as usize)
+        .reset_stream_duration(STRAY)
         .max_send_buffer_size(WHOLE)
         .enable_connect_protocol();
     builder
@@ -264,7 +272,7 @@ impl Served {
             stream.note(|transaction| transaction.heads.stream = Some(number));
         }
         let (mut parts, incoming) = request.into_parts();
-        let has_content = !incoming.is_end_stream();
+        let (has_content, length) = (!incoming.is_end_stream(), length(&parts.headers));
         let asked = Asked::of(&parts.method, &parts.headers);
         let waits = Rc::<Cell<bool>>::default();
         let mut tunnel = None;
@@ -283,7 +291,7 @@ impl Served {
                             let chunked = HeaderValue::from_static("chunked");
                             parts.headers.insert(TRANSFER_ENCODING, chunked);
                         }
-                        content(&stream, &parts.headers, fields::expects_continue(&parts), incoming, &waits)
+                        content(&stream, length, fields::expects_continue(&parts), incoming, &waits)
                     }
                 };
                 answer::answer(&self.worker, &stream, Request::from_parts(parts, content))
@@ -294,7 +302,7 @@ impl Served {
             }
         };
         let Served { worker, link, .. } = self;
-        let has_content = has_content && tunnel.is_none();
+        let fills_window = has_content && tunnel.is_none() && length.is_none_or(|length| length > LITTLE);
         let running = |stream| {
             let watch = Watch::new(stream, waits);
             watch.holds.set(lease.is_some() || head.is_some());
@@ -307,7 +315,7 @@ impl Served {
                 lease: Cell::new(lease),
                 first: Cell::new(false),
                 head: Cell::new(head),
-                has_content,
+                fills_window,
             }
         };
         match answer {
@@ -338,15 +346,18 @@ impl Served {
     }
 }
 
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// A request's content, for which its client waits to be asked where it says so.
 fn content(
     stream: &Rc<Stream>,
-    headers: &HeaderMap,
+    length: Option<u64>,
     expects: bool,
     incoming: RecvStream,
     waits: &Rc<Cell<bool>>,
 ) -> Arriving {
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let wanted = expects.then(|| {
         let stream = stream.clone();
         let goes_on = move || {
@@ -371,7 +382,8 @@ struct Running {
     first: Cell<bool>,
     /// Of a large head.
     head: Cell<Option<Lease>>,
-    has_content: bool,
+    /// It has content that would, while it waits.
+    fills_window: bool,
 }
 
 impl Drop for Running {
@@ -497,14 +509,14 @@ impl Running {
             *lease = self.head.take();
             watch.holds.set(lease.is_some());
             // Content that waits would fill the connection's window, and keep others from what they need to end.
-            let patience = match self.has_content {
+            let patience = match self.fills_window {
                 true => Duration::ZERO,
                 false => worker.settings().timeouts.origin_first_byte,
             };
             if lease.is_none() {
                 match timeout(patience, self.beside(STREAM)).await {
                     Ok(held) => *lease = held,
-                    Err(_) if self.has_content => return None,
+                    Err(_) if self.fills_window => return None,
                     Err(_) => return Some(crowded().response()),
                 }
             }

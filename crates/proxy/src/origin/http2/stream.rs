@@ -31,9 +31,22 @@ pub struct Sending {
 }
 
 impl Drop for Sending {
-    /// A stream whose content is not all sent is reset when its response is let go of, too.
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// A stream whose content is not all sent is reset when its response is let go of, too: what of it waits to be sent goes at once.
+struct Unfinished {
+    to: SendStream<Bytes>,
+    is_over: bool,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.to.send_reset(Reason::CANCEL);
+        }
     }
 }
 
@@ -204,8 +217,17 @@ impl Sending {
     }
 }
 
-/// Sends content as there is room for it, to its end; until the stream has no use for it.
-async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, mut to: SendStream<Bytes>) {
+/// Sends content to its end, and says so; until the stream has no use for it.
+async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, to: SendStream<Bytes>) {
+    let mut to = Unfinished { to, is_over: false };
+    to.is_over = send_pieces(&upload, &gate, &mut to.to).await;
+    if to.is_over {
+        gate.finish();
+    }
+}
+
+/// Sends content as there is room for it; whether that was all of it.
+async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut SendStream<Bytes>) -> bool {
     loop {
         let next = poll_fn(|cx| {
             if to.poll_reset(cx).is_ready() {
@@ -216,29 +238,19 @@ async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, mut to: SendS
             let frame = ready!(Pin::new(&mut *upload).poll_frame(cx));
             Poll::Ready(Some((frame, upload.is_end_stream())))
         });
-        let (frame, is_last) = match next.await {
-            None => return,
-            Some((frame, is_last)) => (frame, is_last),
-        };
+        let Some((frame, is_last)) = next.await else { return false };
         match frame.map(|frame| frame.map(Frame::into_data)) {
-            Some(Ok(Ok(bytes))) => {
-                if !send_all(&mut to, bytes, is_last, &gate).await {
-                    return;
-                }
-                if is_last {
-                    return gate.finish();
-                }
-            }
+            Some(Ok(Ok(bytes))) => match send_all(to, bytes, is_last, gate).await {
+                true if is_last => return true,
+                true => {}
+                false => return false,
+            },
             Some(Ok(Err(frame))) => {
-                let _ = to.send_trailers(frame.into_trailers().unwrap_or_default());
-                return gate.finish();
+                return to.send_trailers(frame.into_trailers().unwrap_or_default()).is_ok();
             }
-            None => {
-                let _ = to.send_data(Bytes::new(), true);
-                return gate.finish();
-            }
+            None => return to.send_data(Bytes::new(), true).is_ok(),
             // The client broke off.
-            Some(Err(_)) => return to.send_reset(Reason::CANCEL),
+            Some(Err(_)) => return false,
         }
     }
 }
