@@ -389,7 +389,7 @@ mod tests {
         };
         let skipped = b"\x52\x2a\x4d\x18\x03\0\0\0abc".to_vec();
         let (first, second) = (frame("size,url\n1,/a\n"), frame("4,/b\n"));
-        let mut read = |parts: &[&[u8]]| {
+        let read = |parts: &[&[u8]]| {
             std::fs::write(&path, parts.concat()).unwrap();
             all(&mut Source::open(&path, Some(format::named("csv").unwrap()))?)
         };
