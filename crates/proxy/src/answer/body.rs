@@ -45,14 +45,15 @@ impl ReplyBody {
     }
 
     /// The response is what the cache found, or has to do with the cache.
-    pub fn telling(self, report: Report, place: Place) -> ReplyBody {
-        ReplyBody { report: Some(report), place, ..self }
+    pub fn tells(&mut self, report: Report, place: Place) {
+        (self.report, self.place) = (Some(report), place);
     }
 
     /// The response goes out, which its last byte tells.
-    pub fn carrying(self, mut flight: Flight, status: StatusCode) -> ReplyBody {
+    #[inline(always)]
+    pub fn carry(&mut self, mut flight: Flight, status: StatusCode) {
         flight.answered(status, self.report, self.place, self.is_end_stream());
-        ReplyBody { flight: Some(flight), ..self }
+        self.flight = Some(flight);
     }
 }
 
@@ -183,7 +184,8 @@ mod tests {
             };
             let stream = Rc::new(Stream::new(client, worker.exit.clone()));
             let pieces = SpanBody::new(&worker, reader.clone(), &Supply::default(), spans, (0, spans.length));
-            let mut body = ReplyBody::pieces(pieces).carrying(stream.begin(Method::GET), StatusCode::OK);
+            let mut body = ReplyBody::pieces(pieces);
+            body.carry(stream.begin(Method::GET), StatusCode::OK);
             let mut poll = async || poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
             assert!(poll().await.is_pending(), "the disk is read");
             stream.set_full(true);

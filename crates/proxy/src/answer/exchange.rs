@@ -134,9 +134,10 @@ impl Exchange {
     }
 
     /// Says in the fields and to the exit what the cache has to do with a response.
-    pub fn saying(&self, headers: &mut HeaderMap, report: Report, body: ReplyBody) -> ReplyBody {
+    pub fn saying(&self, headers: &mut HeaderMap, report: Report, mut body: ReplyBody) -> ReplyBody {
         headers.append(CACHE_STATUS, report.value(&self.request.worker.shared.names.item));
-        body.telling(report, Place::default())
+        body.tells(report, Place::default());
+        body
     }
 
     /// Forwards the request and its content, of which nothing is left then.

@@ -223,8 +223,9 @@ impl Exchange {
         }
         let object = Object::of(&self.request.asked, &resident.head, &opened.held.key, opened.length);
         self.stream.note(|transaction| transaction.object = object);
-        let body = ReplyBody::pieces(pump::follow(worker, seat, opened, self.request.charged()));
-        reply::response(resident.status(), fields, body.telling(report, Place::default()))
+        let mut body = ReplyBody::pieces(pump::follow(worker, seat, opened, self.request.charged()));
+        body.tells(report, Place::default());
+        reply::response(resident.status(), fields, body)
     }
 
     /// Fetches on behalf of everybody who joined. `waited`: for another's fetch, and was not answered by that. `None` as of `hit`.

@@ -131,6 +131,8 @@ impl Pending {
     }
 }
 
+// Else it is a call with moves, now that requests of each protocol come here.
+#[inline(always)]
 fn hit(
     worker: &Rc<Worker>,
     asked: &Asked,
@@ -162,6 +164,7 @@ fn stored(asked: &Asked, held: &CacheEntry) -> Option<Object> {
 }
 
 /// What the memory tier holds for a request, its variant selected.
+#[inline(always)]
 pub fn in_memory(worker: &Worker, primary: &Key, request: &HeaderMap) -> Option<Arc<CacheEntry>> {
     let held = worker.shared.tiers.memory.get(primary)?;
     let found = match &held.kind {

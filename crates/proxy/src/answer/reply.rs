@@ -38,7 +38,7 @@ pub fn stored(
     let age = resident.head.age(now);
     let report = Report { ttl: Some(resident.head.ttl(now)), ..report };
     let status = report.value(&worker.shared.names.item);
-    let response = match cache::answer(asked, request, &resident.head, length) {
+    let mut response = match cache::answer(asked, request, &resident.head, length) {
         Answer::Full => {
             let mut headers = resident.fields(age, status);
             let body = if asked.is_head() {
@@ -89,7 +89,8 @@ pub fn stored(
             response(StatusCode::RANGE_NOT_SATISFIABLE, headers, ReplyBody::empty())
         }
     };
-    response.map(|body| body.telling(report, place))
+    response.body_mut().tells(report, place);
+    response
 }
 
 /// Where in its representation a stored body begins, and how long that is.

@@ -125,24 +125,25 @@ impl Stream {
     }
 
     /// The same of a response's.
+    #[inline]
     pub fn note_response<B>(&self, response: &Response<B>) {
         if self.exit.notes_heads() {
             self.note(|transaction| transaction.heads.note_response(response));
         }
     }
 
-    /// A response as it goes out: with words, where it says why the request is not served.
-    pub fn worded(&self, mut response: Response<ReplyBody>, pages: &Pages) -> Response<ReplyBody> {
-        let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
-        let Some(reason) = self.reason(&refusal, pages) else { return response };
+    /// Gives a response that goes out words, where it says why the request is not served.
+    pub fn word(&self, response: &mut Response<ReplyBody>, pages: &Pages) {
+        let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return };
+        let Some(reason) = self.reason(&refusal, pages) else { return };
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(reason.content_type));
         headers.insert(REQUEST_ID, reason.id);
         if reason.answers_head {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(reason.text.len()));
-            return response;
+            return;
         }
-        response.map(|_| ReplyBody::whole(reason.text.into()))
+        *response.body_mut() = ReplyBody::whole(reason.text.into());
     }
 
     /// What the client is told of why the request under way is not served.
@@ -204,6 +205,7 @@ impl Stream {
     }
 
     /// Nothing of any response is left here.
+    #[inline]
     pub fn release(&self) {
         if self.departing_body.borrow().is_some() {
             self.departing_body.take();

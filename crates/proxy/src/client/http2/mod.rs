@@ -554,7 +554,7 @@ impl Running {
     /// Copies bytes both ways until the tunnel ends.
     async fn tunnel(
         &self,
-        response: Response<ReplyBody>,
+        mut response: Response<ReplyBody>,
         flight: Flight,
         incoming: RecvStream,
         respond: &mut SendResponse<Piece>,
@@ -563,7 +563,8 @@ impl Running {
         let stream = &watch.stream;
         stream.note_response(&response);
         let status = response.status();
-        let (parts, body) = response.map(|body| body.carrying(flight, status)).into_parts();
+        response.body_mut().carry(flight, status);
+        let (parts, body) = response.into_parts();
         drop(body);
         let (Ok(outgoing), Some(upstream)) =
             (respond.send_response(Response::from_parts(parts, ()), false), stream.take_tunnel())

@@ -66,13 +66,14 @@ pub fn begin(
     link: &Rc<Link>,
     stream: Rc<Stream>,
     respond: &mut SendResponse<Piece>,
-    (response, flight): (Response<ReplyBody>, Flight),
+    (mut response, flight): (Response<ReplyBody>, Flight),
     asked: Asked,
 ) -> Option<Rest> {
-    let response = departing::finish(worker, &stream, link.speaks, response);
+    departing::finish(worker, &stream, link.speaks, &mut response);
     stream.note_response(&response);
     let status = response.status();
-    let (mut parts, body) = response.map(|body| body.carrying(flight, status)).into_parts();
+    response.body_mut().carry(flight, status);
+    let (mut parts, body) = response.into_parts();
     let is_bodyless = asked.is_head || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     fields_of(&mut parts.headers, &body, is_bodyless);
     let is_over = is_bodyless || body.is_end_stream();
