@@ -99,14 +99,18 @@ pub fn at_once(flow: &mut FlowControl, bytes: Bytes) -> Bytes {
     bytes
 }
 
-/// As much may come again when all of it is gone from here: until then it takes what the connection's window takes, and no more.
-pub fn when_gone(flow: &mut FlowControl, bytes: Bytes) -> Bytes {
-    Bytes::from_owner(Here { bytes, flow: flow.clone() })
+/// So much may come again when all of this is gone from here: until then it takes what the connection's window takes, and no more.
+pub fn when_gone(flow: &mut FlowControl, bytes: Bytes, again: usize) -> Bytes {
+    match again {
+        0 => bytes,
+        _ => Bytes::from_owner(Here { bytes, flow: flow.clone(), again }),
+    }
 }
 
 struct Here {
     bytes: Bytes,
     flow: FlowControl,
+    again: usize,
 }
 
 impl AsRef<[u8]> for Here {
@@ -117,6 +121,6 @@ impl AsRef<[u8]> for Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        let _ = self.flow.release_capacity(self.bytes.len());
+        let _ = self.flow.release_capacity(self.again);
     }
 }

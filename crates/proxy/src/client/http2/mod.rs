@@ -490,7 +490,7 @@ impl Running {
         *lease = None;
         watch.holds.set(false);
         self.gives_first();
-        Box::pin(self.tunnel(response, flight, incoming, respond)).await;
+        Box::pin(self.tunnel((response, flight), asked, incoming, respond)).await;
         None
     }
 
@@ -554,8 +554,8 @@ impl Running {
     /// Copies bytes both ways until the tunnel ends.
     async fn tunnel(
         &self,
-        mut response: Response<ReplyBody>,
-        flight: Flight,
+        (mut response, flight): (Response<ReplyBody>, Flight),
+        Asked { urgency, .. }: Asked,
         incoming: RecvStream,
         respond: &mut SendResponse<Piece>,
     ) {
@@ -571,7 +571,8 @@ impl Running {
         else {
             return stream.broken_off();
         };
-        tunnel::run(worker, stream, Pipe::new(incoming, outgoing), Bytes::new(), upstream).await;
+        let pipe = Pipe::new(&self.link, urgency, incoming, outgoing);
+        tunnel::run(worker, stream, pipe, Bytes::new(), upstream).await;
     }
 }
 

@@ -1,17 +1,22 @@
 //! A stream as what a tunnel copies from and to: bytes both ways, each of which ends by itself.
 
+use super::link::Link;
 use super::piece::Piece;
+use super::turns::{Turn, Urgency};
 use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes of one write.
 const WRITE: usize = 16 << 10;
 
-pub struct Pipe {
+pub struct Pipe<'a> {
+    link: &'a Rc<Link>,
+    turn: Turn<'a>,
     incoming: RecvStream,
     /// What came and was not read.
     read: Bytes,
@@ -20,13 +25,19 @@ pub struct Pipe {
     has_ended: bool,
 }
 
-impl Pipe {
-    pub fn new(incoming: RecvStream, outgoing: SendStream<Piece>) -> Pipe {
-        Pipe { incoming, read: Bytes::new(), outgoing, has_ended: false }
+impl Pipe<'_> {
+    pub fn new(
+        link: &Rc<Link>,
+        urgency: Urgency,
+        incoming: RecvStream,
+        outgoing: SendStream<Piece>,
+    ) -> Pipe<'_> {
+        let turn = link.turns.turn(urgency, outgoing.stream_id().as_u32());
+        Pipe { link, turn, incoming, read: Bytes::new(), outgoing, has_ended: false }
     }
 }
 
-impl AsyncRead for Pipe {
+impl AsyncRead for Pipe<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +61,7 @@ impl AsyncRead for Pipe {
     }
 }
 
-impl AsyncWrite for Pipe {
+impl AsyncWrite for Pipe<'_> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let gone = || Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
         if buf.is_empty() {
@@ -61,15 +72,21 @@ impl AsyncWrite for Pipe {
         }
         self.outgoing.reserve_capacity(buf.len().min(WRITE));
         let room = match self.outgoing.capacity() {
-            0 => match ready!(self.outgoing.poll_capacity(cx)) {
-                Some(Ok(room)) => room,
-                _ => return gone(),
+            0 => match self.outgoing.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(room))) => room,
+                Poll::Ready(_) => return gone(),
+                Poll::Pending => {
+                    self.turn.yields();
+                    return Poll::Pending;
+                }
             },
             room => room,
         };
-        let some = room.min(buf.len()).min(WRITE);
-        match self.outgoing.send_data(Piece::of(Bytes::copy_from_slice(&buf[..some])), false) {
-            Ok(()) => Poll::Ready(Ok(some)),
+        ready!(self.turn.poll(cx));
+        let some = Bytes::copy_from_slice(&buf[..room.min(buf.len()).min(WRITE)]);
+        let (bytes, piece) = (some.len(), Piece::counted(some, self.link, None));
+        match self.outgoing.send_data(piece, false) {
+            Ok(()) => Poll::Ready(Ok(bytes)),
             Err(_) => gone(),
         }
     }
@@ -85,7 +102,7 @@ impl AsyncWrite for Pipe {
     }
 }
 
-impl Drop for Pipe {
+impl Drop for Pipe<'_> {
     /// What breaks off is a reset (RFC 9113 section 8.5).
     fn drop(&mut self) {
         if !self.has_ended {

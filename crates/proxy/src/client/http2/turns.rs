@@ -10,6 +10,9 @@ use std::task::{Context, Poll, Waker};
 /// Bytes that the library has to send, about.
 const UNSENT: usize = 128 << 10;
 
+/// What the library needs for a piece, beside its bytes, about: many small pieces are no more than few large ones.
+const PIECE: usize = 512;
+
 /// Of one connection.
 #[derive(Default)]
 pub struct Turns {
@@ -61,15 +64,15 @@ impl Turns {
         self.unsent.get() < UNSENT && self.waiting.borrow().is_empty()
     }
 
-    /// The library has so many bytes more.
+    /// The library has a piece more, of so many bytes.
     pub fn took(&self, bytes: usize) {
-        self.unsent.set(self.unsent.get() + bytes);
+        self.unsent.set(self.unsent.get() + PIECE + bytes);
         self.call();
     }
 
-    /// They have gone, or never will.
+    /// It has gone, or never will.
     pub fn left(&self, bytes: usize) {
-        self.unsent.set(self.unsent.get().saturating_sub(bytes));
+        self.unsent.set(self.unsent.get().saturating_sub(PIECE + bytes));
         self.gone.set(self.gone.get() + bytes as u64);
         self.call();
     }
@@ -181,6 +184,24 @@ mod tests {
         assert_eq!(woken.each_ref().map(|woken| woken.0.load(Relaxed)), [1, 0]);
         assert!(all[0].poll(&mut Context::from_waker(&wakers[0])).is_ready());
         assert_eq!(woken.each_ref().map(|woken| woken.0.load(Relaxed)), [1, 1]);
+    }
+
+    #[test]
+    fn many_small_pieces_are_as_much_as_few_large_ones() {
+        let (turns, urgency) = (Turns::default(), Urgency::of(&HeaderMap::new()));
+        let mut turn = turns.turn(urgency, 1);
+        let mut cx = Context::from_waker(Waker::noop());
+        let took = (0..)
+            .take_while(|_| {
+                turn.poll(&mut cx).is_ready() && {
+                    turns.took(1);
+                    true
+                }
+            })
+            .count();
+        assert!((100..1000).contains(&took), "{took} pieces");
+        (0..took).for_each(|_| turns.left(1));
+        assert_eq!((turns.unsent.get(), turns.gone()), (0, took as u64));
     }
 
     #[test]

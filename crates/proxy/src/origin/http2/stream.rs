@@ -4,7 +4,7 @@ use super::connection::Ticket;
 use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
 use crate::origin::attempt::{Failed, Patience};
-use crate::origin::content::{Gate, Upload};
+use crate::origin::content::{Gate, LITTLE, Upload};
 use crate::origin::incoming::{Http2Incoming, Incoming};
 use crate::origin::interim::Interims;
 use crate::origin::way::Way;
@@ -22,6 +22,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_local};
 
 /// What a request's content is on its way by.
@@ -226,8 +227,22 @@ async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, to: SendStrea
     }
 }
 
-/// Sends content as there is room for it; whether that was all of it.
+/// A little piece that the library has.
+struct Given {
+    bytes: Bytes,
+    _gone: oneshot::Sender<()>,
+}
+
+impl AsRef<[u8]> for Given {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Sends content as there is room for it; whether that was all of it. Of little pieces the library has one at a time: the next ones
+/// gather meanwhile.
 async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut SendStream<Bytes>) -> bool {
+    let mut given = None::<oneshot::Receiver<()>>;
     loop {
         let next = poll_fn(|cx| {
             if to.poll_reset(cx).is_ready() {
@@ -235,16 +250,27 @@ async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut Sen
             }
             let mut upload = upload.borrow_mut();
             let Some(upload) = &mut *upload else { return Poll::Ready(None) };
+            if given.as_mut().is_some_and(|gone| Pin::new(gone).poll(cx).is_pending()) {
+                upload.poll_ahead(cx);
+                return Poll::Pending;
+            }
+            given = None;
             let frame = ready!(Pin::new(&mut *upload).poll_frame(cx));
             Poll::Ready(Some((frame, upload.is_end_stream())))
         });
         let Some((frame, is_last)) = next.await else { return false };
         match frame.map(|frame| frame.map(Frame::into_data)) {
-            Some(Ok(Ok(bytes))) => match send_all(to, bytes, is_last, gate).await {
-                true if is_last => return true,
-                true => {}
-                false => return false,
-            },
+            Some(Ok(Ok(mut bytes))) => {
+                if bytes.len() < LITTLE && !is_last {
+                    let (_gone, waits) = oneshot::channel();
+                    (bytes, given) = (Bytes::from_owner(Given { bytes, _gone }), Some(waits));
+                }
+                match send_all(to, bytes, is_last, (upload, gate)).await {
+                    true if is_last => return true,
+                    true => {}
+                    false => return false,
+                }
+            }
             Some(Ok(Err(frame))) => {
                 return to.send_trailers(frame.into_trailers().unwrap_or_default()).is_ok();
             }
@@ -256,15 +282,29 @@ async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut Sen
 }
 
 /// Whether the stream took all of it.
-async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool, gate: &Gate) -> bool {
+async fn send_all(
+    to: &mut SendStream<Bytes>,
+    mut bytes: Bytes,
+    is_last: bool,
+    (upload, gate): (&RefCell<Option<Upload>>, &Gate),
+) -> bool {
     loop {
         to.reserve_capacity(bytes.len());
         let room = match bytes.is_empty() {
             true => 0,
-            false => match poll_fn(|cx| to.poll_capacity(cx)).await {
-                Some(Ok(room)) => room.min(bytes.len()),
-                _ => return false,
-            },
+            false => {
+                let room = poll_fn(|cx| {
+                    let room = to.poll_capacity(cx);
+                    if let (Poll::Pending, Some(upload)) = (&room, &mut *upload.borrow_mut()) {
+                        upload.poll_ahead(cx);
+                    }
+                    room
+                });
+                match room.await {
+                    Some(Ok(room)) => room.min(bytes.len()),
+                    _ => return false,
+                }
+            }
         };
         let some = bytes.split_to(room);
         if to.send_data(some, is_last && bytes.is_empty()).is_err() {
