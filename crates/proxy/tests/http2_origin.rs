@@ -256,6 +256,52 @@ async fn interim_responses_pass_and_content_waits_to_be_asked_for() {
     assert_eq!(client.message().await.text(), "ab");
 }
 
+/// The library ends a connection of which many small frames wait.
+#[tokio::test]
+async fn small_messages_wait_for_an_origin_that_takes_none() {
+    let goes_on = Arc::new(Notify::new());
+    let told = goes_on.clone();
+    let mut builder = Builder::new();
+    builder.data_frame_budget(usize::MAX >> 1);
+    let origin = Http2Origin::plain(builder, move |request, respond| {
+        let told = told.clone();
+        async move {
+            if request.uri().path() == "/slow" {
+                told.notified().await;
+            }
+            let (bytes, _) = content(request).await;
+            answer(respond, Response::new(()), bytes).await;
+        }
+    })
+    .await;
+    let proxy = before(origin.address, |settings| settings.http2.window = 65_535);
+    let mut client = Http2::connect(proxy.address).await;
+    let (response, mut to) = client.begin(Request::post("http://a/slow").body(()).unwrap(), false).await;
+    let all: Vec<u8> = (0..200_000u32).flat_map(|n| [n as u8, (n >> 8) as u8]).collect();
+    let sent = Arc::<AtomicUsize>::default();
+    let (count, messages) = (sent.clone(), all.clone());
+    let sends = tokio::spawn(async move {
+        for message in messages.chunks(40) {
+            send(&mut to, Bytes::copy_from_slice(message), false).await;
+            count.fetch_add(message.len(), Ordering::SeqCst);
+        }
+        to.send_data(Bytes::new(), true).unwrap();
+    });
+    // Until windows are full.
+    let mut before = usize::MAX;
+    while sent.load(Ordering::SeqCst) != before {
+        before = sent.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert!((100_000..all.len()).contains(&before), "{before} bytes");
+    // Others of the origin's connection, and the client's, go on.
+    assert_eq!(client.get("http://a/other").await.text(), "");
+    goes_on.notify_one();
+    soon(sends).await.unwrap();
+    assert_eq!(support::http2::answer(response).await.unwrap().body, all);
+    assert_eq!(origin.count(), (1, 2));
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_resets_its_stream_alone() {
     let left = Arc::new(Notify::new());

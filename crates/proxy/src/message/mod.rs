@@ -4,6 +4,7 @@ pub mod fields;
 pub mod flood;
 pub mod frames;
 pub mod hops;
+pub mod inflow;
 pub mod interim;
 pub mod length;
 pub mod pieces;

@@ -1,10 +1,10 @@
 //! A request's content on its way to an origin: each piece is asked for when the one before it was taken.
 
-use super::incoming::{at_once, poll_stream, when_gone};
+use super::incoming::{at_once, when_gone};
 use crate::access::forwarded::is_rewritten;
 use crate::budget::{Allowance, ClientsClaim, Lease};
+use crate::message::inflow::Inflow;
 use bytes::{Bytes, BytesMut};
-use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::cell::{Cell, RefCell};
@@ -17,9 +17,6 @@ use std::task::{Context, Poll, Waker, ready};
 /// Bytes of content for which nothing is taken.
 const SMALL: u64 = 16 << 10;
 
-/// Bytes of a piece that costs more than it carries, where many wait: those that come together are one.
-pub const LITTLE: usize = 1 << 10;
-
 /// A request's content on its way here, by the protocol that its client speaks.
 pub enum Arriving {
     Http1(Incoming),
@@ -30,12 +27,7 @@ pub enum Arriving {
 /// Content of a stream of HTTP/2. It takes the connection's window alone: what waits for memory would fill that, and nothing of what has
 /// some could come.
 pub struct Http2Content {
-    stream: RecvStream,
-    /// Little pieces that came together, and how much may come again when they have gone.
-    little: BytesMut,
-    owed: usize,
-    /// What came behind those.
-    next: Option<Option<io::Result<Frame<Bytes>>>>,
+    inflow: Inflow,
     /// Bytes that came.
     came: u64,
     /// Bytes still to come, where the head said so: the library holds the client to it.
@@ -48,13 +40,12 @@ pub struct Http2Content {
 
 impl Http2Content {
     pub fn new(
-        stream: RecvStream,
+        inflow: Inflow,
         left: Option<u64>,
         wanted: Option<Box<dyn FnOnce()>>,
         waits: Rc<Cell<bool>>,
     ) -> Http2Content {
-        let (little, owed, next) = Default::default();
-        Http2Content { stream, little, owed, next, came: 0, left, wanted, waits }
+        Http2Content { inflow, came: 0, left, wanted, waits }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
@@ -67,53 +58,17 @@ impl Http2Content {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.poll_ahead(cx);
-        let frame = match self.little.is_empty() {
-            true => match self.next.take() {
-                Some(frame) => frame,
-                None => return Poll::Pending,
-            },
-            false => {
-                let (bytes, owed) = (std::mem::take(&mut self.little), std::mem::take(&mut self.owed));
-                Some(Ok(Frame::data(when_gone(self.stream.flow_control(), bytes.freeze(), owed))))
-            }
-        };
+        let came = self.came;
+        // The beginning is kept, so that it can be sent again.
+        let frame = ready!(self.inflow.poll(cx, |flow, bytes| {
+            if came + bytes.len() as u64 <= SMALL { at_once(flow, bytes) } else { when_gone(flow, bytes) }
+        }));
         if let Some(Ok(frame)) = &frame {
             let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            self.came += bytes;
             self.left = self.left.map(|left| left.saturating_sub(bytes));
         }
         Poll::Ready(frame)
-    }
-
-    /// Takes the little pieces that are here from the library, which ends connections where too many wait.
-    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
-        let Http2Content { stream, little, owed, next, came, .. } = self;
-        while next.is_none() {
-            let frame = poll_stream(stream, cx, |flow, bytes| {
-                *came += bytes.len() as u64;
-                // The beginning is kept, so that it can be sent again.
-                let again = if *came <= SMALL { 0 } else { bytes.len() };
-                match again {
-                    0 => at_once(flow, bytes),
-                    _ if bytes.len() < LITTLE => {
-                        *owed += again;
-                        bytes
-                    }
-                    _ => when_gone(flow, bytes, again),
-                }
-            });
-            match frame {
-                Poll::Pending => return,
-                Poll::Ready(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| data.len() < LITTLE) => {
-                    little.extend_from_slice(&frame.into_data().unwrap_or_default());
-                }
-                Poll::Ready(other) => *next = Some(other),
-            }
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.little.is_empty() && !matches!(self.next, Some(Some(_))) && self.stream.is_end_stream()
     }
 }
 
@@ -143,7 +98,7 @@ impl Arriving {
     fn is_over(&self) -> bool {
         match self {
             Arriving::Http1(incoming) => incoming.is_end_stream(),
-            Arriving::Http2(content) => content.is_over(),
+            Arriving::Http2(content) => content.inflow.is_over(),
             Arriving::Nothing => true,
         }
     }
@@ -352,15 +307,6 @@ impl Upload {
         match frame.data_ref() {
             Some(bytes) if (kept.len() + bytes.len()) as u64 <= SMALL => kept.extend_from_slice(bytes),
             _ => self.kept = None,
-        }
-    }
-
-    /// Who sends it cannot take more of it now.
-    pub fn poll_ahead(&mut self, cx: &mut Context<'_>) {
-        if let Some(Content { rest: Some(Arriving::Http2(content)), .. }) = &mut self.content
-            && self.gate.is_open()
-        {
-            content.poll_ahead(cx);
         }
     }
 

@@ -1,7 +1,8 @@
 //! A response's body as it comes from the library that speaks its protocol.
 
+use crate::message::inflow::Inflow;
 use bytes::Bytes;
-use h2::{FlowControl, RecvStream};
+use h2::FlowControl;
 use http_body::{Body, Frame};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -14,7 +15,7 @@ pub enum Incoming {
 
 /// The body of one stream of HTTP/2.
 pub struct Http2Incoming {
-    stream: RecvStream,
+    inflow: Inflow,
     /// Bytes still to come, where the head says so.
     left: Option<u64>,
 }
@@ -32,7 +33,7 @@ impl Incoming {
     pub fn is_end_stream(&self) -> bool {
         match self {
             Incoming::Http1(incoming) => incoming.is_end_stream(),
-            Incoming::Http2(incoming) => incoming.stream.is_end_stream(),
+            Incoming::Http2(incoming) => incoming.inflow.is_over(),
         }
     }
 
@@ -40,7 +41,7 @@ impl Incoming {
     pub fn left(&self) -> Option<u64> {
         match self {
             Incoming::Http1(incoming) => incoming.size_hint().exact(),
-            Incoming::Http2(incoming) if incoming.stream.is_end_stream() => Some(0),
+            Incoming::Http2(incoming) if incoming.inflow.is_over() => Some(0),
             Incoming::Http2(incoming) => incoming.left,
         }
     }
@@ -55,12 +56,12 @@ impl Incoming {
 }
 
 impl Http2Incoming {
-    pub fn new(stream: RecvStream, left: Option<u64>) -> Http2Incoming {
-        Http2Incoming { stream, left }
+    pub fn new(inflow: Inflow, left: Option<u64>) -> Http2Incoming {
+        Http2Incoming { inflow, left }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let frame = ready!(poll_stream(&mut self.stream, cx, at_once));
+        let frame = ready!(self.inflow.poll(cx, at_once));
         // The library looks at it too, but for what has no length of its own, such as 204.
         match &frame {
             Some(Ok(frame)) => {
@@ -79,38 +80,20 @@ impl Http2Incoming {
     }
 }
 
-/// The next of a stream's data, then its trailers. As much may come again, once who `takes` the data has it so.
-pub fn poll_stream(
-    stream: &mut RecvStream,
-    cx: &mut Context<'_>,
-    takes: impl FnOnce(&mut FlowControl, Bytes) -> Bytes,
-) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-    if let Some(data) = ready!(stream.poll_data(cx)) {
-        let bytes = takes(stream.flow_control(), data.map_err(io::Error::other)?);
-        return Poll::Ready(Some(Ok(Frame::data(bytes))));
-    }
-    let trailers = ready!(stream.poll_trailers(cx)).map_err(io::Error::other)?;
-    Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
-}
-
 /// As much may come again now.
 pub fn at_once(flow: &mut FlowControl, bytes: Bytes) -> Bytes {
     let _ = flow.release_capacity(bytes.len());
     bytes
 }
 
-/// So much may come again when all of this is gone from here: until then it takes what the connection's window takes, and no more.
-pub fn when_gone(flow: &mut FlowControl, bytes: Bytes, again: usize) -> Bytes {
-    match again {
-        0 => bytes,
-        _ => Bytes::from_owner(Here { bytes, flow: flow.clone(), again }),
-    }
+/// As much may come again when all of it is gone from here: until then it takes what the connection's window takes, and no more.
+pub fn when_gone(flow: &mut FlowControl, bytes: Bytes) -> Bytes {
+    Bytes::from_owner(Here { bytes, flow: flow.clone() })
 }
 
 struct Here {
     bytes: Bytes,
     flow: FlowControl,
-    again: usize,
 }
 
 impl AsRef<[u8]> for Here {
@@ -121,6 +104,6 @@ impl AsRef<[u8]> for Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        let _ = self.flow.release_capacity(self.again);
+        let _ = self.flow.release_capacity(self.bytes.len());
     }
 }

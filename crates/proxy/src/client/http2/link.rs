@@ -8,6 +8,7 @@ use crate::answer::stream::Stream;
 use crate::budget::{Allowance, Lease, Wanted};
 use crate::client::http1;
 use crate::message::flood::Flood;
+use crate::message::inflow::Inflows;
 use crate::settings::Timeouts;
 use crate::transport::{Secured, Socket, Speaks};
 use crate::worker::Worker;
@@ -39,6 +40,7 @@ pub struct Link {
     /// Streams that came.
     begun: Cell<u64>,
     pub turns: Turns,
+    pub inflows: Rc<Inflows>,
     /// Those whose response the library has.
     departing: RefCell<Vec<Rc<Stream>>>,
     /// Responses that break off, as soon as what the library has of them has gone.
@@ -145,6 +147,7 @@ impl Link {
             first_is_free: Notify::new(),
             begun: Cell::new(0),
             turns: Turns::default(),
+            inflows: Rc::default(),
             departing: RefCell::default(),
             breaking: RefCell::default(),
             corked: Cell::new(false),

@@ -25,6 +25,7 @@ use crate::answer::stream::{Flight, Stream};
 use crate::answer::{self, Pending};
 use crate::budget::{ClientsClaim, Lease};
 use crate::message::fields;
+use crate::message::inflow::Inflow;
 use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
 use crate::origin::content::{Arriving, Http2Content};
@@ -59,6 +60,9 @@ const WHOLE: usize = 256 << 10;
 
 /// Requests that are answered before another connection has its turn.
 const AT_ONCE: usize = 128;
+
+/// Bytes by which small frames may exceed what they carry that are not taken from the library yet: more than come with one read.
+const SMALL_FRAMES: usize = 1 << 20;
 
 /// What a request takes, with the connection to its origin, beyond the first of a connection: bytes.
 const STREAM: usize = 24 << 10;
@@ -123,6 +127,7 @@ fn builder(worker: &Worker) -> h2::server::Builder {
         .max_concurrent_reset_streams(http2.streams.max(50) as usize)
         .reset_stream_duration(STRAY)
         .max_send_buffer_size(WHOLE)
+        .data_frame_budget(SMALL_FRAMES)
         .enable_connect_protocol();
     builder
 }
@@ -170,6 +175,7 @@ impl Served {
                     Poll::Pending => {}
                 }
             }
+            self.link.inflows.look();
             if end.is_pending() && self.link.break_off() {
                 continue;
             }
@@ -291,13 +297,15 @@ impl Served {
                             let chunked = HeaderValue::from_static("chunked");
                             parts.headers.insert(TRANSFER_ENCODING, chunked);
                         }
-                        content(&stream, length, fields::expects_continue(&parts), incoming, &waits)
+                        let (expects, inflow) =
+                            (fields::expects_continue(&parts), self.link.inflows.add(incoming));
+                        content(&stream, length, expects, inflow, &waits)
                     }
                 };
                 answer::answer(&self.worker, &stream, Request::from_parts(parts, content))
             }
             Ok(kind) => {
-                tunnel = Some((kind, incoming));
+                tunnel = Some((kind, link.inflows.add(incoming)));
                 answer::answer(worker, &stream, Request::from_parts(parts, Arriving::Nothing))
             }
         };
@@ -355,7 +363,7 @@ fn content(
     stream: &Rc<Stream>,
     length: Option<u64>,
     expects: bool,
-    incoming: RecvStream,
+    incoming: Inflow,
     waits: &Rc<Cell<bool>>,
 ) -> Arriving {
     let wanted = expects.then(|| {
@@ -443,7 +451,7 @@ impl Running {
         self,
         pending: Pending,
         flight: Flight,
-        tunnel: Option<(Kind, RecvStream)>,
+        tunnel: Option<(Kind, Inflow)>,
         mut respond: SendResponse<Piece>,
         asked: Asked,
     ) {
@@ -463,7 +471,7 @@ impl Running {
         &self,
         pending: Pending,
         flight: Flight,
-        tunnel: Option<(Kind, RecvStream)>,
+        tunnel: Option<(Kind, Inflow)>,
         respond: &mut SendResponse<Piece>,
         asked: Asked,
         lease: &mut Option<Lease>,
@@ -556,7 +564,7 @@ impl Running {
         &self,
         (mut response, flight): (Response<ReplyBody>, Flight),
         Asked { urgency, .. }: Asked,
-        incoming: RecvStream,
+        incoming: Inflow,
         respond: &mut SendResponse<Piece>,
     ) {
         let Running { watch, worker, .. } = self;

@@ -3,8 +3,9 @@
 use super::link::Link;
 use super::piece::Piece;
 use super::turns::{Turn, Urgency};
+use crate::message::inflow::Inflow;
 use bytes::{Buf, Bytes};
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, SendStream};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ const WRITE: usize = 16 << 10;
 pub struct Pipe<'a> {
     link: &'a Rc<Link>,
     turn: Turn<'a>,
-    incoming: RecvStream,
+    incoming: Inflow,
     /// What came and was not read.
     read: Bytes,
     outgoing: SendStream<Piece>,
@@ -26,12 +27,7 @@ pub struct Pipe<'a> {
 }
 
 impl Pipe<'_> {
-    pub fn new(
-        link: &Rc<Link>,
-        urgency: Urgency,
-        incoming: RecvStream,
-        outgoing: SendStream<Piece>,
-    ) -> Pipe<'_> {
+    pub fn new(link: &Rc<Link>, urgency: Urgency, incoming: Inflow, outgoing: SendStream<Piece>) -> Pipe<'_> {
         let turn = link.turns.turn(urgency, outgoing.stream_id().as_u32());
         Pipe { link, turn, incoming, read: Bytes::new(), outgoing, has_ended: false }
     }
@@ -45,18 +41,16 @@ impl AsyncRead for Pipe<'_> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         while this.read.is_empty() {
-            match ready!(this.incoming.poll_data(cx)) {
-                Some(Ok(bytes)) => this.read = bytes,
-                Some(Err(error)) => {
-                    return Poll::Ready(Err(io::Error::new(ErrorKind::ConnectionReset, error)));
-                }
-                None => return Poll::Ready(Ok(())),
+            match ready!(this.incoming.poll(cx, |_, bytes| bytes)).transpose() {
+                Ok(Some(frame)) => this.read = frame.into_data().unwrap_or_default(),
+                Ok(None) => return Poll::Ready(Ok(())),
+                Err(error) => return Poll::Ready(Err(io::Error::new(ErrorKind::ConnectionReset, error))),
             }
         }
         let some = this.read.len().min(buf.remaining());
         buf.put_slice(&this.read[..some]);
         this.read.advance(some);
-        let _ = this.incoming.flow_control().release_capacity(some);
+        this.incoming.may_come(some);
         Poll::Ready(Ok(()))
     }
 }

@@ -81,6 +81,7 @@ impl WatchedSocket {
     fn came(&mut self, bytes: &[u8]) {
         let WatchedSocket { incoming, counts, bounds, link, worker, head, claim, .. } = self;
         incoming.feed(bytes, |frame| {
+            link.inflows.came(frame);
             if let Some(flood) = counts.came(frame, bounds, clock::moment) {
                 link.flooded(flood);
             }
@@ -171,6 +172,10 @@ impl AsyncRead for WatchedSocket {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.link.is_flooded() {
+            return Poll::Pending;
+        }
+        if this.link.inflows.is_due() {
+            cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         if let Some(claim) = &mut this.claim {

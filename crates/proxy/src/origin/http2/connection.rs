@@ -7,6 +7,7 @@ use super::stream::Sending;
 use super::wire::{Passed, Wire};
 use super::{NARROW, WIDE, Wish};
 use crate::access::reach::Zone;
+use crate::message::inflow::{Inflow, Inflows};
 use crate::origin::Origins;
 use crate::origin::line::SURE;
 use crate::report::Exit;
@@ -14,10 +15,11 @@ use crate::report::counters::Number;
 use crate::transport::{Hop, Socket};
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
-use h2::{Ping, PingPong};
+use h2::{Ping, PingPong, RecvStream};
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -31,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Bytes of a stream's content that wait in the library until they are sent.
 const UNSENT: usize = 64 << 10;
 
-/// Bytes by which small pieces of bodies that wait here may exceed what they carry, all of a connection.
+/// Bytes by which small frames may exceed what they carry that are not taken from the library yet, all of a connection.
 const SMALL_PIECES: usize = 4 << 20;
 
 /// Streams of one connection at a time, whatever its origin allows.
@@ -65,6 +67,7 @@ pub struct Connection {
     needs: Zone,
     shareable: bool,
     passed: Passed,
+    inflows: Rc<Inflows>,
     active: Rc<Cell<usize>>,
     opened: Instant,
     /// Since when it is as active as it is.
@@ -102,7 +105,8 @@ impl Connection {
         let settings = origins.settings();
         let head = u32::try_from(settings.bounds.head_bytes).unwrap_or(u32::MAX);
         let passed = Passed::default();
-        let wire = Wire::new(socket, passed.clone(), settings.http2);
+        let inflows = Rc::<Inflows>::default();
+        let wire = Wire::new(socket, passed.clone(), inflows.clone(), settings.http2);
         let (requests, mut connection) = Builder::new()
             .enable_push(false)
             .initial_window_size(if wide { WIDE } else { NARROW } as u32)
@@ -120,11 +124,16 @@ impl Connection {
         let pings = RefCell::new(connection.ping_pong().expect("nobody has it yet"));
         let (open, mut closed) = oneshot::channel();
         let active = Rc::<Cell<usize>>::default();
-        let (hop, ends, streams) = (hop.copied(), passed.clone(), active.clone());
+        let (hop, ends, streams, coming) = (hop.copied(), passed.clone(), active.clone(), inflows.clone());
         spawn_local(async move {
+            let mut driven = poll_fn(|cx| {
+                let end = Pin::new(&mut connection).poll(cx);
+                coming.look();
+                end
+            });
             let ended = tokio::select! {
-                ended = &mut connection => ended,
-                _ = &mut closed => timeout(LINGER, connection).await.unwrap_or(Ok(())),
+                ended = &mut driven => ended,
+                _ = &mut closed => timeout(LINGER, driven).await.unwrap_or(Ok(())),
             };
             ends.changed();
             // Whoever closes what idles needs no word.
@@ -142,6 +151,7 @@ impl Connection {
             needs,
             shareable,
             passed,
+            inflows,
             active,
             opened: Instant::now(),
             since: Cell::new(Instant::now()),
@@ -279,6 +289,11 @@ impl Ticket {
     /// A request went by it, as that stream.
     pub(super) fn asked(&self, stream: u32) {
         self.connection.passed.asked(stream);
+    }
+
+    /// The body of its response.
+    pub(super) fn comes(&self, body: RecvStream) -> Inflow {
+        self.connection.inflows.add(body)
     }
 
     /// Its response came.

@@ -1,10 +1,11 @@
 //! One request on a stream: its head, its content by a task of its own, and the head of its response.
 
 use super::connection::Ticket;
+use crate::message::inflow::LARGE;
 use crate::message::interim::Interim;
 use crate::message::refusal::Refusal;
 use crate::origin::attempt::{Failed, Patience};
-use crate::origin::content::{Gate, LITTLE, Upload};
+use crate::origin::content::{Gate, Upload};
 use crate::origin::incoming::{Http2Incoming, Incoming};
 use crate::origin::interim::Interims;
 use crate::origin::way::Way;
@@ -98,7 +99,7 @@ pub async fn attempt(
                 is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             let length = || head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
             let left = if is_without { Some(0) } else { length() };
-            let incoming = Incoming::Http2(Http2Incoming::new(stream, left));
+            let incoming = Incoming::Http2(Http2Incoming::new(ticket.comes(stream), left));
             Ok((Response::from_parts(head, incoming), Way::Http2(ticket)))
         }
         Err(Ended::Late(refusal)) => {
@@ -251,7 +252,6 @@ async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut Sen
             let mut upload = upload.borrow_mut();
             let Some(upload) = &mut *upload else { return Poll::Ready(None) };
             if given.as_mut().is_some_and(|gone| Pin::new(gone).poll(cx).is_pending()) {
-                upload.poll_ahead(cx);
                 return Poll::Pending;
             }
             given = None;
@@ -261,11 +261,11 @@ async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut Sen
         let Some((frame, is_last)) = next.await else { return false };
         match frame.map(|frame| frame.map(Frame::into_data)) {
             Some(Ok(Ok(mut bytes))) => {
-                if bytes.len() < LITTLE && !is_last {
+                if bytes.len() < LARGE && !is_last {
                     let (_gone, waits) = oneshot::channel();
                     (bytes, given) = (Bytes::from_owner(Given { bytes, _gone }), Some(waits));
                 }
-                match send_all(to, bytes, is_last, (upload, gate)).await {
+                match send_all(to, bytes, is_last, gate).await {
                     true if is_last => return true,
                     true => {}
                     false => return false,
@@ -282,29 +282,15 @@ async fn send_pieces(upload: &RefCell<Option<Upload>>, gate: &Gate, to: &mut Sen
 }
 
 /// Whether the stream took all of it.
-async fn send_all(
-    to: &mut SendStream<Bytes>,
-    mut bytes: Bytes,
-    is_last: bool,
-    (upload, gate): (&RefCell<Option<Upload>>, &Gate),
-) -> bool {
+async fn send_all(to: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool, gate: &Gate) -> bool {
     loop {
         to.reserve_capacity(bytes.len());
         let room = match bytes.is_empty() {
             true => 0,
-            false => {
-                let room = poll_fn(|cx| {
-                    let room = to.poll_capacity(cx);
-                    if let (Poll::Pending, Some(upload)) = (&room, &mut *upload.borrow_mut()) {
-                        upload.poll_ahead(cx);
-                    }
-                    room
-                });
-                match room.await {
-                    Some(Ok(room)) => room.min(bytes.len()),
-                    _ => return false,
-                }
-            }
+            false => match poll_fn(|cx| to.poll_capacity(cx)).await {
+                Some(Ok(room)) => room.min(bytes.len()),
+                _ => return false,
+            },
         };
         let some = bytes.split_to(room);
         if to.send_data(some, is_last && bytes.is_empty()).is_err() {

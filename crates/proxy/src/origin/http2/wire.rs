@@ -5,6 +5,7 @@ use crate::access::reach::Zone;
 use crate::clock;
 use crate::message::flood::Counts;
 use crate::message::frames::{Frame, Frames, PREFACE};
+use crate::message::inflow::Inflows;
 use crate::settings::http2::Http2;
 use crate::transport::Socket;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -127,6 +128,7 @@ impl Passed {
 pub struct Wire {
     socket: Socket,
     passed: Passed,
+    inflows: Rc<Inflows>,
     /// Bytes that came without a pause.
     at_once: usize,
     incoming: Frames,
@@ -137,20 +139,21 @@ pub struct Wire {
 
 impl Wire {
     /// An origin may do what a client may by these bounds.
-    pub fn new(socket: Socket, passed: Passed, bounds: Http2) -> Wire {
+    pub fn new(socket: Socket, passed: Passed, inflows: Rc<Inflows>, bounds: Http2) -> Wire {
         // Each of our requests may be reset.
         let bounds = Http2 { resets: u32::MAX, ..bounds };
         let (incoming, outgoing) = (Frames::behind(0), Frames::behind(PREFACE));
         let counts = Counts::new(clock::moment());
-        Wire { socket, passed, at_once: 0, incoming, outgoing, counts, bounds }
+        Wire { socket, passed, inflows, at_once: 0, incoming, outgoing, counts, bounds }
     }
 
     fn came(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Wire { incoming, counts, bounds, passed, .. } = self;
+        let Wire { incoming, counts, bounds, passed, inflows, .. } = self;
         let mut flood = None;
         passed.reads(!incoming.is_between());
         incoming.feed(bytes, |frame| {
             passed.came(frame);
+            inflows.came(frame);
             flood = flood.or(counts.came(frame, bounds, clock::moment));
         });
         self.at_once += bytes.len();
@@ -178,7 +181,7 @@ impl AsyncRead for Wire {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.at_once >= AT_ONCE {
+        if this.at_once >= AT_ONCE || this.inflows.is_due() {
             this.at_once = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
