@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
 
 /// What all workers share.
 pub struct Shared {
@@ -154,6 +155,9 @@ impl Handover {
     }
 }
 
+/// Of each worker, of at most `head-max` bytes.
+const HEADS_ASIDE: usize = 4;
+
 /// What one worker's requests share.
 pub struct Worker {
     pub shared: Arc<Shared>,
@@ -170,6 +174,8 @@ pub struct Worker {
     pub holding: Cell<bool>,
     /// Connections without a request under way go to another process.
     pub moving: Cell<bool>,
+    /// Large heads of HTTP/2 that are read without the memory for them, so that what is behind them comes.
+    pub heads_aside: Arc<Semaphore>,
     /// When tunnels end that are left then.
     pub tunnels_end: Cell<Option<Instant>>,
     /// Fills whose body is read by this worker.
@@ -189,6 +195,7 @@ impl Worker {
             stopping: Cell::new(false),
             holding: Cell::new(false),
             moving: Cell::new(false),
+            heads_aside: Arc::new(Semaphore::new(HEADS_ASIDE)),
             tunnels_end: Cell::new(None),
             pumps: Cell::new(0),
             repairs: Repairs::default(),

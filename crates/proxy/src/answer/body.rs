@@ -52,7 +52,12 @@ impl ReplyBody {
     /// The response goes out, which its last byte tells.
     #[inline(always)]
     pub fn carry(&mut self, mut flight: Flight, status: StatusCode) {
-        flight.answered(status, self.report, self.place, self.is_end_stream());
+        // Of one that is known to be empty the end is not asked for.
+        let is_over = match &self.source {
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Pieces(pieces) => pieces.is_over() || pieces.left() == Some(0),
+        };
+        flight.answered(status, self.report, self.place, is_over);
         self.flight = Some(flight);
     }
 }

@@ -56,6 +56,10 @@ impl Inflows {
         Inflow { stream, waiting, of: self.clone() }
     }
 
+    pub fn are_none(&self) -> bool {
+        self.all.borrow().is_empty()
+    }
+
     /// A frame was read.
     pub fn came(&self, frame: Head) {
         if frame.kind != Head::DATA || frame.length as usize > LARGE + PADDING {

@@ -290,6 +290,10 @@ impl Upload {
     pub fn into_content(self) -> Option<Option<Content>> {
         let mut kept = self.kept?;
         let content = self.content.map(|content| {
+            if let Some(Arriving::Http2(content)) = &content.rest {
+                // Nobody waits for its client now.
+                content.waits.set(false);
+            }
             kept.extend_from_slice(&content.begin);
             Content { begin: kept.freeze(), ..content }
         });

@@ -45,6 +45,8 @@ pub struct Link {
     departing: RefCell<Vec<Rc<Stream>>>,
     /// Responses that break off, as soon as what the library has of them has gone.
     breaking: RefCell<Vec<SendStream<Piece>>>,
+    /// The library may have requests that have not begun.
+    more: Cell<bool>,
     corked: Cell<bool>,
     flood: Cell<Option<Flood>>,
     /// A head that is not at its end; which one. 0: what the connection begins with.
@@ -59,6 +61,11 @@ pub struct Link {
     overdue: Cell<bool>,
     /// What large heads take.
     held: RefCell<Vec<(u32, Lease)>>,
+    /// Streams whose heads were read without it.
+    aside: RefCell<Vec<u32>>,
+    /// Somebody waits for memory in the place of a request that was refused, or has what that would have got.
+    stands_in: Cell<bool>,
+    spare: Cell<Option<Lease>>,
     /// Whose head is read.
     head_of: Cell<u32>,
     /// Resets that are still to go out, and count for no flood.
@@ -150,6 +157,7 @@ impl Link {
             inflows: Rc::default(),
             departing: RefCell::default(),
             breaking: RefCell::default(),
+            more: Cell::new(false),
             corked: Cell::new(false),
             flood: Cell::new(None),
             head: Cell::new(Some(0)),
@@ -160,6 +168,9 @@ impl Link {
             head_seen: Seen::default(),
             overdue: Cell::new(false),
             held: RefCell::default(),
+            aside: RefCell::default(),
+            stands_in: Cell::new(false),
+            spare: Cell::default(),
             head_of: Cell::new(0),
             resets: Cell::new(0),
             window: RefCell::default(),
@@ -238,6 +249,36 @@ impl Link {
         self.held.borrow_mut().extend(lease.map(|lease| (self.head_of.get(), lease)));
     }
 
+    /// The head that is read gets no memory.
+    pub fn reads_aside(&self) {
+        self.aside.borrow_mut().push(self.head_of.get());
+    }
+
+    pub fn was_read_aside(&self, number: u32) -> bool {
+        let mut aside = self.aside.borrow_mut();
+        let before = aside.len();
+        aside.retain(|of| *of != number);
+        aside.len() < before
+    }
+
+    /// Whether nobody does so far.
+    pub fn begins_to_stand_in(&self) -> bool {
+        !self.stands_in.replace(true)
+    }
+
+    pub fn ends_to_stand_in(&self) {
+        self.stands_in.set(false);
+        self.spare.take();
+    }
+
+    pub fn has_spare(&self, lease: Option<Lease>) {
+        self.spare.set(lease);
+    }
+
+    pub fn take_spare(&self) -> Option<Lease> {
+        self.spare.take()
+    }
+
     pub fn reads_head_of(&self, number: u32) {
         self.head_of.set(number);
     }
@@ -253,6 +294,7 @@ impl Link {
     pub fn has_begun_all(&self) {
         if self.head.get().is_none() {
             self.held.borrow_mut().clear();
+            self.aside.borrow_mut().clear();
         }
     }
 
@@ -319,6 +361,15 @@ impl Link {
             self.tell();
         }
         self.departing.take().iter().for_each(|stream| stream.broken_off());
+    }
+
+    pub fn has_more(&self, more: bool) {
+        self.more.set(more);
+    }
+
+    /// Whether some of a response is still to be written, or a request to begin, though no stream waits for anything.
+    fn is_at_work(&self) -> bool {
+        self.more.get() || self.turns.has_unsent() || !self.departing.borrow().is_empty()
     }
 
     pub fn cork(&self, corked: bool) {
@@ -467,7 +518,7 @@ impl Link {
         match self.head.get() {
             _ if self.write_blocked.get() => Wait::Taking(self.writes.get()),
             Some(head @ 1..) => Wait::Head(head),
-            _ if !self.is_without_streams() => Wait::Nothing,
+            _ if !self.is_without_streams() || self.is_at_work() => Wait::Nothing,
             Some(_) => Wait::Head(0),
             None if self.frame.get() => Wait::Head(self.begun.get() + 1),
             None => Wait::Request(self.begun.get()),

@@ -23,7 +23,7 @@ use super::{http1, tunnel};
 use crate::answer::body::ReplyBody;
 use crate::answer::stream::{Flight, Stream};
 use crate::answer::{self, Pending};
-use crate::budget::{ClientsClaim, Lease};
+use crate::budget::{ClientsClaim, Lease, of_head};
 use crate::message::fields;
 use crate::message::inflow::Inflow;
 use crate::message::interim::Interim;
@@ -47,7 +47,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// What a connection that ends may take to say so.
 const LINGER: Duration = Duration::from_secs(2);
@@ -73,8 +73,13 @@ const SENDING: usize = 10 << 10;
 /// Bytes of content that may wait in a connection's window while its request waits for memory.
 const LITTLE: u64 = 4 << 10;
 
-/// What comes for a stream that was reset is let pass for so long: its client may have sent much before it knew.
-const STRAY: Duration = Duration::from_secs(30);
+/// What comes for a stream that was reset is let pass for so long, and of so many of a connection: its client may have sent much before
+/// it knew.
+const STRAY: Duration = Duration::from_secs(10);
+const RESETS: usize = 400;
+
+/// For so long a request that was refused has its place among those that wait, and what it would have got is kept for the next.
+const SPARE: Duration = Duration::from_secs(2);
 
 /// Streams of a connection that wait for memory. More are refused where there is none.
 const WAITING: usize = 8;
@@ -124,7 +129,7 @@ fn builder(worker: &Worker) -> h2::server::Builder {
         .initial_window_size(http2.window)
         .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(http2.resets as usize)
-        .max_concurrent_reset_streams(http2.streams.max(50) as usize)
+        .max_concurrent_reset_streams(RESETS.max(http2.streams as usize))
         .reset_stream_duration(STRAY)
         .max_send_buffer_size(WHOLE)
         .data_frame_budget(SMALL_FRAMES)
@@ -179,6 +184,7 @@ impl Served {
             if end.is_pending() && self.link.break_off() {
                 continue;
             }
+            self.link.has_more(left == 0);
             if left > 0 {
                 self.link.has_begun_all();
             }
@@ -272,7 +278,16 @@ impl Served {
         link.begins();
         let flight = stream.begin(request.method().clone());
         let number = respond.stream_id().as_u32();
-        let head = link.take_held(number);
+        let mut head = link.take_held(number);
+        if link.was_read_aside(number) {
+            let (budget, client) = (&worker.shared.budget, link.client(worker).charged());
+            let most = of_head(worker.settings().bounds.head_bytes);
+            head = ClientsClaim::try_take(&budget.askers, client, &budget.heads, most);
+            if head.is_none() {
+                link.resets();
+                return respond.send_reset(Reason::REFUSED_STREAM);
+            }
+        }
         stream.note_request(&request);
         if worker.exit.notes_heads() {
             stream.note(|transaction| transaction.heads.stream = Some(number));
@@ -376,6 +391,25 @@ fn content(
         Box::new(goes_on) as Box<dyn FnOnce()>
     });
     Arriving::Http2(Box::new(Http2Content::new(incoming, length, wanted, waits.clone())))
+}
+
+/// Waits for memory in the place of a request that was refused for it, so that others make way as for any that waits; the client's next
+/// one with content has it.
+fn stand_in(worker: &Rc<Worker>, link: &Rc<Link>) {
+    if !link.begins_to_stand_in() {
+        return;
+    }
+    let (worker, link) = (worker.clone(), link.clone());
+    spawn_local(async move {
+        let budget = &worker.shared.budget;
+        let mut claim = ClientsClaim::new(&budget.askers, link.client(&worker).charged());
+        let waits = timeout(SPARE, poll_fn(|cx| claim.poll(cx, &budget.heads, STREAM)));
+        if waits.await.is_ok() {
+            link.has_spare(claim.take_lease());
+            sleep(SPARE).await;
+        }
+        link.ends_to_stand_in();
+    });
 }
 
 /// A stream with a task of its own; the connection waits for its end.
@@ -516,6 +550,10 @@ impl Running {
             drop(self.lease.take());
             *lease = self.head.take();
             watch.holds.set(lease.is_some());
+            if lease.is_none() && self.fills_window {
+                *lease = link.take_spare();
+                watch.holds.set(lease.is_some());
+            }
             // Content that waits would fill the connection's window, and keep others from what they need to end.
             let patience = match self.fills_window {
                 true => Duration::ZERO,
@@ -524,7 +562,10 @@ impl Running {
             if lease.is_none() {
                 match timeout(patience, self.beside(STREAM)).await {
                     Ok(held) => *lease = held,
-                    Err(_) if self.fills_window => return None,
+                    Err(_) if self.fills_window => {
+                        stand_in(worker, link);
+                        return None;
+                    }
                     Err(_) => return Some(crowded().response()),
                 }
             }

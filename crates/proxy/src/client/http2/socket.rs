@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Bytes of small writes that wait for others, at most.
 const TOGETHER: usize = 16 << 10;
@@ -38,6 +39,9 @@ pub struct WatchedSocket {
     head: usize,
     /// What is taken for the rest of it.
     claim: Option<ClientsClaim>,
+    /// One of the worker's few heads that are read without that; who waits to be one.
+    aside: Option<OwnedSemaphorePermit>,
+    goes_aside: Option<Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>>>>>,
     /// Small writes.
     out: BytesMut,
     /// What the socket said of it when it was last written to.
@@ -59,6 +63,8 @@ impl WatchedSocket {
             counts: Counts::new(clock::moment()),
             head: 0,
             claim: None,
+            aside: None,
+            goes_aside: None,
             out: BytesMut::new(),
             taken: Cell::default(),
         }
@@ -79,7 +85,8 @@ impl WatchedSocket {
 
     /// Follows what the client sent.
     fn came(&mut self, bytes: &[u8]) {
-        let WatchedSocket { incoming, counts, bounds, link, worker, head, claim, .. } = self;
+        let WatchedSocket { incoming, counts, bounds, link, worker, head, claim, aside, goes_aside, .. } =
+            self;
         incoming.feed(bytes, |frame| {
             link.inflows.came(frame);
             if let Some(flood) = counts.came(frame, bounds, clock::moment) {
@@ -100,6 +107,7 @@ impl WatchedSocket {
                 *head = 0;
                 // What is here already is of a frame's size at most, which a stream has anyway.
                 *claim = None;
+                (*aside, *goes_aside) = (None, None);
             }
         });
         // A frame that is not all here is one that is waited for.
@@ -180,8 +188,20 @@ impl AsyncRead for WatchedSocket {
         }
         if let Some(claim) = &mut this.claim {
             let most = of_head(this.worker.settings().bounds.head_bytes);
-            ready!(claim.poll(cx, &this.worker.shared.budget.heads, most));
-            this.link.holds(this.claim.take().and_then(|mut claim| claim.take_lease()));
+            if claim.poll(cx, &this.worker.shared.budget.heads, most).is_ready() {
+                this.link.holds(this.claim.take().and_then(|mut claim| claim.take_lease()));
+            } else if this.link.inflows.are_none() {
+                return Poll::Pending;
+            } else {
+                // Content behind it is of those who have the memory.
+                let slots = this.worker.heads_aside.clone();
+                let goes = this
+                    .goes_aside
+                    .get_or_insert_with(|| Box::pin(async move { slots.acquire_owned().await.ok() }));
+                this.aside = ready!(goes.as_mut().poll(cx));
+                this.link.reads_aside();
+                (this.claim, this.goes_aside) = (None, None);
+            }
         }
         let before = buf.filled().len();
         ready!(this.poll_bytes(cx, buf))?;

@@ -64,6 +64,10 @@ impl Turns {
         self.unsent.get() < UNSENT && self.waiting.borrow().is_empty()
     }
 
+    pub fn has_unsent(&self) -> bool {
+        self.unsent.get() > 0
+    }
+
     /// The library has a piece more, of so many bytes.
     pub fn took(&self, bytes: usize) {
         self.unsent.set(self.unsent.get() + PIECE + bytes);

@@ -73,6 +73,8 @@ pub struct Connection {
     /// Since when it is as active as it is.
     since: Cell<Instant>,
     is_late: Cell<bool>,
+    /// It had rested when so much had come of it, and may have gone since.
+    unsure: Cell<Option<u64>>,
     /// Requests that were given to it; how many had ended when it was last idle; and the first stream that the origin did not process.
     given: Cell<u32>,
     carried: Cell<u32>,
@@ -86,7 +88,7 @@ pub struct Connection {
 pub struct Ticket {
     pub(super) connection: Rc<Connection>,
     reused: bool,
-    /// It was given on a connection that had idled for longer than origins surely keep one open.
+    /// Nothing came of the connection since it idled for longer than origins surely keep one open.
     rested: bool,
     /// What had come of the origin before.
     answers: u64,
@@ -156,6 +158,7 @@ impl Connection {
             opened: Instant::now(),
             since: Cell::new(Instant::now()),
             is_late: Cell::new(false),
+            unsure: Cell::new(None),
             given: Cell::new(0),
             carried: Cell::new(0),
             turned_back: Cell::new(u32::MAX),
@@ -189,6 +192,15 @@ impl Connection {
             || self.passed.resets() >= RESETS
             || self.opened.elapsed() >= OLD
             || matches!(is_ready, Poll::Ready(Err(_)))
+    }
+
+    /// Whether it has idled for longer than origins surely keep one open, and nothing came of it since.
+    fn is_unsure(&self) -> bool {
+        let answers = self.passed.answers();
+        if self.is_idle() && self.since().elapsed() > SURE {
+            self.unsure.set(Some(answers));
+        }
+        self.unsure.get() == Some(answers)
     }
 
     pub fn suits(&self, wish: Wish) -> bool {
@@ -244,7 +256,7 @@ impl Drop for Connection {
 impl Ticket {
     pub fn new(connection: Rc<Connection>) -> Ticket {
         let (active, answers) = (connection.active(), connection.passed.answers());
-        let rested = active == 0 && connection.since().elapsed() > SURE;
+        let rested = connection.is_unsure();
         connection.active.set(active + 1);
         let given = connection.given.get();
         connection.given.set(given + 1);
@@ -269,11 +281,16 @@ impl Ticket {
         if !self.rested {
             return true;
         }
-        let Connection { pings, is_late, .. } = &*self.connection;
-        // One that is under way, of somebody who left, will do.
+        let Connection { pings, passed, is_late, .. } = &*self.connection;
+        // The answer to the last one makes way; one that is under way will do.
+        let _ = pings.borrow_mut().poll_pong(&mut Context::from_waker(Waker::noop()));
         let _ = pings.borrow_mut().send_ping(Ping::opaque());
-        let pong = poll_fn(|cx| pings.borrow_mut().poll_pong(cx));
-        let is_sure = matches!(timeout(SURE, pong).await, Ok(Ok(_)));
+        let heard = async {
+            while passed.answers() == self.answers && !self.connection.is_closed() {
+                passed.heard().await;
+            }
+        };
+        let is_sure = timeout(SURE, heard).await.is_ok() && passed.answers() != self.answers;
         is_late.set(!is_sure || is_late.get());
         is_sure
     }

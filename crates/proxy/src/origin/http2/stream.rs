@@ -78,7 +78,7 @@ pub async fn attempt(
     if !is_over {
         ticket.sending = Some(Sending::new(upload, to));
     }
-    let mut response = Answer { response, came: 0 };
+    let mut response = Answer { response, came: 0, asks: false };
     let mut patience = pin!(Patience::new(settings, gate));
     let attempted = poll_fn(|cx| {
         let answered = response.poll(cx, gate, relay);
@@ -156,6 +156,8 @@ struct Answer {
     response: ResponseFuture,
     /// Interim responses that came.
     came: usize,
+    /// The content was asked for, and who sends it has had no turn since: it tells the client.
+    asks: bool,
 }
 
 /// Why no head came.
@@ -183,10 +185,17 @@ impl Answer {
                 return Poll::Ready(Err(Ended::Endless));
             }
             match head.status {
-                StatusCode::CONTINUE => gate.open(),
+                StatusCode::CONTINUE => {
+                    self.asks = !gate.is_open();
+                    gate.open();
+                }
                 StatusCode::SWITCHING_PROTOCOLS => return Poll::Ready(Err(Ended::Switched)),
                 status => relay(Interim { status, headers: head.headers }),
             }
+        }
+        if std::mem::take(&mut self.asks) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         Pin::new(&mut self.response).poll(cx).map_err(Ended::Failed)
     }

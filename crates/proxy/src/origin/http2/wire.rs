@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 
 /// Bytes that are read before those have their turn whom they are for.
 const AT_ONCE: usize = 64 << 10;
@@ -36,6 +37,7 @@ struct Inner {
     /// Of which is what was read last.
     read: RefCell<Vec<u32>>,
     told: OnceCell<(Rc<Room>, bool, Zone)>,
+    heard: Notify,
 }
 
 impl Passed {
@@ -56,6 +58,11 @@ impl Passed {
     /// Frames of the origin's, ever, without those by which the sides tell what they allow.
     pub fn answers(&self) -> u64 {
         self.0.answers.get()
+    }
+
+    /// Until something more comes, or the connection ends.
+    pub async fn heard(&self) {
+        self.0.heard.notified().await;
     }
 
     pub fn asked(&self, stream: u32) {
@@ -88,6 +95,7 @@ impl Passed {
 
     /// What the origin allows has changed, or nothing more comes of it.
     pub fn changed(&self) {
+        self.0.heard.notify_waiters();
         if let Some(room) = self.room() {
             room.changes();
         }
@@ -96,6 +104,7 @@ impl Passed {
     fn came(&self, frame: Frame) {
         if !matches!(frame.kind, Frame::SETTINGS | Frame::WINDOW_UPDATE) {
             self.0.answers.set(self.answers() + 1);
+            self.0.heard.notify_waiters();
         }
         let mut read = self.0.read.borrow_mut();
         if (1..=self.0.asked.get()).contains(&frame.stream) && read.last() != Some(&frame.stream) {
