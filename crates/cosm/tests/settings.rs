@@ -230,6 +230,12 @@ fn a_check_finds_what_a_start_would_and_writes_nothing() {
     may_be_read(0o644);
     let open = check(&format!("--cache off --admin-token {token}"));
     assert!(out(&open) == "ok\n" && said(&open).contains("every user of this machine may read it"));
+    let plain = check("--cache off --origin http://127.0.0.1:1 --hsts max-age=60");
+    assert!(out(&plain) == "ok\n" && said(&plain).contains("hsts: nothing listens with TLS"));
+    let pipe = elsewhere.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let pipe = check(&format!("--cache {}", pipe.display()));
+    assert!(pipe.status.code() == Some(1) && said(&pipe).contains("the check found 1 error"));
     may_be_read(0o640);
     for (words, code, says) in [
         ("--cache off --cmax 4 --io fast", 2, &["--io: ", "--cmax: ", "the check found 2 errors"][..]),

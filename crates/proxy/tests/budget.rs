@@ -2,8 +2,10 @@
 
 mod support;
 
+use h2::Reason;
 use http::Request;
 use std::fmt::Display;
+use std::future::poll_fn;
 use std::path::Path;
 use std::time::Duration;
 use store::{Options, Store};
@@ -286,6 +288,86 @@ async fn a_hit_for_which_there_is_no_memory_comes_from_the_origin() {
     assert!(other.body == vec![b'x'; LENGTH] && cache_status(&other) == "cosm; hit", "{}", other.head);
     let asked = origin.requests();
     assert!(asked.iter().any(|head| head.contains("/other") && field(head, "range").is_some()), "{asked:?}");
+}
+
+/// A head of many frames lets nothing else of its connection come.
+#[tokio::test]
+async fn large_heads_do_not_keep_the_content_of_their_connection() {
+    let origin = origin().await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.trust.clear();
+    });
+    let (mut client, mut all) = (Http2::connect(proxy.address).await, JoinSet::new());
+    for _ in 0..8 {
+        let head = Request::post(origin.url("/0")).header("x-large", "x".repeat(40_000));
+        let head = head.header("content-length", "100000").body(()).unwrap();
+        let (response, mut content) = client.begin(head, false).await;
+        all.spawn(async move {
+            content.reserve_capacity(1);
+            // Who is refused sends nothing.
+            if poll_fn(|cx| content.poll_capacity(cx)).await.is_some_and(|room| room.is_ok()) {
+                content.send_data(vec![b'c'; 100_000].into(), true).unwrap();
+            }
+            answer(response).await
+        });
+    }
+    let (mut answered, mut refused) = (0, 0);
+    while let Some(answer) = all.join_next().await {
+        match answer.unwrap() {
+            Ok(answer) => {
+                assert_eq!(answer.status(), 200);
+                answered += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.reason(), Some(Reason::REFUSED_STREAM), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(answered > 0 && answered + refused == 8, "{answered} answered, {refused} refused");
+}
+
+/// Those who have the memory and hardly move, and who would wait for it.
+#[tokio::test]
+async fn who_is_refused_for_memory_has_others_make_way() {
+    let origin = origin().await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.trust.clear();
+        settings.timeouts.client_crowded = Duration::from_millis(200);
+    });
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut client = proxy.client().await;
+        let head = post(&origin, NEVER);
+        client.send(format!("{}X-Large: {}\r\n", &head[..head.len() - 2], "x".repeat(20_000))).await;
+        slow.push(client);
+    }
+    used_up(&proxy, "heads", (512 << 10) + 1).await;
+    for client in &mut slow {
+        client.send("\r\n").await;
+    }
+    let mut client = Http2::connect(proxy.address).await;
+    let ask =
+        |length: &str| Request::post(origin.url("/0")).header("content-length", length).body(()).unwrap();
+    // It has what its connection has anyway.
+    let _first = client.begin(ask(NEVER), false).await;
+    let mut refused = 0;
+    let status = soon(async {
+        loop {
+            let (response, mut content) = client.begin(ask("5000"), false).await;
+            content.send_data(vec![b'c'; 5000].into(), true).unwrap();
+            match answer(response).await {
+                Ok(answer) => return answer.status(),
+                Err(error) => assert_eq!(error.reason(), Some(Reason::REFUSED_STREAM), "{error}"),
+            }
+            refused += 1;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert_eq!(status.await, 200);
+    assert!(refused > 0);
 }
 
 /// Clients, each of which has begun with a head that takes of the memory for heads, and does not end it.

@@ -9,9 +9,11 @@ use h2::ext::Protocol;
 use http::{Method, Request};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::http2::{self, Http2, Raw, answer, block, frame, get};
+use support::http2::{self, Http2, Raw, answer, block, frame, get, rest};
 use support::{Client, Origin, Proxy, field, ok, origin_of, soon, told_of};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 const FRESH: &str = "Cache-Control: max-age=1000\r\n";
 
@@ -349,6 +351,47 @@ async fn an_idle_tunnel_does_not_keep_a_stop() {
     assert_eq!(soon(response).await.unwrap().status(), 200);
     proxy.stop();
     soon(proxy.ended()).await;
+}
+
+/// Those that make way for others are idle: nothing of them is under way.
+#[tokio::test]
+async fn connections_that_make_way_have_no_request() {
+    let origin = Origin::answering(ok("Cache-Control: no-store\r\n", &"x".repeat(20_000))).await;
+    let proxy = Proxy::with(|settings| {
+        settings.bounds.connections = 6;
+        settings.workers = 1;
+    });
+    let (url, address) = (origin.url("/"), proxy.address);
+    let mut clients = JoinSet::new();
+    for _ in 0..24 {
+        let url = url.clone();
+        clients.spawn(async move {
+            let mut answered = 0;
+            for _ in 0..20 {
+                let Ok(stream) = TcpStream::connect(address).await else { continue };
+                let Ok((mut requests, connection)) = h2::client::handshake(stream).await else {
+                    continue;
+                };
+                tokio::spawn(connection);
+                for _ in 0..5 {
+                    let Ok(ready) = requests.ready().await else { break };
+                    requests = ready;
+                    let Ok((response, _)) = requests.send_request(get(&url), true) else { break };
+                    let Ok(response) = soon(response).await else { break };
+                    let (body, reset) = rest(&mut response.into_body()).await;
+                    assert_eq!((body.len(), reset), (20_000, None));
+                    answered += 1;
+                }
+            }
+            answered
+        });
+    }
+    let mut answered = 0;
+    while let Some(some) = clients.join_next().await {
+        answered += some.unwrap();
+    }
+    assert_eq!(origin.requests().len(), answered);
+    assert!(answered > 100, "{answered}");
 }
 
 #[tokio::test]

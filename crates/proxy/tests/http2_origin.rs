@@ -256,6 +256,48 @@ async fn interim_responses_pass_and_content_waits_to_be_asked_for() {
     assert_eq!(client.message().await.text(), "ab");
 }
 
+/// Who has not read that it may send its content, and sees a response, sends none.
+#[tokio::test]
+async fn a_100_that_comes_with_the_response_goes_before_it() {
+    let origin = RawOrigin::start(|mut connection, _| async move {
+        while let Some((kind, flags, stream, payload)) = connection.next_of(&[HEADERS, DATA]).await {
+            match kind {
+                HEADERS => {
+                    let both = [head(stream, 0, "100", &[]), head(stream, 0, "200", &[])].concat();
+                    connection.send(both).await;
+                }
+                _ => connection.send(frame(DATA, flags & END_STREAM, stream, &payload)).await,
+            }
+        }
+    })
+    .await;
+    let proxy = before(origin.address, |settings| settings.timeouts.expect = Duration::from_secs(100));
+    let mut client = proxy.client().await;
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n").await;
+    assert!(client.head().await.unwrap().starts_with("HTTP/1.1 100"));
+    client.send("ab").await;
+    assert_eq!(client.message().await.text(), "ab");
+}
+
+#[tokio::test]
+async fn a_response_that_turns_out_to_be_empty_is_told_as_whole() {
+    const MANY: usize = 100;
+    let origin = Http2Origin::plain(Builder::new(), |_, mut respond| async move {
+        let mut to = respond.send_response(Response::new(()), false).unwrap();
+        tokio::task::yield_now().await;
+        to.send_data(Bytes::new(), true).unwrap();
+    })
+    .await;
+    let proxy = before(origin.address, |_| {});
+    let mut client = proxy.client().await;
+    for _ in 0..MANY {
+        client.send("POST /empty HTTP/1.1\r\nHost: empty.test\r\nContent-Length: 0\r\n\r\n").await;
+        assert_eq!(client.message().await.text(), "");
+    }
+    let told = support::told_of("empty.test", "/empty", MANY).await;
+    assert_eq!(told.iter().filter(|told| told.whole).count(), MANY);
+}
+
 /// The library ends a connection of which many small frames wait.
 #[tokio::test]
 async fn small_messages_wait_for_an_origin_that_takes_none() {

@@ -52,12 +52,7 @@ impl ReplyBody {
     /// The response goes out, which its last byte tells.
     #[inline(always)]
     pub fn carry(&mut self, mut flight: Flight, status: StatusCode) {
-        // Of one that is known to be empty the end is not asked for.
-        let is_over = match &self.source {
-            Source::Whole(bytes) => bytes.is_empty(),
-            Source::Pieces(pieces) => pieces.is_over() || pieces.left() == Some(0),
-        };
-        flight.answered(status, self.report, self.place, is_over);
+        flight.answered(status, self.report, self.place, self.is_end_stream());
         self.flight = Some(flight);
     }
 }
@@ -77,6 +72,17 @@ impl ReplyBody {
     pub fn poll_ahead(&mut self, cx: &mut Context<'_>) {
         if let Source::Pieces(pieces) = &mut self.source {
             pieces.poll_ahead(cx);
+        }
+    }
+}
+
+impl Drop for ReplyBody {
+    /// The end of what turned out to be empty is not asked for.
+    fn drop(&mut self) {
+        if self.is_end_stream()
+            && let Some(flight) = &mut self.flight
+        {
+            flight.sent(0, true);
         }
     }
 }

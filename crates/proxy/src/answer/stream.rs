@@ -104,8 +104,10 @@ impl Stream {
         self.flushed();
         self.received.set(0);
         self.begun.set(self.begun.get() + 1);
-        *self.transaction.borrow_mut() =
-            Some(Transaction::new(self.exit.next_id(), self.client.borrow().peer, method));
+        let (id, peer) = (self.exit.next_id(), self.client.borrow().peer);
+        // In its place, as in `tell`.
+        let transaction = &mut *self.transaction.borrow_mut();
+        *transaction = Some(Transaction::new(id, peer, method));
         Flight { stream: self.clone(), sent: 0, over: false }
     }
 
@@ -205,7 +207,7 @@ impl Stream {
     }
 
     /// Nothing of any response is left here.
-    #[inline]
+    #[inline(always)]
     pub fn release(&self) {
         if self.departing_body.borrow().is_some() {
             self.departing_body.take();

@@ -17,6 +17,9 @@ use std::task::{Context, Poll, Waker, ready};
 /// Bytes of a piece that is large enough to be kept as it is.
 pub const LARGE: usize = 4 << 10;
 
+/// Of a stream that has told why.
+const BROKEN: io::ErrorKind = io::ErrorKind::ConnectionReset;
+
 /// Bytes by which a frame may exceed its content (RFC 9113 section 6.1).
 const PADDING: usize = 256;
 
@@ -144,8 +147,9 @@ impl Inflow {
                 let bytes = takes(waiting.stream.flow_control(), bytes);
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            // Behind the last there is nothing.
+            // Behind the last there is nothing, and what broke stays so.
             None => match &mut waiting.last {
+                Some(Some(Err(error))) => Poll::Ready(Some(Err(std::mem::replace(error, BROKEN.into())))),
                 Some(last) => Poll::Ready(last.take()),
                 None => Poll::Pending,
             },

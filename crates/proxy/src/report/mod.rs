@@ -164,6 +164,7 @@ enum Named {
 }
 
 impl Transaction {
+    #[inline(always)]
     pub fn new(id: Id, client: Peer, method: Method) -> Transaction {
         Transaction {
             id,
