@@ -256,27 +256,39 @@ async fn interim_responses_pass_and_content_waits_to_be_asked_for() {
     assert_eq!(client.message().await.text(), "ab");
 }
 
-/// Who has not read that it may send its content, and sees a response, sends none.
+/// Who has not read that it may send its content, and sees a response, sends none: the origin would wait for it.
 #[tokio::test]
-async fn a_100_that_comes_with_the_response_goes_before_it() {
-    let origin = RawOrigin::start(|mut connection, _| async move {
+async fn content_is_asked_for_before_a_response_that_comes_early() {
+    let origin = RawOrigin::start(|mut connection, number| async move {
         while let Some((kind, flags, stream, payload)) = connection.next_of(&[HEADERS, DATA]).await {
             match kind {
-                HEADERS => {
+                // With and without having asked for it.
+                HEADERS if stream == 1 => {
                     let both = [head(stream, 0, "100", &[]), head(stream, 0, "200", &[])].concat();
                     connection.send(both).await;
                 }
+                HEADERS if stream == 3 => connection.send(head(stream, 0, "200", &[])).await,
+                HEADERS => connection.send(head(stream, 0, "403", &[("content-length", "0")])).await,
                 _ => connection.send(frame(DATA, flags & END_STREAM, stream, &payload)).await,
             }
         }
+        assert_eq!(number, 0);
     })
     .await;
     let proxy = before(origin.address, |settings| settings.timeouts.expect = Duration::from_secs(100));
+    let ask = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+    for _ in 0..2 {
+        let mut client = proxy.client().await;
+        client.send(ask).await;
+        assert!(client.head().await.unwrap().starts_with("HTTP/1.1 100"));
+        client.send("ab").await;
+        assert_eq!(client.message().await.text(), "ab");
+    }
+    // Of a refusal it is not.
     let mut client = proxy.client().await;
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n").await;
-    assert!(client.head().await.unwrap().starts_with("HTTP/1.1 100"));
-    client.send("ab").await;
-    assert_eq!(client.message().await.text(), "ab");
+    client.send(ask).await;
+    let refused = client.head().await.unwrap();
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ pub async fn attempt(
     if !is_over {
         ticket.sending = Some(Sending::new(upload, to));
     }
-    let mut response = Answer { response, came: 0, asks: false };
+    let mut response = Answer { response, came: 0, asks: false, head: None };
     let mut patience = pin!(Patience::new(settings, gate));
     let attempted = poll_fn(|cx| {
         let answered = response.poll(cx, gate, relay);
@@ -158,6 +158,8 @@ struct Answer {
     came: usize,
     /// The content was asked for, and who sends it has had no turn since: it tells the client.
     asks: bool,
+    /// The head, which waits for that.
+    head: Option<Response<RecvStream>>,
 }
 
 /// Why no head came.
@@ -178,7 +180,9 @@ impl Answer {
         gate: &Gate,
         relay: &impl Fn(Interim),
     ) -> Poll<Result<Response<RecvStream>, Ended>> {
-        while let Poll::Ready(Some(interim)) = self.response.poll_informational(cx) {
+        while self.head.is_none()
+            && let Poll::Ready(Some(interim)) = self.response.poll_informational(cx)
+        {
             let (head, ()) = interim.map_err(Ended::Failed)?.into_parts();
             self.came += 1;
             if self.came > Interims::MAX {
@@ -193,11 +197,20 @@ impl Answer {
                 status => relay(Interim { status, headers: head.headers }),
             }
         }
+        if self.head.is_none() {
+            let head = ready!(Pin::new(&mut self.response).poll(cx)).map_err(Ended::Failed)?;
+            // A client that sees a response first sends nothing; this one may go on only with what it sends.
+            if !gate.is_open() && head.status().is_success() && !head.body().is_end_stream() {
+                self.asks = true;
+                gate.open();
+            }
+            self.head = Some(head);
+        }
         if std::mem::take(&mut self.asks) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        Pin::new(&mut self.response).poll(cx).map_err(Ended::Failed)
+        self.head.take().map_or(Poll::Pending, |head| Poll::Ready(Ok(head)))
     }
 }
 
