@@ -354,8 +354,15 @@ impl Link {
         }
     }
 
+    /// Heads that are here go unanswered.
+    pub fn begins_no_more(&self) {
+        self.held.take();
+        self.spare.take();
+    }
+
     /// The connection has ended.
     pub fn ended(&self) {
+        self.window.take();
         self.breaking.take();
         if !self.write_blocked.get() {
             self.tell();

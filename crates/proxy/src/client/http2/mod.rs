@@ -101,6 +101,7 @@ pub async fn serve(worker: Rc<Worker>, link: Rc<Link>, socket: Socket, early: By
     link.is_begun();
     let mut served = Served { worker: worker.clone(), link: link.clone(), connection, told: false };
     let why = poll_fn(|cx| served.poll(cx)).await;
+    link.begins_no_more();
     if let Why::Ends(reason) = why {
         served.connection.abrupt_shutdown(reason);
         link.end_streams();
