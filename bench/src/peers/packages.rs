@@ -125,6 +125,7 @@ fn is_of(deb: &Path, name: &str) -> bool {
 /// Some packages still name `/lib`, which is `/usr/lib` on today's systems.
 fn merge(from: &Path, to: &Path) -> Result<(), String> {
     let Ok(entries) = read_dir(from) else { return Ok(()) };
+    create_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
     for entry in entries.flatten() {
         let goal = to.join(entry.file_name());
         if goal.is_dir() {

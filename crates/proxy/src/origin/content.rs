@@ -238,6 +238,9 @@ pub struct Gate {
     done: Cell<bool>,
     /// Who waits for that.
     awaits_done: Cell<Option<Waker>>,
+    /// The client was asked for it; who waits for that.
+    asked: Cell<bool>,
+    awaits_asked: Cell<Option<Waker>>,
     broke_off: Cell<bool>,
     moved: Cell<u64>,
     waker: RefCell<Option<Waker>>,
@@ -273,6 +276,8 @@ impl Upload {
             open: Cell::new(!expects || done),
             done: Cell::new(done),
             awaits_done: Cell::default(),
+            asked: Cell::new(false),
+            awaits_asked: Cell::default(),
             broke_off: Cell::new(false),
             moved: Cell::new(0),
             waker: RefCell::new(None),
@@ -336,6 +341,22 @@ impl Gate {
     pub fn finish(&self) {
         self.done.set(true);
         self.awaits_done.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// The client is asked for it, or nobody will.
+    pub fn asks(&self) {
+        if !self.asked.replace(true) {
+            self.awaits_asked.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Ready once it was, which may take memory.
+    pub fn poll_asked(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.asked.get() {
+            return Poll::Ready(());
+        }
+        self.awaits_asked.set(Some(cx.waker().clone()));
+        Poll::Pending
     }
 
     /// Some of it has.
@@ -426,7 +447,9 @@ impl Body for Upload {
         if !content.takes_nothing() {
             ready!(this.gate.poll_lease(Side::Content, cx, &mut this.claim, &this.allowance));
         }
-        let frame = ready!(Pin::new(&mut *content).poll_frame(cx));
+        let frame = Pin::new(&mut *content).poll_frame(cx);
+        this.gate.asks();
+        let frame = ready!(frame);
         this.gate.moves();
         if let Some(Ok(frame)) = &frame {
             this.keep(frame);

@@ -156,7 +156,7 @@ struct Answer {
     response: ResponseFuture,
     /// Interim responses that came.
     came: usize,
-    /// The content was asked for, and who sends it has had no turn since: it tells the client.
+    /// The origin asked for the content, and the client is to be asked before it sees a response.
     asks: bool,
     /// The head, which waits for that.
     head: Option<Response<RecvStream>>,
@@ -190,7 +190,7 @@ impl Answer {
             }
             match head.status {
                 StatusCode::CONTINUE => {
-                    self.asks = !gate.is_open();
+                    self.asks = true;
                     gate.open();
                 }
                 StatusCode::SWITCHING_PROTOCOLS => return Poll::Ready(Err(Ended::Switched)),
@@ -206,7 +206,10 @@ impl Answer {
             }
             self.head = Some(head);
         }
-        if std::mem::take(&mut self.asks) {
+        if self.asks {
+            ready!(gate.poll_asked(cx));
+            self.asks = false;
+            // Who reads the client has its turn before who writes to it.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -245,6 +248,7 @@ impl Sending {
 async fn send(upload: Rc<RefCell<Option<Upload>>>, gate: Rc<Gate>, to: SendStream<Bytes>) {
     let mut to = Unfinished { to, is_over: false };
     to.is_over = send_pieces(&upload, &gate, &mut to.to).await;
+    gate.asks();
     if to.is_over {
         gate.finish();
     }
