@@ -10,7 +10,7 @@ use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 /// A response's body.
 pub struct ReplyBody {
@@ -77,12 +77,17 @@ impl ReplyBody {
 }
 
 impl Drop for ReplyBody {
-    /// The end of what turned out to be empty is not asked for.
+    /// The end of what turned out to have no more is not asked for.
     fn drop(&mut self) {
-        if self.is_end_stream()
-            && let Some(flight) = &mut self.flight
-        {
-            flight.sent(0, true);
+        if !self.is_end_stream() {
+            return;
+        }
+        let ReplyBody { source, flight: Some(flight), .. } = self else { return };
+        flight.sent(0, true);
+        if let Source::Pieces(pieces) = source {
+            // To its end, at which it lets go of what it came by.
+            let _ = pieces.poll_piece(&mut Context::from_waker(Waker::noop()));
+            flight.hold(std::mem::replace(source, Source::Whole(Bytes::new())));
         }
     }
 }

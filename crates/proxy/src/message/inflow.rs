@@ -170,7 +170,11 @@ impl Inflow {
 }
 
 impl Drop for Inflow {
+    /// What was not read may come again, of other streams.
     fn drop(&mut self) {
+        let waiting = &mut *self.waiting.borrow_mut();
+        let unread = waiting.little.len() + waiting.pieces.iter().map(Bytes::len).sum::<usize>();
+        let _ = waiting.stream.flow_control().release_capacity(unread);
         self.of.all.borrow_mut().remove(&self.stream);
     }
 }

@@ -189,6 +189,9 @@ impl OriginBody {
 impl Pieces for OriginBody {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if let Some(frame) = self.early.pop_front() {
+            if self.early.is_empty() {
+                self.release_at_end();
+            }
             return Poll::Ready(Some(Ok(frame)));
         }
         match &mut self.ended {

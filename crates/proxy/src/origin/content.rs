@@ -350,9 +350,9 @@ impl Gate {
         }
     }
 
-    /// Ready once it was, which may take memory.
+    /// Ready once it was, which may take memory, or where there is none.
     pub fn poll_asked(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.asked.get() {
+        if self.asked.get() || self.is_done() {
             return Poll::Ready(());
         }
         self.awaits_asked.set(Some(cx.waker().clone()));
@@ -462,7 +462,12 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.content.as_ref().is_none_or(Body::is_end_stream)
+        let is_over = self.content.as_ref().is_none_or(Body::is_end_stream);
+        // Who asks does not ask for more.
+        if is_over && !self.is_told {
+            self.gate.finish();
+        }
+        is_over
     }
 
     fn size_hint(&self) -> SizeHint {

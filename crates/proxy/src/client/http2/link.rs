@@ -43,6 +43,8 @@ pub struct Link {
     pub inflows: Rc<Inflows>,
     /// Those whose response the library has.
     departing: RefCell<Vec<Rc<Stream>>>,
+    /// Those whose response nobody takes any more.
+    lost: RefCell<Vec<Rc<Stream>>>,
     /// Responses that break off, as soon as what the library has of them has gone.
     breaking: RefCell<Vec<SendStream<Piece>>>,
     /// The library may have requests that have not begun.
@@ -66,6 +68,8 @@ pub struct Link {
     /// Somebody waits for memory in the place of a request that was refused, or has what that would have got.
     stands_in: Cell<bool>,
     spare: Cell<Option<Lease>>,
+    /// No request begins any more.
+    is_over: Cell<bool>,
     /// Whose head is read.
     head_of: Cell<u32>,
     /// Resets that are still to go out, and count for no flood.
@@ -156,6 +160,7 @@ impl Link {
             turns: Turns::default(),
             inflows: Rc::default(),
             departing: RefCell::default(),
+            lost: RefCell::default(),
             breaking: RefCell::default(),
             more: Cell::new(false),
             corked: Cell::new(false),
@@ -171,6 +176,7 @@ impl Link {
             aside: RefCell::default(),
             stands_in: Cell::new(false),
             spare: Cell::default(),
+            is_over: Cell::new(false),
             head_of: Cell::new(0),
             resets: Cell::new(0),
             window: RefCell::default(),
@@ -272,7 +278,7 @@ impl Link {
     }
 
     pub fn has_spare(&self, lease: Option<Lease>) {
-        self.spare.set(lease);
+        self.spare.set(lease.filter(|_| !self.is_over.get()));
     }
 
     pub fn take_spare(&self) -> Option<Lease> {
@@ -324,6 +330,12 @@ impl Link {
         self.departing.borrow_mut().push(stream);
     }
 
+    /// The library has let go of the rest of a stream's response.
+    pub fn loses(&self, stream: Rc<Stream>) {
+        self.lost.borrow_mut().push(stream);
+        self.wake_task();
+    }
+
     /// There is no more of a response, and it is not all.
     pub fn breaks(&self, response: SendStream<Piece>) {
         self.breaking.borrow_mut().push(response);
@@ -342,8 +354,9 @@ impl Link {
         true
     }
 
-    /// Tells of those whose last byte has gone.
+    /// Tells of those whose last byte has gone, or never will.
     pub fn tell(&self) {
+        self.lost.take().iter().for_each(|stream| stream.broken_off());
         let is_here = self.write_blocked.get() || self.corked.get();
         if is_here && self.departing.borrow().len() < DEPARTING {
             return;
@@ -356,6 +369,7 @@ impl Link {
 
     /// Heads that are here go unanswered.
     pub fn begins_no_more(&self) {
+        self.is_over.set(true);
         self.held.take();
         self.spare.take();
     }
@@ -367,7 +381,7 @@ impl Link {
         if !self.write_blocked.get() {
             self.tell();
         }
-        self.departing.take().iter().for_each(|stream| stream.broken_off());
+        self.lost.take().iter().chain(&self.departing.take()).for_each(|stream| stream.broken_off());
     }
 
     pub fn has_more(&self, more: bool) {
@@ -525,7 +539,9 @@ impl Link {
         match self.head.get() {
             _ if self.write_blocked.get() => Wait::Taking(self.writes.get()),
             Some(head @ 1..) => Wait::Head(head),
-            _ if !self.is_without_streams() || self.is_at_work() => Wait::Nothing,
+            _ if !self.is_without_streams() => Wait::Nothing,
+            // A window may have been taken back.
+            _ if self.is_at_work() => Wait::Taking(self.turns.gone()),
             Some(_) => Wait::Head(0),
             None if self.frame.get() => Wait::Head(self.begun.get() + 1),
             None => Wait::Request(self.begun.get()),

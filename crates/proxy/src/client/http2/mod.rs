@@ -62,7 +62,7 @@ const WHOLE: usize = 256 << 10;
 const AT_ONCE: usize = 128;
 
 /// Bytes by which small frames may exceed what they carry that are not taken from the library yet: more than come with one read.
-const SMALL_FRAMES: usize = 1 << 20;
+const SMALL_FRAMES: usize = 2 << 20;
 
 /// What a request takes, with the connection to its origin, beyond the first of a connection: bytes.
 const STREAM: usize = 24 << 10;
@@ -272,12 +272,6 @@ impl Served {
                 return respond.send_reset(Reason::REFUSED_STREAM);
             }
         }
-        let stream = Rc::new(Stream::new(link.client(worker), worker.exit.clone()));
-        if let Some(secured) = &link.secured {
-            stream.secured_by(secured.clone());
-        }
-        link.begins();
-        let flight = stream.begin(request.method().clone());
         let number = respond.stream_id().as_u32();
         let mut head = link.take_held(number);
         if link.was_read_aside(number) {
@@ -289,6 +283,12 @@ impl Served {
                 return respond.send_reset(Reason::REFUSED_STREAM);
             }
         }
+        let stream = Rc::new(Stream::new(link.client(worker), worker.exit.clone()));
+        if let Some(secured) = &link.secured {
+            stream.secured_by(secured.clone());
+        }
+        link.begins();
+        let flight = stream.begin(request.method().clone());
         stream.note_request(&request);
         if worker.exit.notes_heads() {
             stream.note(|transaction| transaction.heads.stream = Some(number));

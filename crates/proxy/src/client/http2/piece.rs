@@ -47,13 +47,15 @@ impl Buf for Piece {
 }
 
 impl Drop for Piece {
+    /// The library may be in the middle of something: nothing of it is asked from here, and the last of a stream, which has handles of it, does
+    /// not go here.
     fn drop(&mut self) {
         let Some(link) = &self.link else { return };
         link.turns.left(self.counted);
         match self.last_of.take() {
             Some(stream) if self.bytes.is_empty() => link.departs(stream),
             // The client left, or the connection did.
-            Some(stream) => stream.broken_off(),
+            Some(stream) => link.loses(stream),
             None => {}
         }
     }

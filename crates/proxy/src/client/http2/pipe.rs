@@ -62,13 +62,17 @@ impl AsyncWrite for Pipe<'_> {
             return Poll::Ready(Ok(0));
         }
         if self.outgoing.poll_reset(cx).is_ready() {
+            self.turn.yields();
             return gone();
         }
         self.outgoing.reserve_capacity(buf.len().min(WRITE));
         let room = match self.outgoing.capacity() {
             0 => match self.outgoing.poll_capacity(cx) {
                 Poll::Ready(Some(Ok(room))) => room,
-                Poll::Ready(_) => return gone(),
+                Poll::Ready(_) => {
+                    self.turn.yields();
+                    return gone();
+                }
                 Poll::Pending => {
                     self.turn.yields();
                     return Poll::Pending;

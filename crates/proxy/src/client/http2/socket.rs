@@ -190,7 +190,9 @@ impl AsyncRead for WatchedSocket {
             let most = of_head(this.worker.settings().bounds.head_bytes);
             if claim.poll(cx, &this.worker.shared.budget.heads, most).is_ready() {
                 this.link.holds(this.claim.take().and_then(|mut claim| claim.take_lease()));
+                this.goes_aside = None;
             } else if this.link.inflows.are_none() {
+                this.goes_aside = None;
                 return Poll::Pending;
             } else {
                 // Content behind it is of those who have the memory.

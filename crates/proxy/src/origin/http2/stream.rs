@@ -85,7 +85,8 @@ pub async fn attempt(
         if answered.is_ready() {
             return answered;
         }
-        patience.as_mut().poll_end(cx, gate).map(|refusal| Err(Ended::Late(refusal)))
+        // A head that waits for the content to be asked for waits for no longer than an origin would.
+        patience.as_mut().poll_end(cx, gate).map(|late| response.head.take().ok_or(Ended::Late(late)))
     })
     .await;
     match attempted {
