@@ -290,6 +290,37 @@ async fn a_hit_for_which_there_is_no_memory_comes_from_the_origin() {
     assert!(asked.iter().any(|head| head.contains("/other") && field(head, "range").is_some()), "{asked:?}");
 }
 
+/// Where what others of their address wait for is this address's alone.
+#[tokio::test]
+async fn idle_connections_with_large_windows_make_way() {
+    let origin = Origin::with(|mut client, _| async move {
+        while let Some(head) = client.head().await {
+            // The content takes memory for both directions from then on.
+            client.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+            let content = client.body(&head).await;
+            client.send(format!("6\r\n{:6}\r\n0\r\n\r\n", content.len())).await;
+        }
+    })
+    .await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.trust.clear();
+        settings.timeouts.client_crowded = Duration::from_millis(200);
+    });
+    let mut idle = Vec::new();
+    for _ in 0..2 {
+        let mut client = Http2::connect(proxy.address).await;
+        let head = Request::post(origin.url("/")).header("content-length", "3000").body(()).unwrap();
+        let (response, mut content) = client.begin(head, false).await;
+        send(&mut content, vec![b'c'; 3000].into(), true).await;
+        assert_eq!(answer(response).await.unwrap().text(), "  3000");
+        idle.push(client);
+    }
+    used_up(&proxy, "origins", (2 << 20) + (200 << 10)).await;
+    let content = [post(&origin, 100_000).as_bytes(), &[b'c'; 100_000]].concat();
+    assert_eq!(proxy.client().await.get(content).await.text(), "100000");
+}
+
 /// A head of many frames lets nothing else of its connection come.
 #[tokio::test]
 async fn large_heads_do_not_keep_the_content_of_their_connection() {

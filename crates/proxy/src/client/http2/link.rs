@@ -482,18 +482,26 @@ impl Link {
         }
     }
 
-    /// Of streams that take something of what is `wanted`, and of a large head that is read.
+    /// Of streams that take something of what is `wanted`, of a large head that is read, and of a large window that idles.
     pub fn slow_since(&self, wanted: Wanted) -> Option<Instant> {
         let gone = self.turns.gone();
         let streams = self.streams.borrow();
         let slow = streams.values().filter_map(|watch| watch.slow_since(gone, wanted));
-        slow.chain(self.slow_head(wanted)).min()
+        slow.chain(self.slow_head(wanted)).chain(self.slow_window(wanted)).min()
     }
 
     /// Since when a large head is read that has what is `wanted`.
     fn slow_head(&self, wanted: Wanted) -> Option<Instant> {
         let holds = !self.held.borrow().is_empty();
         if holds && wanted == Wanted::Heads { self.head_seen.since(self.open_head()) } else { None }
+    }
+
+    /// Since when the connection has a large window and asks for nothing.
+    fn slow_window(&self, wanted: Wanted) -> Option<Instant> {
+        match self.wait() {
+            idle @ Wait::Request(_) if wanted == Wanted::Bodies && self.is_wide() => self.seen.since(idle),
+            _ => None,
+        }
     }
 
     /// A head that has begun is waited for while responses go out, too.
@@ -506,7 +514,7 @@ impl Link {
 
     pub fn end_slow(&self, wanted: Wanted) {
         let slowest = self.slow_since(wanted);
-        if slowest.is_some() && slowest == self.slow_head(wanted) {
+        if slowest.is_some() && [self.slow_head(wanted), self.slow_window(wanted)].contains(&slowest) {
             return self.make_way();
         }
         let streams = self.streams.borrow();
