@@ -359,6 +359,41 @@ async fn large_heads_do_not_keep_the_content_of_their_connection() {
     assert!(answered > 0 && answered + refused == 8, "{answered} answered, {refused} refused");
 }
 
+/// Nor that of a request that was there before.
+#[tokio::test]
+async fn an_upload_goes_on_beside_large_heads() {
+    let origin = origin().await;
+    let proxy = Proxy::with(|settings| {
+        tight(settings);
+        settings.trust.clear();
+        settings.timeouts.client_stall = Duration::from_secs(3);
+    });
+    let mut client = Http2::connect(proxy.address).await;
+    let head = Request::post(origin.url("/0")).header("content-length", "300000").body(()).unwrap();
+    let (response, mut content) = client.begin(head, false).await;
+    let upload = tokio::spawn(async move {
+        for n in 0..100 {
+            send(&mut content, vec![b'c'; 3000].into(), n == 99).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        answer(response).await.unwrap().status()
+    });
+    let mut all = JoinSet::new();
+    for n in 0..20 {
+        let head = Request::get(origin.url(&format!("/{n}"))).header("x-large", "x".repeat(60_000));
+        let (response, _) = client.begin(head.body(()).unwrap(), true).await;
+        all.spawn(answer(response));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(soon(upload).await.unwrap(), 200);
+    while let Some(answer) = all.join_next().await {
+        match answer.unwrap() {
+            Ok(answer) => assert!([200, 431, 503].contains(&answer.status()), "{answer:?}"),
+            Err(error) => assert_eq!(error.reason(), Some(Reason::REFUSED_STREAM), "{error}"),
+        }
+    }
+}
+
 /// Those who have the memory and hardly move, and who would wait for it.
 #[tokio::test]
 async fn who_is_refused_for_memory_has_others_make_way() {
